@@ -1,8 +1,12 @@
-"""Durable records: JSON objects that know where they lie, and decoders that answer damage with one sentence.
+"""Durable records: JSON objects with a format version, one encoder and one decoder for all of them.
 
-A record that was cut off, edited by hand or written by other code must never end in a KeyError from the depths, nor go
-on as a value of the wrong type. Reading a key that is not there, and building a value of fields of other types than
-declared, is a :class:`~airflow_samza.errors.RecordUnreadable` that names the file and what was expected.
+A record is a dataclass that :func:`durable` has registered. Its JSON form has the fields' names as keys, and ``format``
+beside them: the version of its form. A reader ignores keys that it does not know, and knows what records without a later
+key mean, so the number rises only where an older reader would misunderstand what is written.
+
+A record that was cut off, edited by hand, written by other code or by a later version is a
+:class:`~airflow_samza.errors.RecordUnreadable` that names the file, what was expected and what to do; it never ends in a
+KeyError, nor goes on as a value of the wrong type.
 """
 
 from __future__ import annotations
@@ -10,11 +14,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 import sys
 import types
 import typing
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from airflow_samza.errors import RecordUnreadable
@@ -24,7 +30,180 @@ HINT = (
     "--again."
 )
 
+FORMAT = "format"
+"""The key of a record's format version; a record without it has the oldest one, 1."""
+
+Json = dict[str, Any]
+T = TypeVar("T")
 Made = TypeVar("Made")
+Kind = TypeVar("Kind", bound=type)
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of one kind of record.
+
+    ``title`` names the kind in a sentence, ``version`` is the format that is written, and ``upgrades`` make of the JSON
+    object of format n that of format n + 1. ``later`` are the keys that were added without a new format, each with the
+    value that a record without it has; any other key that is missing is an error. ``beside`` are fields of the value
+    that are found elsewhere, and no part of its record.
+    """
+
+    title: str
+    version: int = 1
+    hint: str = HINT
+    later: Mapping[str, object] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    upgrades: Mapping[int, Callable[[Json], Json]] = field(default_factory=dict)
+
+
+FORMS: dict[type, Form] = {}
+"""The forms of all kinds of records whose modules are loaded."""
+
+
+def durable(
+    title: str,
+    version: int = 1,
+    *,
+    hint: str = HINT,
+    later: Mapping[str, object] | None = None,
+    beside: tuple[str, ...] = (),
+    upgrades: Mapping[int, Callable[[Json], Json]] | None = None,
+) -> Callable[[Kind], Kind]:
+    """Register a dataclass as a kind of durable record; the arguments are those of :class:`Form`.
+
+    Every older format needs an upgrade: what was written once is read for ever.
+    """
+    form = Form(title, version, hint, dict(later or {}), beside, dict(upgrades or {}))
+    if sorted(form.upgrades) != list(range(1, version)):
+        raise AssertionError(f"{title}: format {version} needs upgrades from each format before it")
+
+    def register(kind: Kind) -> Kind:
+        FORMS[kind] = form
+        return kind
+
+    return register
+
+
+def encode(record: object) -> bytes:
+    """Return a durable record as the bytes of its file."""
+    return json.dumps({**plain(record), FORMAT: FORMS[type(record)].version}).encode()
+
+
+def decode(kind: type[T], data: bytes, location: str) -> T:
+    """Return the record that a file holds; ``location`` is its place, as messages show it.
+
+    Raises:
+        RecordUnreadable: the file is damaged, or has a newer format than this version knows.
+    """
+    form = FORMS[kind]
+    try:
+        found = json.loads(data)
+    except RecursionError:
+        raise unreadable(location, "it is nested too deeply", form.hint) from None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise unreadable(location, "it is empty" if not data else "it is not a JSON object", form.hint)
+    found = {**form.later, **_upgraded(found, form, location)}
+    for key in dataclasses.fields(kind):  # type: ignore[arg-type]
+        if key.name in form.beside:
+            found.pop(key.name, None)
+        elif key.name not in found:
+            raise unreadable(location, f"it has no {key.name!r}", form.hint)
+    return made(kind, found, location)
+
+
+def _upgraded(found: Json, form: Form, location: str) -> Json:
+    version = found.pop(FORMAT, 1)
+    if type(version) is not int or version < 1:
+        raise unreadable(location, f"its {FORMAT!r} is {version!r}, which is no format version", form.hint)
+    if version > form.version:
+        raise RecordUnreadable(
+            f"The record {location} is a {form.title} of format {version}, and this version of airflow-samza knows no "
+            f"newer format than {form.version}.",
+            hint="A later version has written it: upgrade airflow-samza here, or finish the run with that version.",
+            path=location,
+            why=f"format {version} is newer than {form.version}",
+        )
+    with understood(location):
+        for older in range(version, form.version):
+            found = form.upgrades[older](found)
+    return found
+
+
+def plain(value: object) -> Json:
+    """Return the JSON form of a dataclass as a dict: names of fields as keys, no tuples, no sets, texts as keys."""
+    import msgspec
+
+    found: Json = msgspec.to_builtins(value, str_keys=True, order="deterministic", enc_hook=_builtin)
+    form = FORMS.get(type(value))
+    for name in form.beside if form is not None else ():
+        del found[name]
+    return found
+
+
+def _builtin(value: object) -> Json:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} is no part of a record")
+
+
+def made(kind: type[T], data: Any, location: str | None = None) -> T:
+    """Return the value that :func:`plain` described; of a ``kind`` that need not be durable.
+
+    Raises:
+        RecordUnreadable: a key is missing, or has a value of a wrong type.
+    """
+    import msgspec
+
+    where = location or f"of {kind.__name__}"
+    try:
+        return msgspec.convert(data, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        form = FORMS.get(kind)
+        raise unreadable(where, _problem(str(error)), form.hint if form is not None else HINT) from None
+
+
+_MISSING = re.compile(r"Object missing required field `(?P<name>.*)`$")
+
+
+def _problem(text: str) -> str:
+    """Return what msgspec says is wrong, as a half sentence about the record."""
+    what, _, path = text.partition(" - at `")
+    of_key = path.startswith("key` in `")
+    place = path.removeprefix("key` in `").rstrip("`").removeprefix("$").removeprefix(".")
+    missing = _MISSING.match(what)
+    if missing:
+        return f"it has no {missing['name']!r}" + (f" in {place!r}" if place else "")
+    if not place:
+        return f"it cannot be understood ({_shortened(what)})"
+    return f"{'a key of ' if of_key else ''}its {place!r} is of a wrong type ({_shortened(what)})"
+
+
+def unreadable(location: str, why: str, hint: str = HINT) -> RecordUnreadable:
+    """Return the error for a record; ``why`` is a half sentence about it."""
+    return RecordUnreadable(f"The record {location} is damaged: {why}.", hint=hint, path=location, why=why)
+
+
+@contextmanager
+def understood(location: str) -> Iterator[None]:
+    """Turn what Python raises of a JSON value of another shape into a RecordUnreadable.
+
+    For parts of records that have no type: what operators and choosers keep. ``location`` names the record in a
+    sentence.
+    """
+    try:
+        yield
+    except KeyError as error:
+        raise unreadable(location, f"it has no {error.args[0]!r}") from None
+    except (TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+        raise unreadable(location, f"it cannot be understood ({_shortened(error)})") from None
+
+
+def _shortened(error: object) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 120 else f"{text[:119]}…"
 
 
 class Record(dict[str, Any]):
@@ -62,11 +241,6 @@ def parse_record(data: bytes, location: str) -> Record:
     return record
 
 
-def unreadable(location: str, why: str) -> RecordUnreadable:
-    """Return the error for a record; ``why`` is a half sentence about it."""
-    return RecordUnreadable(f"The record {location} is damaged: {why}.", hint=HINT, path=location, why=why)
-
-
 def decoder(decode: Callable[..., Made]) -> Callable[..., Made]:
     """Make a ``from_dict`` answer damage with a RecordUnreadable; to be put below ``@classmethod``.
 
@@ -86,25 +260,6 @@ def decoder(decode: Callable[..., Made]) -> Callable[..., Made]:
     return decoded
 
 
-@contextmanager
-def understood(location: str) -> Iterator[None]:
-    """Turn what Python raises of a JSON value of another shape into a RecordUnreadable.
-
-    ``location`` names the record in a sentence.
-    """
-    try:
-        yield
-    except KeyError as error:
-        raise unreadable(location, f"it has no {error.args[0]!r}") from None
-    except (TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
-        raise unreadable(location, f"it cannot be understood ({_shortened(error)})") from None
-
-
-def _shortened(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 120 else f"{text[:119]}…"
-
-
 def _ill_typed(made: Any) -> Iterator[tuple[str, str]]:
     import msgspec
 
@@ -119,16 +274,16 @@ def _ill_typed(made: Any) -> Iterator[tuple[str, str]]:
 def _field_types(kind: Any) -> tuple[tuple[str, Any], ...]:
     """The fields of a dataclass that hold JSON's own types; values of other classes have decoders of their own."""
     found = []
-    for field in dataclasses.fields(kind):
+    for item in dataclasses.fields(kind):
         space = vars(sys.modules[kind.__module__])
         try:
-            hint = typing.get_type_hints(type("_", (), {"__annotations__": {field.name: field.type}}), globalns=space)[
-                field.name
+            hint = typing.get_type_hints(type("_", (), {"__annotations__": {item.name: item.type}}), globalns=space)[
+                item.name
             ]
         except NameError:  # a type that is imported for the type checker only
             continue
         if _is_json(hint):
-            found.append((field.name, hint))
+            found.append((item.name, hint))
     return tuple(found)
 
 

@@ -16,7 +16,9 @@ from pathlib import Path
 from airflow_samza.launch.bindings_json import bindings_to_json
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
+from airflow_samza.records import plain
 from airflow_samza.runs.finish import finish_stage
+from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
@@ -76,7 +78,7 @@ class InProcess:
             systems[bound.system].admin.create([bound.spec])
         intent = epoch.decide(self.files, run, handle, inputs, outputs)
         path = handle.folder.attempt(1, "program")
-        self.files.put_if_absent(path, source.to_json().encode())
+        write_once(self.files, path, source)
         task = EpochTask(
             root=self.files.root,
             bindings=bindings_to_json(bindings),
@@ -84,11 +86,11 @@ class InProcess:
             stage_folder=handle.folder.path,
             program=path,
             epoch=0,
-            inputs={stream_id: dataclasses.replace(bound, slice=None).to_dict() for stream_id, bound in inputs.items()},
-            outputs={stream_id: bound.to_dict() for stream_id, bound in outputs.items()},
+            inputs={stream_id: plain(dataclasses.replace(bound, slice=None)) for stream_id, bound in inputs.items()},
+            outputs={stream_id: plain(bound) for stream_id, bound in outputs.items()},
             own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
             side_inputs={
-                stream_id: dataclasses.replace(run.side_input(stream_id), slice=None).to_dict()
+                stream_id: plain(dataclasses.replace(run.side_input(stream_id), slice=None))
                 for stream_id in program.stage.side_inputs
             },
         )

@@ -22,8 +22,7 @@ def planned_before(files: Filesystem, application: str, run_id: str) -> RunPlan 
     """Return the newest plan of a run; None when it has not been planned."""
     folder = RunFolder(application, run_id)
     known = folder.plan_generations(files)
-    record = read(files, folder.plan(known[-1])) if known else None
-    return RunPlan.from_dict(record) if record is not None else None
+    return read(files, folder.plan(known[-1]), RunPlan) if known else None
 
 
 def reject_other_options(

@@ -17,6 +17,7 @@ import typer
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.reporting import Terminated
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
+from airflow_samza.records import plain
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan
 from airflow_samza.runs.records.run_state import LINEAGE
@@ -313,7 +314,7 @@ def summary_json(run: RunPlan, results: list[StageResult]) -> str:
             "run_id": run.run_id,
             "generation": run.generation,
             "fingerprint": run.plan.fingerprint,
-            "stages": [result.to_dict() for result in results],
+            "stages": [plain(result) for result in results],
         },
         indent=2,
     )

@@ -106,7 +106,7 @@ def report_text(lineage: LineageFolder, report: StateReport) -> str:
             [
                 version.number,
                 version.parent or "",
-                f"reset to {version.copy_of or 'nothing'}" if is_reset(version) else version.run_id,
+                f"reset to {version.copy_of or 'nothing'}" if is_reset(version) else version.run,
                 datetime.fromtimestamp(version.at, timezone.utc).strftime("%Y-%m-%d %H:%M:%S"),
                 ", ".join(f"{stream} {sum(offsets):,}" for stream, offsets in sorted(version.offsets.items())),
                 _bytes(version.stages),
@@ -117,9 +117,7 @@ def report_text(lineage: LineageFolder, report: StateReport) -> str:
     else:
         lines.append(f"No run of {lineage.application!r} has left a state here.")
     if report.holder is not None and report.standing is not None:
-        lines.append(
-            f"The run {report.holder.run_id!r} holds it (fence {report.holder.fence}); it {report.standing.why}."
-        )
+        lines.append(f"The run {report.holder.run!r} holds it (fence {report.holder.fence}); it {report.standing.why}.")
     if report.apart:
         lines.append(f"Runs with a state of their own: {', '.join(report.apart)}.")
     return "\n".join(lines)

@@ -23,6 +23,7 @@ from airflow_samza.cli.options import (
 )
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError
+from airflow_samza.records import plain
 from airflow_samza.runs.tables import rollback as table_rollback
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
@@ -57,7 +58,7 @@ def list_tables(place: Place, as_json: Json = False) -> None:
             if version is not None:
                 typer.echo(
                     json_line(
-                        {"table": version.table, "system": folder.system, "stream": folder.topic, **version.to_dict()}
+                        {"table": version.table, "system": folder.system, "stream": folder.topic, **plain(version)}
                     )
                 )
         return
@@ -80,9 +81,7 @@ def show_versions(place: Place, table: Table, system: Named = "log", as_json: Js
     current = versions.newest(files, system, topic)
     if as_json:
         for version in found:
-            typer.echo(
-                json_line({**version.to_dict(), "expired": version.number in gone, "current": version == current})
-            )
+            typer.echo(json_line({**plain(version), "expired": version.number in gone, "current": version == current}))
     elif found and current is not None:
         typer.echo(versions_text(found, gone, current))
     else:
@@ -161,7 +160,7 @@ def push(
         runtime.cancel(handle)
         raise
     version = runtime.finish_push(handle)
-    typer.echo(json_line(version.to_dict()) if as_json else describe_version(version))
+    typer.echo(json_line(plain(version)) if as_json else describe_version(version))
 
 
 @tables.command()

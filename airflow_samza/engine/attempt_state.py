@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError
+from airflow_samza.records import plain
 from airflow_samza.runs.records.folders import RunFolder, replace
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import FINAL, QUEUED, StageHandle, StageProgress, newest_attempt
@@ -63,7 +64,7 @@ class AttemptState:
             record = {
                 "state": self.state,
                 "error": self._error.to_dict() if self._error else None,
-                "progress": self._progress.to_dict() if self._progress is not None else None,
+                "progress": plain(self._progress) if self._progress is not None else None,
                 "at": time.time(),
             }
             try:

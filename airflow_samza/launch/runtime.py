@@ -181,7 +181,7 @@ class SparkRuntime:
                 hint="Its plan task has not run: run it first, or clear it with its downstream tasks.",
                 name=run_id,
             )
-        return RunPlan.from_dict(must_read(self._files, folder.plan(generation)))
+        return must_read(self._files, folder.plan(generation), RunPlan)
 
     def submit(
         self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None
@@ -253,7 +253,7 @@ class SparkRuntime:
         status = self.status(handle)
         if status.state not in (SUCCEEDED, UNFINISHED):
             raise stage_error(handle, status)
-        request = PushRequest.from_dict(must_read(self._files, request_path(handle)))
+        request = must_read(self._files, request_path(handle), PushRequest)
         bindings = push_bindings(self._systems, request, {})
         return finish_push(self._files, bind_systems(bindings, self._root)[request.system], request)
 

@@ -218,5 +218,5 @@ def submit_push(
             staged = newest_staging(files, handle.folder)[1]
             if staged is not None and staged["digest"] != request.digest:
                 discard(files, system, request)
-        folders.replace(files, request_path(handle), request.to_dict())
+        folders.replace(files, request_path(handle), request)
     return submit(files, handle, settings, conf)

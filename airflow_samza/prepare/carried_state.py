@@ -172,7 +172,7 @@ def _refuse_going_back(
     if interval.start < end:
         raise StateError(
             f"The data interval {interval} of the run {run_id!r} lies before {end.isoformat()}, to which the run "
-            f"{version.run_id!r} has "
+            f"{version.run!r} has "
             f"brought the state of {spec.name!r}.",
             hint='Run it apart from the others, with a state of its own: state_from="fresh", or the id of the run '
             "before it.",

@@ -49,6 +49,7 @@ from airflow_samza.prepare.spark_streams import refuse_endless, refuse_unreadabl
 from airflow_samza.prepare.state_notes import with_state_notes
 from airflow_samza.prepare.state_starts import former_names, write_starts
 from airflow_samza.prepare.superseded_inputs import InputHistory
+from airflow_samza.records import plain
 from airflow_samza.runs.lineage.state_changes import changed_state, dropped_and_there
 from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.data_interval import DataInterval, folder_of_values, needed_interval, render_path
@@ -94,10 +95,10 @@ def prepare_run(
     """
     spec = load_application(reference).spec(config)
     folder = RunFolder(spec.name, run_id)
-    known = read(files, folder.plan(generation))
+    known = read(files, folder.plan(generation), RunPlan)
     _refuse_other_copy(files, folder, spec)
     if known is not None:
-        return RunPlan.from_dict(known)
+        return known
     outline = plan_shape(spec)
     _same_shape(outline, shape)
     check_mode(spec, mode)
@@ -149,7 +150,7 @@ def prepare_run(
         if taken is not None and not error.retryable:
             taken.give_back(files, spec)
         raise
-    return RunPlan.from_dict(adopt(files, folder.plan(generation), run.to_dict()))
+    return adopt(files, folder.plan(generation), run)
 
 
 def preview_run(
@@ -240,7 +241,7 @@ def _planned(
         config=dict(config),
         systems=kept,
         interval=interval.iso() if interval is not None else None,
-        tables={table_id: pinned.to_dict() for table_id, pinned in side_inputs.tables.items()},
+        tables={table_id: plain(pinned) for table_id, pinned in side_inputs.tables.items()},
     )
     told = input_schemas(run, metadata)
     compiled = check_application(spec, plan, told)
@@ -290,10 +291,10 @@ def create_topics(
 def _refuse_other_copy(files: Filesystem, folder: RunFolder, spec: ApplicationSpec) -> None:
     """Two copies of an application (``app_id``) keep their runs in one folder, so no run of one may have the id of a run of the other."""
     planned = folder.plan_generations(files)
-    first = read(files, folder.plan(planned[0])) if planned else None
-    if first is not None and first["app_id"] != spec.app_id:
+    first = read(files, folder.plan(planned[0]), RunPlan) if planned else None
+    if first is not None and first.app_id != spec.app_id:
         raise ConfigError(
-            f"The run {folder.run_id!r} of {spec.name!r} belongs to its copy with the id {first['app_id']!r}, not to "
+            f"The run {folder.run_id!r} of {spec.name!r} belongs to its copy with the id {first.app_id!r}, not to "
             "the one "
             f"with {spec.app_id!r}.",
             hint="Give the run of each copy an id of its own (--run-id).",

@@ -49,5 +49,5 @@ def slice_note(slice_: Mapping[str, Any], version: Version | None) -> str | None
     count = sum(end - start for start, end in offsets)
     since = "of the first run"
     if version is not None:
-        since = f"since {'the reset' if is_reset(version) else f'the run {version.run_id}'} (version {version.number})"
+        since = f"since {'the reset' if is_reset(version) else f'the run {version.run}'} (version {version.number})"
     return f"reads {count:,} {'offset' if count == 1 else 'offsets'} {since}"

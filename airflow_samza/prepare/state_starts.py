@@ -14,6 +14,7 @@ from typing import Any
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import PlanChanged
 from airflow_samza.planner.plan import ExecutionPlan, Stage
+from airflow_samza.records import made, plain
 from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import safe
@@ -95,7 +96,7 @@ def _starts(
         checkpoint = _checkpoint(left, stage, external, counted, names)
         state = {key: found for key in keys if (found := _first(left, names.get(key, key))) is not None}
         if checkpoint is not None or state:
-            yield str(task), {"checkpoint": (checkpoint or TaskCheckpoint()).to_dict(), "state": state or None}
+            yield str(task), {"checkpoint": plain(checkpoint or TaskCheckpoint()), "state": state or None}
 
 
 def _checkpoint(
@@ -106,7 +107,7 @@ def _checkpoint(
     The same stage's word comes first.
     """
     known = [
-        TaskCheckpoint.from_dict(found["checkpoint"]).for_next_run(external)
+        made(TaskCheckpoint, found["checkpoint"], "of a task's checkpoint").for_next_run(external)
         for found in left
         if found["checkpoint"] is not None
     ]

@@ -89,16 +89,14 @@ class InputHistory:
         lineage = LineageFolder(self.application, self.app_id)
         found = self.version
         while found is not None and found.parent:
-            record = read(self.files, lineage.version(found.parent))
-            if record is None:
+            before = read(self.files, lineage.version(found.parent), Version)
+            if before is None:
                 return None
-            before = Version.from_dict(record)
             if not has_read(before):
                 break
             found = before
         if found is not None and found.copy_of:
-            record = read(self.files, lineage.version(found.copy_of))
-            found = Version.from_dict(record) if record is not None else None
+            found = read(self.files, lineage.version(found.copy_of), Version)
         return found
 
     def _replaced(self, what: str, stream_id: str, producer: str, newer: str, reader: Version | None) -> StateError:
@@ -108,8 +106,8 @@ class InputHistory:
             hint=self._way_out(reader),
             application=self.application,
             stream=stream_id,
-            run=writer.run_id or producer,
-            reader=reader.run_id if reader is not None else None,
+            run=writer.run or producer,
+            reader=reader.run if reader is not None else None,
         )
 
     def _way_out(self, reader: Version | None) -> str:
@@ -124,9 +122,9 @@ class InputHistory:
                 f"earlier runs wrote, and forget the state, so that the next run reads anew all that is there: {reset}"
             )
         if reader.number == self.version.number:
-            return f"Clear the run that read it, {reader.run_id!r}, from its plan on; then it reads the newer one."
+            return f"Clear the run that read it, {reader.run!r}, from its plan on; then it reads the newer one."
         return (
-            f"First undo the run that read it, {reader.run_id!r}, and those after it: {reset} --to {reader.parent}; "
+            f"First undo the run that read it, {reader.run!r}, and those after it: {reset} --to {reader.parent}; "
             "then clear them from "
             "their plans on, in their order."
         )
@@ -144,16 +142,14 @@ def replaced_while_running(run: RunPlan, stream_id: str, what: Superseded) -> St
         "that holds it, too, the plan names the run to clear.",
         application=run.application,
         stream=stream_id,
-        run=writer.run_id or what.producer,
+        run=writer.run or what.producer,
         reader=run.run_id,
     )
 
 
 def _written_anew(what: str, writer: Section) -> str:
-    of = f" of {writer.run.rpartition('/')[0]!r}" if writer.run_id else ""
-    return (
-        f"The run {writer.run_id or writer.producer!r}{of} has written its {what} anew (generation {writer.generation})"
-    )
+    of = f" of {writer.run.rpartition('/')[0]!r}" if writer.run else ""
+    return f"The run {writer.run or writer.producer!r}{of} has written its {what} anew (generation {writer.generation})"
 
 
 def _has_read(version: Version, stream_id: str, what: Superseded) -> bool:

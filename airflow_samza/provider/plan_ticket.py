@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from airflow_samza.errors import PlanError
-from airflow_samza.records import decoder
+from airflow_samza.errors import PlanError, RecordUnreadable
+from airflow_samza.records import made, plain
 
 
 @dataclass(frozen=True)
@@ -26,22 +26,14 @@ class PlanTicket:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {**asdict(self), "stages": list(self.stages)}
+        return plain(self)
 
     @classmethod
-    @decoder
     def from_dict(cls, data: Any) -> PlanTicket:
         """Return the ticket that :meth:`to_dict` described."""
         try:
-            return cls(
-                application=str(data["application"]),
-                run_id=str(data["run_id"]),
-                generation=int(data["generation"]),
-                fingerprint=str(data["fingerprint"]),
-                shape=str(data["shape"]),
-                stages=tuple(str(stage) for stage in data["stages"]),
-            )
-        except (KeyError, TypeError, ValueError):
+            return made(cls, data)
+        except RecordUnreadable:
             shown = sorted(data) if isinstance(data, Mapping) else data
             raise PlanError(
                 f"The task got no plan to work from, but {shown!r}.",

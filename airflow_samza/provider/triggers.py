@@ -152,7 +152,7 @@ class SamzaStageTrigger(RunTrigger):
         """Return the states of the stages, once one has ended."""
         if self._progress is None:
             self._files, first = files, self._handles[0]
-            self._run = RunPlan.from_dict(must_read(files, first.run.plan(first.generation.plan)))
+            self._run = must_read(files, first.run.plan(first.generation.plan), RunPlan)
             start_stats()
             tell = self.log.info
             emit = emitter(first.application)
@@ -234,9 +234,7 @@ class SamzaProducersTrigger(RunTrigger):
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when all have started, or one was given up."""
         if self._run is None:
-            self._run = RunPlan.from_dict(
-                must_read(files, RunFolder(self.application, self.run_id).plan(self.generation))
-            )
+            self._run = must_read(files, RunFolder(self.application, self.run_id).plan(self.generation), RunPlan)
         states = {
             stage_id: producer_state(files, self._run, stage_id, self.beyond.get(stage_id))
             for stage_id in self.upstream
@@ -287,7 +285,5 @@ class SamzaRunTrigger(RunTrigger):
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when the run has ended."""
         if self._run is None:
-            self._run = RunPlan.from_dict(
-                must_read(files, RunFolder(self.application, self.run_id).plan(self.generation))
-            )
+            self._run = must_read(files, RunFolder(self.application, self.run_id).plan(self.generation), RunPlan)
         return {"run": "over"} if is_over(files, self._run) else None

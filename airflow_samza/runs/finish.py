@@ -41,9 +41,9 @@ def finish_stage(
     An epoch that is open is rolled forward also when it is not the last one; the stage is then :class:`StageLost` all
     the same, until it is submitted again.
     """
-    known = read(files, folder.result)
+    known = read(files, folder.result, StageResult)
     if known is not None:
-        return StageResult.from_dict(known)
+        return known
     intent = newest_intent(files, folder)
     if intent is None:
         raise StageLost(
@@ -92,7 +92,7 @@ def finish_epoch(
             if stream_id in manifest.staged
         }
         messages = sum(manifest.staged[stream_id].messages for manifest in manifests if stream_id in manifest.staged)
-        control = committed.control.get(stream_id, ())
+        control = committed.control_messages(stream_id)
         if not run_plan.is_own(stream_id):  # the run's section of a stream that applications share (rule C10)
             control = tuple(replace(message, run=run_plan.run_id) for message in control)
         if not (messages or control or committed.is_last):
@@ -123,7 +123,7 @@ def end_stage(
     """Writes the result of a stage whose last epoch is published, or adopts the one that stands."""
     result = _result(run_plan, intent, generation, committed, facts)
     reach("before-result")
-    standing = StageResult.from_dict(adopt(files, folder.result, result.to_dict()))
+    standing = adopt(files, folder.result, result)
     reach("after-result")
     return standing
 

@@ -93,7 +93,7 @@ class _Reading:
     def record(self) -> dict[str, Any]:
         """What was read, by whomever: the schema, and the slice of the topic."""
         files = self._context.files
-        known = read(files, self._path)
+        known: dict[str, Any] | None = read(files, self._path)
         if known is None:
             known = adopt(files, self._path, self._read())
             reach("read-after-record")

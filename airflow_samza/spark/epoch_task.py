@@ -23,8 +23,9 @@ from airflow_samza.engine.warm_tables import EpochTables, FilledTables
 from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.errors import StageError, TopicError
 from airflow_samza.prepare.bound_systems import bind_systems
+from airflow_samza.records import made, plain
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.epoch_records import Intent, Manifest, Staged, read_manifest
+from airflow_samza.runs.records.epoch_records import Intent, Manifest, Staged, control_entries, read_manifest
 from airflow_samza.runs.records.folders import StageFolder, must_read, read, replace, write_once
 from airflow_samza.runs.records.names import Generation, writer_attempt
 from airflow_samza.runs.records.run_plan import BoundStream
@@ -99,8 +100,8 @@ class EpochTask:
     def intent(self, epoch: int) -> Intent:
         """The intent of an epoch; a host that does not see what the stage runner has just written is refused."""
         files, path = open_filesystem(self.root), StageFolder(self.stage_folder).intent(epoch)
-        record = read(files, path)
-        if record is None:
+        intent = read(files, path, Intent)
+        if intent is None:
             raise TopicError(
                 f"The Python worker on {platform.node()} does not see the run's records: {files.location(path)} is "
                 "missing there.",
@@ -108,7 +109,7 @@ class EpochTask:
                 "If it is: was the run's folder deleted?",
                 path=files.location(path),
             )
-        return Intent.from_dict(record)
+        return intent
 
     def tables(self, intent: Intent, task: int) -> EpochTables:
         """The tables of a task that side inputs feed, in an epoch."""
@@ -174,7 +175,7 @@ class _Section:
             section = self._section_run(before, {}, filled)
             yield from self._output_of(section, before, batches)
         state = None if self._intent.whole else self._kept_state(section, before, self._new_attempt())
-        replace(self._files, self._note(self._epoch.section), {"report": section.report.to_dict(), "state": state})
+        replace(self._files, self._note(self._epoch.section), {"report": plain(section.report), "state": state})
 
     def _run_to_the_end(self, batches: Iterator[pa.RecordBatch], manifest: str) -> bool:
         """Stages the output and leaves the manifest.
@@ -185,7 +186,7 @@ class _Section:
         attempt = self._new_attempt()
         producers: dict[str, SystemProducer] = {}
         for stream_id, data in self._epoch.outputs.items():
-            bound = BoundStream.from_dict(data)
+            bound = made(BoundStream, data)
             producers[stream_id] = self._systems[bound.system].producer(bound.spec, attempt)
         try:
             before = self._before()
@@ -206,7 +207,7 @@ class _Section:
             raise
         reach("task-before-manifest")
         record = self._manifest(attempt, report, described, state or None, time.time() - started)
-        written = write_once(self._files, manifest, {**record.to_dict(), "report": _told(report)})
+        written = write_once(self._files, manifest, record)
         reach("task-after-manifest")
         if not written:
             _abort(producers)
@@ -287,7 +288,7 @@ class _Section:
         if number is None:
             return Boundary()
         note = read(self._files, self._note(number))
-        found = TaskReport.from_dict(note["report"]).boundary if note is not None else None
+        found = made(TaskReport, note["report"], "of a task's note").boundary if note is not None else None
         return found if found is not None else Boundary()
 
     def _whole_report(self, report: TaskReport) -> tuple[TaskReport, dict[str, Any]]:
@@ -304,7 +305,7 @@ class _Section:
                     stage=self._intent.stage,
                 )
             note = must_read(self._files, self._note(number))
-            earlier = TaskReport.from_dict(note["report"])
+            earlier = made(TaskReport, note["report"], "of a task's note")
             state.update(note["state"] or {})
             self._files.delete(self._note(number))
             report.inputs.update(earlier.inputs)
@@ -340,7 +341,7 @@ class _Section:
             # Only the run's own topics and those that applications share carry control messages in band (rule C1,
             # rule C10).
             in_band = stream_id in self._epoch.own or self._program.spec.stream(stream_id).shared
-            control = output.control if in_band else ()
+            control = control_entries(output.control) if in_band else ()
             staged[stream_id] = Staged(description, output.messages, control)
         facts: dict[str, Any] = dict(report.metrics)
         facts.update(self._restored.facts())
@@ -359,11 +360,12 @@ class _Section:
             read=read,
             staged=staged,
             facts=facts,
-            checkpoint=None if self._intent.whole else report.checkpoint.to_dict(),
+            checkpoint=None if self._intent.whole else plain(report.checkpoint),
             state=state,
             ended=report.ended,
             follows_clock=report.follows_clock,
             shuts_down_all=report.shuts_down_all,
+            report=_told(report),
         )
 
 
@@ -377,16 +379,20 @@ class _Before:
     @property
     def start(self) -> TaskCheckpoint:
         """Where the task begins."""
-        return TaskCheckpoint() if self.checkpoint is None else TaskCheckpoint.from_dict(self.checkpoint)
+        return (
+            TaskCheckpoint()
+            if self.checkpoint is None
+            else made(TaskCheckpoint, self.checkpoint, "of a task's checkpoint")
+        )
 
 
 def _told(report: TaskReport) -> dict[str, Any]:
     """A report as a manifest holds it: the checkpoint stands beside it."""
-    return {name: value for name, value in report.to_dict().items() if name != "checkpoint"}
+    return {name: value for name, value in plain(report).items() if name != "checkpoint"}
 
 
 def _bound(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, BoundStream]:
-    return {stream_id: BoundStream.from_dict(data) for stream_id, data in streams.items()}
+    return {stream_id: made(BoundStream, data) for stream_id, data in streams.items()}
 
 
 def task_host_files(host_dir: str, root: str, stage_folder: str, task: int) -> HostFiles:
@@ -420,7 +426,7 @@ def _one_thread() -> None:
 @functools.lru_cache(maxsize=8)
 def _program(root: str, path: str) -> StageProgram:
     """The stage's program; made once per worker process, which runs many tasks."""
-    return ProgramSource.from_json(open_filesystem(root).read(path).decode()).load()
+    return must_read(open_filesystem(root), path, ProgramSource).load()
 
 
 @functools.lru_cache(maxsize=8)

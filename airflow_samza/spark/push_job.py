@@ -51,7 +51,7 @@ def run_push(
     settings: Mapping[str, Any],
 ) -> None:
     """Runs an attempt at a push to its version; every way to fail is a SamzaError."""
-    request = PushRequest.from_dict(must_read(files, request_path(attempt.handle)))
+    request = must_read(files, request_path(attempt.handle), PushRequest)
     system = bind_system(request.system, bindings[request.system], files.root)
     origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
     known = versions.by_push_id(files, request.system, request.topic, request.push_id)

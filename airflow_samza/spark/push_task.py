@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.quoting import plainly, show_messages
+from airflow_samza.records import made
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import StageFolder, write_once
-from airflow_samza.runs.records.run_plan import stream_spec
 from airflow_samza.runs.tables.versions import DELETED
 from airflow_samza.spark.sealed_bindings import worker_bindings
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.system import StreamSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +65,7 @@ class PushTask:
         show_messages(self.messages_shown)
         files = open_filesystem(self.root)
         system = bind_system(self.system, worker_bindings(self.bindings)[self.system], self.root)
-        producer = system.producer(stream_spec(self.stream), f"push-{self.epoch}-{task}-{uuid.uuid4().hex}")
+        producer = system.producer(made(StreamSpec, self.stream), f"push-{self.epoch}-{task}-{uuid.uuid4().hex}")
         found = _Found(self.key, self.required)
         try:
             for batch in found.kept(batches):

@@ -48,7 +48,7 @@ def run_stage(
 ) -> None:
     """Runs an attempt at a stage to its result; every way to fail is a SamzaError."""
     handle = attempt.handle
-    run = RunPlan.from_dict(must_read(files, handle.run.plan(handle.generation.plan)))
+    run = must_read(files, handle.run.plan(handle.generation.plan), RunPlan)
     systems = bind_systems(bindings, files.root)
     origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
     context = StageContext(driver, files, bindings, systems, run, attempt, origins)
@@ -135,4 +135,4 @@ def decide(
         outputs={stream_id: bound.spec.name for stream_id, bound in outputs.items()},
         side_inputs=planned_side_inputs(run, handle.stage_id),
     )
-    return Intent.from_dict(adopt(files, handle.folder.intent(0), intent.to_dict()))
+    return adopt(files, handle.folder.intent(0), intent)

@@ -172,7 +172,7 @@ class StageLoop:
             side_inputs=side_inputs,
         )
         reach("before-intent")
-        standing = Intent.from_dict(adopt(self._files, self._folder.intent(epoch), intent.to_dict()))
+        standing = adopt(self._files, self._folder.intent(epoch), intent)
         reach("after-intent")
         return standing
 

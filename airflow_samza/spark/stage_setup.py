@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from airflow_samza.application.operator_specs import TransformSpec
 from airflow_samza.config import Config
 from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.records import plain
 from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.records.folders import read, write_once
 from airflow_samza.runs.records.names import Generation
@@ -55,7 +56,7 @@ def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> It
         }
         make_topics(context, outputs)
         path = handle.folder.attempt(handle.attempt, "program")
-        files.put_if_absent(path, source.to_json().encode())
+        write_once(files, path, source)
         task = EpochTask(
             root=files.root,
             bindings=context.driver.for_workers(spark, _for_workers(context.bindings)),
@@ -64,7 +65,7 @@ def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> It
             program=path,
             epoch=0,
             inputs={stream_id: _without_slice(bound) for stream_id, bound in inputs.items()},
-            outputs={stream_id: bound.to_dict() for stream_id, bound in outputs.items()},
+            outputs={stream_id: plain(bound) for stream_id, bound in outputs.items()},
             own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
             host_dir=_host_dir(context, program),
             side_inputs={
@@ -116,7 +117,7 @@ def _host_dir(context: StageContext, program: StageProgram) -> str | None:
 
 
 def _without_slice(bound: BoundStream) -> dict[str, Any]:
-    return dataclasses.replace(bound, slice=None).to_dict()
+    return plain(dataclasses.replace(bound, slice=None))
 
 
 def program_source(

@@ -22,9 +22,9 @@ from airflow_samza.engine.stage_context import Attempt
 from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.errors import TopicError
 from airflow_samza.launch.bindings_json import bindings_to_json
+from airflow_samza.records import made
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import write_once
-from airflow_samza.runs.records.run_plan import stream_spec
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compacting import compact, is_due, staged_path
 from airflow_samza.runs.tables.compactions import Compaction
@@ -83,7 +83,7 @@ class CompactionTask:
         """Leaves the record of what one task has staged."""
         files = open_filesystem(self.root)
         system = bind_system(self.system, worker_bindings(self.bindings)[self.system], self.root)
-        stream = stream_spec(self.stream)
+        stream = made(StreamSpec, self.stream)
         rows = self._rows(system, stream, task)
         producer = system.producer(stream, f"compaction-{self.number}-{task}-{uuid.uuid4().hex}")
         try:

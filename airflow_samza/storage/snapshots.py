@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Protocol
 import pyarrow as pa
 
 from airflow_samza.errors import StoreError
-from airflow_samza.records import decoder
+from airflow_samza.records import made
 from airflow_samza.storage.host_files import HostFiles
 
 State = Mapping[str, Mapping[str, pa.Table]]
@@ -61,12 +61,6 @@ class StateFile:
     bytes: int
     checksum: int
     sha256: str = ""
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> StateFile:
-        """The file that a description of a snapshot names."""
-        return cls(**data)
 
     def is_content(self, data: pa.Buffer | Content) -> bool:
         """Return whether these bytes, of the file's size, are what was written."""
@@ -293,7 +287,7 @@ def _encode(table: pa.Table) -> pa.Buffer:
 def _described(described: Mapping[str, Any] | None) -> Iterator[tuple[str, str, StateFile]]:
     for op_id, tables in (described or {}).items():
         for name, file in tables.items():
-            yield op_id, name, StateFile.from_dict(file)
+            yield op_id, name, made(StateFile, file, "of a state file")
 
 
 def _safe(text: str) -> str:

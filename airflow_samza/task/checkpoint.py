@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
-from airflow_samza.records import decoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,34 +64,6 @@ class TaskCheckpoint:
         """This one of a task's first section together with one of a section behind it."""
         return replace(self, operators={**self.operators, **later.operators}, sent={**self.sent, **later.sent})
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "offsets": _keys(self.offsets, str),
-            "heads": _keys(self.heads, str),
-            "control": dict(self.control),
-            "heard": dict(self.heard),
-            "sources": _keys(self.sources, str),
-            "operators": dict(self.operators),
-            "sent": dict(self.sent),
-            "chooser": dict(self.chooser),
-        }
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> TaskCheckpoint:
-        """What :meth:`to_dict` gave."""
-        return cls(
-            offsets=_keys(data["offsets"], int),
-            heads=_keys(data["heads"], int),
-            control=data["control"],
-            heard=data["heard"],
-            sources=_keys(data["sources"], int),
-            operators=data["operators"],
-            sent=data["sent"],
-            chooser=data.get("chooser", {}),  # records of former versions have none
-        )
-
 
 @dataclass(frozen=True)
 class TaskStart:
@@ -111,7 +82,3 @@ def _without_ends(watermark: Mapping[str, Any]) -> dict[str, Any]:
         name: NONE_YET if timestamp == END_OF_TIME else timestamp for name, timestamp in watermark["upstreams"].items()
     }
     return {"upstreams": upstreams, "output": NONE_YET if watermark["output"] == END_OF_TIME else watermark["output"]}
-
-
-def _keys(found: Mapping[str, Mapping[Any, Any]], kind: type) -> dict[str, dict[Any, Any]]:
-    return {name: {kind(key): value for key, value in values.items()} for name, values in found.items()}

@@ -5,21 +5,11 @@ Messages and bytes in and out, control messages, offsets, ends, seconds.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from airflow_samza.control.messages import (
-    ControlMessage,
-    EndOfStreamMessage,
-    WatermarkMessage,
-    from_json,
-    message_type,
-    to_json,
-)
+from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.watermarks import NONE_YET
-from airflow_samza.records import decoder
 from airflow_samza.task.checkpoint import TaskCheckpoint
 
 
@@ -106,8 +96,8 @@ class TaskReport:
     outputs: dict[str, OutputReport] = field(default_factory=dict)
     operators: dict[str, OperatorReport] = field(default_factory=dict)
     tables: dict[str, TableReport] = field(default_factory=dict)
-    metrics: dict[str, float] = field(default_factory=dict)
-    gauges: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, int | float] = field(default_factory=dict)
+    gauges: dict[str, int | float] = field(default_factory=dict)
     bad_samples: list[str] = field(default_factory=list)
     checkpoint: TaskCheckpoint = field(default_factory=TaskCheckpoint)
     boundary: Boundary | None = None
@@ -118,51 +108,7 @@ class TaskReport:
     shuts_down_all: bool = False
     seconds: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        body = dataclasses.asdict(self)
-        body["checkpoint"] = self.checkpoint.to_dict()
-        for name, output in self.outputs.items():
-            for kind in ("end_of_stream", "watermark"):
-                message = getattr(output, kind)
-                body["outputs"][name][kind] = (
-                    None if message is None else {"type": int(message_type(message)), **to_json(message)}
-                )
-        for place in ("inputs", "side_inputs"):
-            for found in body[place].values():
-                found["next_offsets"] = {str(partition): offset for partition, offset in found["next_offsets"].items()}
-        return body
-
-    @classmethod
-    @decoder
-    def from_dict(cls, body: dict[str, Any]) -> TaskReport:
-        """What :meth:`to_dict` wrote."""
-        data = dict(body)
-        for place in ("inputs", "side_inputs"):
-            data[place] = {
-                name: InputReport(
-                    **{**found, "next_offsets": {int(p): offset for p, offset in found["next_offsets"].items()}}
-                )
-                for name, found in data[place].items()
-            }
-        outputs = {}
-        for name, found in data["outputs"].items():
-            end, watermark = (_message(name, found[kind]) for kind in ("end_of_stream", "watermark"))
-            assert end is None or isinstance(end, EndOfStreamMessage)
-            assert watermark is None or isinstance(watermark, WatermarkMessage)
-            outputs[name] = OutputReport(found["messages"], found["bytes"], end, watermark)
-        data["outputs"] = outputs
-        data["operators"] = {name: OperatorReport(**found) for name, found in data["operators"].items()}
-        data["tables"] = {name: TableReport(**found) for name, found in data["tables"].items()}
-        data["checkpoint"] = TaskCheckpoint.from_dict(data["checkpoint"])
-        data["boundary"] = Boundary(**data["boundary"]) if data["boundary"] is not None else None
-        return cls(**data)
-
 
 def added(counts: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
     """Counts by name, added up."""
     return {**counts, **{name: counts.get(name, 0) + value for name, value in more.items()}}
-
-
-def _message(stream: str, body: dict[str, Any] | None) -> ControlMessage | None:
-    return None if body is None else from_json(body["type"], body, stream=stream, partition=0, offset="manifest")

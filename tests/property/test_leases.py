@@ -17,7 +17,7 @@ from airflow_samza.runs.lineage.state_left import leave_state
 from airflow_samza.runs.lineage.state_taken import Patience
 from airflow_samza.runs.lineage.state_upkeep import abandon
 from airflow_samza.runs.lineage.versions import find_version, newest_number
-from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.records.folders import must_read, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from tests.support.carried import STAGES, Carried
 
@@ -67,9 +67,7 @@ class Model:
         """The run that holds the state, and may have come half way."""
         lease = newest_lease(self.carried.files, self.carried.lineage)
         return (
-            {lease.run_id}
-            if lease is not None and not is_free(self.carried.files, self.carried.lineage, lease)
-            else set()
+            {lease.run} if lease is not None and not is_free(self.carried.files, self.carried.lineage, lease) else set()
         )
 
     def chain(self) -> list[tuple[str, int, int]]:
@@ -79,17 +77,15 @@ class Model:
         while number:
             version = find_version(self.carried.files, self.carried.lineage, number)
             assert version is not None
-            record = self.carried.folder(version.run_id).plan(version.plan_generation)
+            record = self.carried.folder(version.run).plan(version.plan_generation)
             start, end = self._slice(record)
             assert version.offsets["views"] == (end,)
-            found.append((version.run_id, start, end))
+            found.append((version.run, start, end))
             number = version.parent
         return found[::-1]
 
     def _slice(self, path: str) -> tuple[int, int]:
-        import json
-
-        start, end = RunPlan.from_dict(json.loads(self.carried.files.read(path))).streams["views"].slice["offsets"][0]  # type: ignore[index]
+        start, end = must_read(self.carried.files, path, RunPlan).streams["views"].slice["offsets"][0]  # type: ignore[index]
         return start, end
 
 

@@ -19,6 +19,7 @@ from airflow_samza.launch.code_shipping import ship_code
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.explain import explain
 from airflow_samza.prepare.bound_systems import run_bindings
+from airflow_samza.records import plain
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.names import Generation
@@ -159,7 +160,7 @@ def test_a_database_is_read_and_written_by_jdbc(warehouse: Warehouse) -> None:
     found = warehouse.spark.read.format("jdbc").options(**options).option("dbtable", "shouted").load()
     assert sorted(tuple(row) for row in found.collect()) == [(1, "ANN"), (2, "BO")]
     assert files_with(Path(warehouse.root), PASSWORD) == [], "no plan, record or topic holds the password"
-    assert PASSWORD not in str(run.to_dict())
+    assert PASSWORD not in str(plain(run))
 
 
 def test_an_existing_job_comes_in_and_its_shuffles_are_named(warehouse: Warehouse) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_samza.errors import InvalidApplication, MessageError, StageCancelled, StageError, UnsupportedShape
+from airflow_samza.records import plain
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
@@ -150,7 +151,7 @@ def test_a_topic_without_end_of_stream_does_not_complete_a_stage(lake: Lake) -> 
     import pyarrow as pa
 
     log.append(topic, pa.table({"country": ["NL"], "views": [1], "dwell": [2000]}), key=["country"])
-    done = lake.runtime.run_stage(lake.run, "views", generation=2).to_dict()
+    done = plain(lake.runtime.run_stage(lake.run, "views", generation=2))
     files = open_filesystem(str(lake.folder / "root"))
     folder = RunFolder("spark-views", "run 1").stage("views", Generation(3, 1))
     write_once(

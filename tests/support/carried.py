@@ -75,9 +75,9 @@ class Carried:
         self, run_id: str, generation: int = 1, *, step: int = 10, patience: Patience | None = None, keep: int = 5
     ) -> RunPlan:
         """What ``prepare`` does as far as the state goes."""
-        known = read(self.files, self.folder(run_id).plan(generation))
+        known = read(self.files, self.folder(run_id).plan(generation), RunPlan)
         if known is not None:
-            return RunPlan.from_dict(known)
+            return known
         lease = take_lease(self.files, self.lineage, run_id, generation, patience or Patience())
         start = find_version(self.files, self.lineage, lease.start)
         begin = start.offsets["views"][0] if start is not None else 0
@@ -98,7 +98,7 @@ class Carried:
             "views", "input", "sink", StreamSpec("views", 1), {"offsets": [[begin, self.head]], "final": False}
         )
         run = RunPlan("app", "1", "module:app", run_id, generation, PLAN, {**streams, "views": views}, state=state)
-        write_once(self.files, self.folder(run_id).plan(generation), run.to_dict())
+        write_once(self.files, self.folder(run_id).plan(generation), run)
         return run
 
     def run_stage(self, run: RunPlan, stage: str, generation: int = 1) -> None:
@@ -109,15 +109,13 @@ class Carried:
         assert slice_ is not None
         inputs = {"views" if stage == "views" else "by-member": InputIntent("topic", slice_)}
         outputs = {"by-member": "topic"} if stage == "views" else {"out": "out"}
-        write_once(self.files, folder.intent(0), Intent(stage, str(number), 0, 1, inputs, outputs).to_dict())
+        write_once(self.files, folder.intent(0), Intent(stage, str(number), 0, 1, inputs, outputs))
         path = f"{folder.path}/state/0/first/counter.table.arrow"
         self.files.put_if_absent(path, str(slice_["offsets"][0][1]).encode())
         checkpoint = {"offsets": {"views": {"0": slice_["offsets"][0][1]}}} if stage == "views" else {"offsets": {}}
         state = {"counter": {"table": {"path": path, "rows": 1, "bytes": 1, "checksum": 0}}}
         staged = {name: Staged({}, 1) for name in outputs}
-        write_once(
-            self.files, folder.manifest(0, 0), Manifest(0, 0, "first", 1.0, {}, staged, {}, checkpoint, state).to_dict()
-        )
+        write_once(self.files, folder.manifest(0, 0), Manifest(0, 0, "first", 1.0, {}, staged, {}, checkpoint, state))
         finish_stage(self.files, {"sink": self.sink}, run, stage, number, folder)  # type: ignore[dict-item]
 
     def whole(self, run_id: str, generation: int = 1, **more: Any) -> Version | None:

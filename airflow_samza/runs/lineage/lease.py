@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.errors import StateFenced
-from airflow_samza.records import decoder
+from airflow_samza.records import durable
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.records.folders import adopt, must_read, numbers, read, write_once
@@ -32,6 +32,7 @@ SUPERSEDED = "superseded"
 ABANDONED = "abandoned"
 
 
+@durable("lease")
 @dataclass(frozen=True)
 class Lease:
     """One lease.
@@ -43,57 +44,49 @@ class Lease:
     """
 
     fence: int
-    run_id: str
+    run: str
     plan_generation: int
     start: int
     head: int
-    taken_at: float = 0.0
+    claimed_at: float = 0.0
     who: Mapping[str, Any] = field(default_factory=dict)
     begun: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "fence": self.fence,
-            "run": self.run_id,
-            "plan_generation": self.plan_generation,
-            "start": self.start,
-            "head": self.head,
-            "claimed_at": self.taken_at,
-            "who": dict(self.who),
-            "begun": self.begun,
-        }
 
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> Lease:
-        """The lease that :meth:`to_dict` described."""
-        return cls(
-            data["fence"],
-            data["run"],
-            data["plan_generation"],
-            data["start"],
-            data["head"],
-            float(data["claimed_at"]),
-            data["who"],
-            data["begun"],
-        )
+@durable("decision of a lease")
+@dataclass(frozen=True)
+class Begun:
+    """The decision whether a lease's run may commit: True by its holder, False by the run that has taken it over."""
+
+    begun: bool
+    by: str
+    at: float
+
+
+@durable("end of a lease", later={"version": None})
+@dataclass(frozen=True)
+class Ended:
+    """The end of a lease; ``version`` is the JSON form of the version that its run leaves, where it has finished."""
+
+    how: str
+    at: float
+    version: Mapping[str, Any] | None = None
 
 
 def newest_lease(files: Filesystem, lineage: LineageFolder) -> Lease | None:
     """The lease that was taken last."""
     found = numbers(files, lineage.leases)
     while found:  # a folder without its first record belongs to nobody yet
-        record = read(files, lineage.lease(found[-1], "taken"))
-        if record is not None:
-            return Lease.from_dict(record)
+        lease = read(files, lineage.lease(found[-1], "taken"), Lease)
+        if lease is not None:
+            return lease
         found.pop()
     return None
 
 
 def load_lease(files: Filesystem, lineage: LineageFolder, fence: int) -> Lease:
     """A lease by its number."""
-    return Lease.from_dict(must_read(files, lineage.lease(fence, "taken")))
+    return must_read(files, lineage.lease(fence, "taken"), Lease)
 
 
 def take(
@@ -110,7 +103,7 @@ def take(
     """Claims a lease for a run; None when another was quicker."""
     lease = Lease(fence, run_id, plan_generation, start, head, time.time(), identity(), begun)
     reach("state-before-lease")
-    won = write_once(files, lineage.lease(fence, "taken"), lease.to_dict())
+    won = write_once(files, lineage.lease(fence, "taken"), lease)
     reach("state-after-lease")
     return lease if won else None
 
@@ -124,15 +117,15 @@ def has_begun(files: Filesystem, lineage: LineageFolder, lease: Lease) -> bool |
     """True: its run has or may have committed something. False: it never will. None: undecided."""
     if lease.begun:
         return True
-    record = read(files, lineage.lease(lease.fence, "begun"))
-    return None if record is None else bool(record["begun"])
+    decided = read(files, lineage.lease(lease.fence, "begun"), Begun)
+    return None if decided is None else decided.begun
 
 
 def begin(files: Filesystem, lineage: LineageFolder, lease: Lease) -> None:
     """To be called before anything of the lease's run is committed; a :class:`StateFenced` says that it is too late."""
     path = lineage.lease(lease.fence, "begun")
-    if read(files, path) is None:  # asked first, because a run may commit many times a second
-        write_once(files, path, {"begun": True, "by": lease.run_id, "at": time.time()})
+    if read(files, path, Begun) is None:  # asked first, because a run may commit many times a second
+        write_once(files, path, Begun(True, lease.run, time.time()))
     refuse_ended(files, lineage, lease)
 
 
@@ -141,12 +134,12 @@ def refuse_ended(files: Filesystem, lineage: LineageFolder, lease: Lease) -> Non
 
     One that was finished is fine.
     """
-    begun = read(files, lineage.lease(lease.fence, "begun"))
-    if begun is not None and not begun["begun"]:
-        raise fenced(lineage, lease, f"{begun['by']!r} has taken it over")
-    ended = read(files, lineage.lease(lease.fence, "ended"))
-    if ended is not None and ended["how"] != FINISHED:
-        why = "the run was planned anew" if ended["how"] == SUPERSEDED else "the run was abandoned"
+    decided = read(files, lineage.lease(lease.fence, "begun"), Begun)
+    if decided is not None and not decided.begun:
+        raise fenced(lineage, lease, f"{decided.by!r} has taken it over")
+    ended = read(files, lineage.lease(lease.fence, "ended"), Ended)
+    if ended is not None and ended.how != FINISHED:
+        why = "the run was planned anew" if ended.how == SUPERSEDED else "the run was abandoned"
         raise fenced(lineage, lease, why)
 
 
@@ -154,22 +147,23 @@ def take_away(files: Filesystem, lineage: LineageFolder, lease: Lease, by: str) 
     """Frees a lease whose run has committed nothing; False when its run was quicker to begin."""
     if lease.begun:
         return False
-    return not adopt(files, lineage.lease(lease.fence, "begun"), {"begun": False, "by": by, "at": time.time()})["begun"]
+    return not adopt(files, lineage.lease(lease.fence, "begun"), Begun(False, by, time.time())).begun
 
 
-def end(files: Filesystem, lineage: LineageFolder, lease: Lease, how: str, **facts: object) -> dict[str, Any]:
+def end(
+    files: Filesystem, lineage: LineageFolder, lease: Lease, how: str, version: Mapping[str, Any] | None = None
+) -> Ended:
     """Ends a lease, and returns the end that stands: another one where somebody was quicker."""
-    return adopt(files, lineage.lease(lease.fence, "ended"), {"how": how, "at": time.time(), **facts})
+    return adopt(files, lineage.lease(lease.fence, "ended"), Ended(how, time.time(), version))
 
 
 def fenced(lineage: LineageFolder, lease: Lease, why: str) -> StateFenced:
     """The error for a run that has lost its lease."""
     return StateFenced(
-        f"The run {lease.run_id!r} may no longer write the state of {lineage.application!r} (fence {lease.fence}): "
-        f"{why}.",
+        f"The run {lease.run!r} may no longer write the state of {lineage.application!r} (fence {lease.fence}): {why}.",
         hint="Clear its plan task with its downstream tasks: the run is then planned anew, from the state as it is "
         "now.",
         application=lineage.application,
-        run=lease.run_id,
+        run=lease.run,
         fence=lease.fence,
     )

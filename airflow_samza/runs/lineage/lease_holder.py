@@ -62,16 +62,15 @@ def standing_of(
     """What has become of a lease's run."""
     if is_free(files, lineage, lease):
         return Standing(FREE, "has given it back")
-    folder = RunFolder(lineage.application, lease.run_id)
-    plan = read(files, folder.plan(lease.plan_generation))
-    if plan is None:
-        lives = is_alive({**lease.who, "claimed_at": lease.taken_at}, None)
-        if lives and (time.time() if now is None else now) - lease.taken_at < PLANNING_SECONDS:
+    folder = RunFolder(lineage.application, lease.run)
+    run = read(files, folder.plan(lease.plan_generation), RunPlan)
+    if run is None:
+        lives = is_alive({**lease.who, "claimed_at": lease.claimed_at}, None)
+        if lives and (time.time() if now is None else now) - lease.claimed_at < PLANNING_SECONDS:
             return Standing(AT_WORK, "is being planned")
         if lease.begun:
             return Standing(HALF_DONE, "has committed a part of its work, and was not planned anew to the end")
         return Standing(GONE, "was never planned to the end")
-    run = RunPlan.from_dict(plan)
     stages = [stage.stage_id for stage in run.plan.stages]
     done = sum(1 for stage_id in stages if finished_stage(files, run, stage_id) is not None)
     if done == len(stages):
@@ -81,7 +80,7 @@ def standing_of(
         runners = all_runners(files, folder)
         if any(runner.is_alive(files) for runner in runners):
             return Standing(AT_WORK, f"is at work ({progress})", done, len(stages))
-        heard = max([lease.taken_at, *(runner.heard_at(files) for runner in runners)])
+        heard = max([lease.claimed_at, *(runner.heard_at(files) for runner in runners)])
         # A stage between two tries, or waiting for its turn, has no process: the scheduler will start it again.
         silence = (time.time() if now is None else now) - heard
         if silence < grace_seconds:

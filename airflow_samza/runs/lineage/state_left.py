@@ -72,10 +72,10 @@ def leave_state(files: Filesystem, run: RunPlan) -> Version | None:
     left = _version(files, lineage, run, 0, lineage.own_files(run.run_id, run.generation))
     if left is None:
         return None
-    record = adopt(files, lineage.own_state(run.run_id, run.generation), left.to_dict())
+    standing = adopt(files, lineage.own_state(run.run_id, run.generation), left)
     files.delete(lineage.pin(run.state.version, run.run_id))
     expire_apart(files, lineage, run.state.keep)
-    return Version.from_dict(record)
+    return standing
 
 
 def _version(files: Filesystem, lineage: LineageFolder, run: RunPlan, number: int, folder: str) -> Version | None:
@@ -94,7 +94,7 @@ def _version(files: Filesystem, lineage: LineageFolder, run: RunPlan, number: in
     return Version(
         number=number,
         parent=run.state.version,
-        run_id=run.run_id,
+        run=run.run_id,
         plan_generation=run.generation,
         plan=run.plan,
         offsets=_offsets(run, stages),

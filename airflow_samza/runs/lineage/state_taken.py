@@ -18,6 +18,7 @@ from airflow_samza.errors import StateBusy, StateError, StateFenced
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.lease import (
     SUPERSEDED,
+    Ended,
     Lease,
     end,
     fenced,
@@ -29,7 +30,14 @@ from airflow_samza.runs.lineage.lease import (
 )
 from airflow_samza.runs.lineage.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, Standing, standing_of
 from airflow_samza.runs.lineage.state_left import leave_state
-from airflow_samza.runs.lineage.versions import Version, find_version, finished_version, newest_number, version_of_run
+from airflow_samza.runs.lineage.versions import (
+    Version,
+    VersionPin,
+    find_version,
+    finished_version,
+    newest_number,
+    version_of_run,
+)
 from airflow_samza.runs.records.folders import RunFolder, numbers, read, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -60,7 +68,7 @@ def take_lease(
     while True:
         newest = newest_lease(files, lineage)
         if newest is not None and not is_free(files, lineage, newest):
-            if (newest.run_id, newest.plan_generation) == (run_id, plan_generation):
+            if (newest.run, newest.plan_generation) == (run_id, plan_generation):
                 return newest
             standing = standing_of(files, lineage, newest, patience.grace_seconds)
             if not _freed(files, lineage, newest, standing, run_id, plan_generation):
@@ -77,7 +85,7 @@ def take_lease(
         head = newest_number(files, lineage)
         start = _start(files, lineage, run_id, plan_generation, head)
         fence = newest.fence + 1 if newest is not None else 1
-        begun = newest is not None and newest.run_id == run_id and _left_half_done(files, lineage, newest)
+        begun = newest is not None and newest.run == run_id and _left_half_done(files, lineage, newest)
         lease = take(files, lineage, fence, run_id, plan_generation, start=start, head=head, begun=begun)
         if lease is not None:
             return lease
@@ -86,7 +94,7 @@ def take_lease(
 def source_version(files: Filesystem, lineage: LineageFolder, run_id: str, source: str) -> Version:
     """What a named run left, for a run with a state of its own, which keeps it from being deleted meanwhile."""
     holder = newest_lease(files, lineage)
-    if holder is not None and holder.run_id == source and not is_free(files, lineage, holder):
+    if holder is not None and holder.run == source and not is_free(files, lineage, holder):
         run = _plan_of(files, lineage, holder)
         if run is not None:
             leave_state(files, run)
@@ -105,13 +113,13 @@ def source_version(files: Filesystem, lineage: LineageFolder, run_id: str, sourc
             run=source,
         )
     if found.number:
-        write_once(files, lineage.pin(found.number, run_id), {"run": run_id, "at": time.time()})
+        write_once(files, lineage.pin(found.number, run_id), VersionPin(run_id, time.time()))
     return found
 
 
 def give_back(files: Filesystem, lineage: LineageFolder, lease: Lease) -> None:
     """Frees the lease of a run that could not be planned."""
-    take_away(files, lineage, lease, lease.run_id)
+    take_away(files, lineage, lease, lease.run)
 
 
 def _freed(
@@ -124,10 +132,10 @@ def _freed(
         with suppress(StateFenced):  # it was given up at this moment: the next look says so
             leave_state(files, run)
         return True
-    if lease.run_id == run_id:
+    if lease.run == run_id:
         if lease.plan_generation > plan_generation:
             raise fenced(lineage, lease, f"plan {lease.plan_generation} of it is newer than plan {plan_generation}")
-        end(files, lineage, lease, SUPERSEDED, by=plan_generation)
+        end(files, lineage, lease, SUPERSEDED)
         return True
     if standing.state == GONE:
         take_away(files, lineage, lease, run_id)  # if the run began at this moment, the next look says so
@@ -137,8 +145,8 @@ def _freed(
 
 def _left_half_done(files: Filesystem, lineage: LineageFolder, lease: Lease) -> bool:
     """Return whether the former plan of a run has committed a part, and was planned anew then."""
-    ended = read(files, lineage.lease(lease.fence, "ended"))
-    return ended is not None and ended["how"] == SUPERSEDED and has_begun(files, lineage, lease) is True
+    ended = read(files, lineage.lease(lease.fence, "ended"), Ended)
+    return ended is not None and ended.how == SUPERSEDED and has_begun(files, lineage, lease) is True
 
 
 def _start(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generation: int, head: int) -> int:
@@ -170,17 +178,16 @@ def _start(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generati
 
 def _left(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generation: int) -> int:
     """The number of the version that an earlier plan of a run left; 0 when it left none."""
-    record = read(files, RunFolder(lineage.application, run_id).plan(plan_generation))
-    state = RunPlan.from_dict(record).state if record is not None else None
+    plan = read(files, RunFolder(lineage.application, run_id).plan(plan_generation), RunPlan)
+    state = plan.state if plan is not None else None
     if state is None or state.fence is None:
         return 0
-    ended = read(files, lineage.lease(state.fence, "ended"))
-    return int(ended["version"]["number"]) if ended is not None and "version" in ended else 0
+    ended = read(files, lineage.lease(state.fence, "ended"), Ended)
+    return int(ended.version["number"]) if ended is not None and ended.version is not None else 0
 
 
 def _plan_of(files: Filesystem, lineage: LineageFolder, lease: Lease) -> RunPlan | None:
-    record = read(files, RunFolder(lineage.application, lease.run_id).plan(lease.plan_generation))
-    return RunPlan.from_dict(record) if record is not None else None
+    return read(files, RunFolder(lineage.application, lease.run).plan(lease.plan_generation), RunPlan)
 
 
 def _busy(lineage: LineageFolder, lease: Lease, standing: Standing) -> StateBusy:
@@ -188,7 +195,7 @@ def _busy(lineage: LineageFolder, lease: Lease, standing: Standing) -> StateBusy
         hint = (
             "Try again when it is over. If it was killed, run it again under the same name, or clear it in Airflow: "
             "it goes on where it "
-            f"stopped; to give it up now: airflow-samza state abandon {lineage.application} {lease.run_id} --force"
+            f"stopped; to give it up now: airflow-samza state abandon {lineage.application} {lease.run} --force"
         )
     elif standing.state == AT_WORK:
         hint = (
@@ -198,16 +205,16 @@ def _busy(lineage: LineageFolder, lease: Lease, standing: Standing) -> StateBusy
     else:
         hint = (
             f"Clear what failed of it, so that it finishes; or give it up, if its output may stay as it is: "
-            f"airflow-samza state abandon {lineage.application} {lease.run_id}"
+            f"airflow-samza state abandon {lineage.application} {lease.run}"
         )
     return StateBusy(
         _held(lineage, lease, standing),
         hint=hint,
         application=lineage.application,
-        holder=lease.run_id,
+        holder=lease.run,
         fence=lease.fence,
     )
 
 
 def _held(lineage: LineageFolder, lease: Lease, standing: Standing) -> str:
-    return f"The state of {lineage.application!r} is held by the run {lease.run_id!r}, which {standing.why}."
+    return f"The state of {lineage.application!r} is held by the run {lease.run!r}, which {standing.why}."

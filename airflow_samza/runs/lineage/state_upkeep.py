@@ -38,13 +38,13 @@ class StateReport:
 
 def report_state(files: Filesystem, lineage: LineageFolder) -> StateReport:
     """Reads what is there; nothing is changed."""
-    found = [read(files, lineage.version(number)) for number in numbers(files, lineage.versions)]
+    found = [read(files, lineage.version(number), Version) for number in numbers(files, lineage.versions)]
     lease = newest_lease(files, lineage)
     if lease is not None and is_free(files, lineage, lease):
         lease = None
     standing = standing_of(files, lineage, lease, _GRACE_SECONDS) if lease is not None else None
     return StateReport(
-        tuple(Version.from_dict(f) for f in found if f is not None), lease, standing, tuple(files.list(lineage.runs))
+        tuple(version for version in found if version is not None), lease, standing, tuple(files.list(lineage.runs))
     )
 
 
@@ -55,10 +55,8 @@ def abandon(files: Filesystem, lineage: LineageFolder, run_id: str, *, force: bo
     refused, unless ``force`` says that it is known to be dead.
     """
     lease = newest_lease(files, lineage)
-    if lease is None or is_free(files, lineage, lease) or lease.run_id != run_id:
-        held = (
-            "nobody holds it" if lease is None or is_free(files, lineage, lease) else f"it is held by {lease.run_id!r}"
-        )
+    if lease is None or is_free(files, lineage, lease) or lease.run != run_id:
+        held = "nobody holds it" if lease is None or is_free(files, lineage, lease) else f"it is held by {lease.run!r}"
         raise StateError(
             f"The run {run_id!r} does not hold the state of {lineage.application!r}: {held}.",
             hint=f"See: airflow-samza state show {lineage.application}",
@@ -67,8 +65,8 @@ def abandon(files: Filesystem, lineage: LineageFolder, run_id: str, *, force: bo
         )
     standing = standing_of(files, lineage, lease, _GRACE_SECONDS)
     if standing.state == DONE:
-        plan = read(files, RunFolder(lineage.application, run_id).plan(lease.plan_generation))
-        return leave_state(files, RunPlan.from_dict(plan)) if plan is not None else None
+        run = read(files, RunFolder(lineage.application, run_id).plan(lease.plan_generation), RunPlan)
+        return leave_state(files, run) if run is not None else None
     if standing.state == AT_WORK and not force:
         raise StateBusy(
             f"The run {run_id!r} of {lineage.application!r} {standing.why}.",
@@ -77,7 +75,7 @@ def abandon(files: Filesystem, lineage: LineageFolder, run_id: str, *, force: bo
             holder=run_id,
         )
     ended = end(files, lineage, lease, ABANDONED)
-    return finished_version(files, lineage, lease) if ended["how"] == FINISHED else None
+    return finished_version(files, lineage, lease) if ended.how == FINISHED else None
 
 
 def reset(files: Filesystem, lineage: LineageFolder, to: int) -> Version:
@@ -100,6 +98,6 @@ def reset(files: Filesystem, lineage: LineageFolder, to: int) -> Version:
         ) from None
     if former is None:
         plan = ExecutionPlan(lineage.application, lineage.app_id, (), (), (), (), ())
-        former = Version(0, 0, lease.run_id, 1, plan)
-    copy = replace(former, number=lease.head + 1, run_id=lease.run_id, at=time.time(), copy_of=former.copy_of or to)
+        former = Version(0, 0, lease.run, 1, plan)
+    copy = replace(former, number=lease.head + 1, run=lease.run, at=time.time(), copy_of=former.copy_of or to)
     return commit_version(files, lineage, lease, copy)

@@ -6,7 +6,6 @@ copy of it that anybody may make. So a run has left its state wholly or not at a
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,10 +13,10 @@ from typing import Any
 
 from airflow_samza.errors import StateError
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.records import decoder
+from airflow_samza.records import durable, made, plain
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.lease import FINISHED, Lease, begin, end, fenced
+from airflow_samza.runs.lineage.lease import FINISHED, Ended, Lease, begin, end, fenced
 from airflow_samza.runs.records.folders import numbers, read, write_once
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -32,6 +31,7 @@ _LEASES_KEPT = 100
 """Old leases are small, and tell who ran when; more of them would only make listings longer."""
 
 
+@durable("version of state", later={"meanings": {}, "read": {}})
 @dataclass(frozen=True)
 class Version:
     """What one run left.
@@ -47,7 +47,7 @@ class Version:
 
     number: int
     parent: int
-    run_id: str
+    run: str
     plan_generation: int
     plan: ExecutionPlan
     offsets: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -60,49 +60,14 @@ class Version:
     meanings: Mapping[str, StateMeaning] = field(default_factory=dict)
     read: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "number": self.number,
-            "parent": self.parent,
-            "run": self.run_id,
-            "plan_generation": self.plan_generation,
-            "plan": json.loads(self.plan.to_json()),
-            "offsets": {stream: list(offsets) for stream, offsets in self.offsets.items()},
-            "stages": {
-                stage: {str(task): dict(left) for task, left in tasks.items()} for stage, tasks in self.stages.items()
-            },
-            "interval": self.interval,
-            "sections": {stream: list(runs) for stream, runs in self.sections.items()},
-            "files": self.files,
-            "at": self.at,
-            "copy_of": self.copy_of,
-            "meanings": {key: meaning.to_dict() for key, meaning in self.meanings.items()},
-            "read": {stream: dict(found) for stream, found in self.read.items()},
-        }
 
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> Version:
-        """The version that :meth:`to_dict` described."""
-        return cls(
-            number=data["number"],
-            parent=data["parent"],
-            run_id=data["run"],
-            plan_generation=data["plan_generation"],
-            plan=ExecutionPlan.from_json(json.dumps(data["plan"])),
-            offsets={stream: tuple(offsets) for stream, offsets in data["offsets"].items()},
-            stages={
-                stage: {int(task): left for task, left in tasks.items()} for stage, tasks in data["stages"].items()
-            },
-            interval=tuple(data["interval"]) if data["interval"] is not None else None,
-            sections={stream: tuple(runs) for stream, runs in data["sections"].items()},
-            files=data["files"],
-            at=float(data["at"]),
-            copy_of=data["copy_of"],
-            meanings={key: StateMeaning.from_dict(meaning) for key, meaning in data.get("meanings", {}).items()},
-            read=data.get("read", {}),
-        )
+@durable("pin of a version of state")
+@dataclass(frozen=True)
+class VersionPin:
+    """A run apart from the lineage reads a version, which therefore stays."""
+
+    run: str
+    at: float
 
 
 def reset_run(fence: int) -> str:
@@ -112,7 +77,7 @@ def reset_run(fence: int) -> str:
 
 def is_reset(version: Version) -> bool:
     """Return True if a person made the version, by a reset."""
-    return version.run_id.startswith(_RESET)
+    return version.run.startswith(_RESET)
 
 
 def newest_number(files: Filesystem, lineage: LineageFolder) -> int:
@@ -133,23 +98,23 @@ def _taken_over(files: Filesystem, lineage: LineageFolder) -> int:
     """
     former = lineage.former_path
     for number in reversed(numbers(files, f"{former}/versions")) if former != lineage.path else ():
-        record = read(files, f"{former}/versions/{number:020}.json")
-        if record is not None and _owner_of(record["plan"]) == (lineage.application, lineage.app_id):
-            write_once(files, lineage.version(number), record)
+        version = read(files, f"{former}/versions/{number:020}.json", Version)
+        if version is not None and _owner_of(version) == (lineage.application, lineage.app_id):
+            write_once(files, lineage.version(number), version)
             return number
     return 0
 
 
-def _owner_of(plan: Mapping[str, Any]) -> tuple[str, str]:
-    return plan["application"], plan["app_id"]
+def _owner_of(version: Version) -> tuple[str, str]:
+    return version.plan.application, version.plan.app_id
 
 
 def find_version(files: Filesystem, lineage: LineageFolder, number: int) -> Version | None:
     """A version by its number; None for 0, where everything begins."""
     if number == 0:
         return None
-    record = read(files, lineage.version(number))
-    if record is None:
+    version = read(files, lineage.version(number), Version)
+    if version is None:
         raise StateError(
             f"Version {number} of the state of {lineage.application!r} is not there any more.",
             hint="Versions are kept as job.state.versions.keep says; clear the plan task, so that the run starts from "
@@ -157,8 +122,8 @@ def find_version(files: Filesystem, lineage: LineageFolder, number: int) -> Vers
             application=lineage.application,
             version=number,
         )
-    if _owner_of(record["plan"]) != (lineage.application, lineage.app_id):
-        name, copy = _owner_of(record["plan"])
+    if _owner_of(version) != (lineage.application, lineage.app_id):
+        name, copy = _owner_of(version)
         raise StateError(
             f"Version {number} of the state of {lineage.application!r} (id {lineage.app_id!r}) belongs to {name!r} "
             f"(id {copy!r}).",
@@ -167,19 +132,19 @@ def find_version(files: Filesystem, lineage: LineageFolder, number: int) -> Vers
             application=lineage.application,
             version=number,
         )
-    return Version.from_dict(record)
+    return version
 
 
 def version_of_run(files: Filesystem, lineage: LineageFolder, run_id: str) -> Version | None:
     """The newest version that a run left, in the lineage or apart from it; None when it left none, or it is expired."""
     for number in reversed(numbers(files, lineage.versions)):
-        record = read(files, lineage.version(number))
-        if record is not None and record["run"] == run_id:
-            return Version.from_dict(record)
+        version = read(files, lineage.version(number), Version)
+        if version is not None and version.run == run_id:
+            return version
     for generation in reversed(numbers(files, lineage.own(run_id))):
-        record = read(files, lineage.own_state(run_id, generation))
-        if record is not None:
-            return Version.from_dict(record)
+        version = read(files, lineage.own_state(run_id, generation), Version)
+        if version is not None:
+            return version
     return None
 
 
@@ -190,22 +155,22 @@ def commit_version(files: Filesystem, lineage: LineageFolder, lease: Lease, vers
     """
     begin(files, lineage, lease)
     reach("state-before-version")
-    ended = end(files, lineage, lease, FINISHED, version=version.to_dict())
+    ended = end(files, lineage, lease, FINISHED, plain(version))
     reach("state-after-end")
-    if ended["how"] != FINISHED:
-        raise fenced(lineage, lease, f"it was {ended['how']}")
+    if ended.how != FINISHED:
+        raise fenced(lineage, lease, f"it was {ended.how}")
     return _publish(files, lineage, ended)
 
 
 def finished_version(files: Filesystem, lineage: LineageFolder, lease: Lease) -> Version | None:
     """The version that a lease ended with, put among the versions if nobody did yet; None when it has not ended so."""
-    ended = read(files, lineage.lease(lease.fence, "ended"))
-    return _publish(files, lineage, ended) if ended is not None and ended["how"] == FINISHED else None
+    ended = read(files, lineage.lease(lease.fence, "ended"), Ended)
+    return _publish(files, lineage, ended) if ended is not None and ended.how == FINISHED else None
 
 
-def _publish(files: Filesystem, lineage: LineageFolder, ended: Mapping[str, Any]) -> Version:
-    version = Version.from_dict(ended["version"])
-    write_once(files, lineage.version(version.number), ended["version"])
+def _publish(files: Filesystem, lineage: LineageFolder, ended: Ended) -> Version:
+    version = made(Version, ended.version, "of the end of a lease")
+    write_once(files, lineage.version(version.number), version)
     reach("state-after-version")
     return version
 
@@ -219,19 +184,17 @@ def expire(files: Filesystem, lineage: LineageFolder, keep: int) -> list[int]:
     to.
     """
     known = numbers(files, lineage.versions)
-    found = {number: read(files, lineage.version(number)) for number in known}
-    left = [
-        number for number, record in found.items() if record is not None and not str(record["run"]).startswith(_RESET)
-    ]
+    found = {number: read(files, lineage.version(number), Version) for number in known}
+    left = [number for number, version in found.items() if version is not None and not is_reset(version)]
     oldest = left[-keep] if len(left) >= keep else 0
     pinned = {number for number in numbers(files, lineage.pins) if _is_pinned(files, f"{lineage.pins}/{number:020}")}
     gone = [number for number in known if number < oldest and number not in pinned]
-    needed = {record["files"] for number, record in found.items() if record is not None and number not in gone}
+    needed = {version.files for number, version in found.items() if version is not None and number not in gone}
     for number in gone:
-        record = found[number]
+        version = found[number]
         files.delete(lineage.version(number))
-        if record is not None and record["files"] is not None and record["files"] not in needed:
-            files.delete_tree(record["files"])
+        if version is not None and version.files is not None and version.files not in needed:
+            files.delete_tree(version.files)
     for fence in numbers(files, lineage.leases)[:-_LEASES_KEPT]:
         files.delete_tree(f"{lineage.leases}/{fence:020}")
     return gone
@@ -239,18 +202,17 @@ def expire(files: Filesystem, lineage: LineageFolder, keep: int) -> list[int]:
 
 def _is_pinned(files: Filesystem, folder: str) -> bool:
     """Whether a run that may still be at work reads a version; one that never ended lets go of it after a while."""
-    pins = (read(files, f"{folder}/{name}") for name in files.list(folder))
-    return any(float(pin["at"]) > time.time() - _PINNED_SECONDS for pin in pins if pin is not None)
+    pins = (read(files, f"{folder}/{name}", VersionPin) for name in files.list(folder))
+    return any(pin.at > time.time() - _PINNED_SECONDS for pin in pins if pin is not None)
 
 
 def expire_apart(files: Filesystem, lineage: LineageFolder, keep: int) -> list[str]:
     """Deletes all states of runs apart from the lineage but the newest ``keep``; returns the folders' names."""
     ages = []
     for name in files.list(lineage.runs):
-        records = [
-            read(files, f"{lineage.runs}/{name}/{number}.json") for number in numbers(files, f"{lineage.runs}/{name}")
-        ]
-        ages.append((max((float(record["at"]) for record in records if record is not None), default=0.0), name))
+        folder = f"{lineage.runs}/{name}"
+        left = (read(files, f"{folder}/{number}.json", Version) for number in numbers(files, folder))
+        ages.append((max((version.at for version in left if version is not None), default=0.0), name))
     gone = [name for at, name in sorted(ages)[:-keep] if at]  # what has no record yet is being written
     for name in gone:
         files.delete_tree(f"{lineage.runs}/{name}")

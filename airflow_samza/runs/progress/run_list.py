@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from airflow_samza.errors import UnknownName
 from airflow_samza.runs.lineage.lease_holder import finished_stage
@@ -106,7 +107,7 @@ def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str])
 
 def plan_of(files: Filesystem, run: KnownRun) -> RunPlan:
     """The newest plan of a run."""
-    return RunPlan.from_dict(must_read(files, run.folder.plan(run.generation)))
+    return must_read(files, run.folder.plan(run.generation), RunPlan)
 
 
 def _runs(files: Filesystem, application: str | None) -> Iterator[KnownRun]:
@@ -115,9 +116,11 @@ def _runs(files: Filesystem, application: str | None) -> Iterator[KnownRun]:
             folder = RunFolder(name, run_id)
             generations = folder.plan_generations(files)
             if generations:
-                origin = read(files, f"{folder.path}/origin.json") or {}
+                origin: dict[str, Any] = read(files, f"{folder.path}/origin.json") or {}
                 told = [float(origin.pop("at"))] if "at" in origin else []
-                claims = [read(files, runner.claim) or {} for runner in all_runners(files, folder)]
+                claims: list[dict[str, Any]] = [
+                    read(files, runner.claim) or {} for runner in all_runners(files, folder)
+                ]
                 told += [float(claim["claimed_at"]) for claim in claims if "claimed_at" in claim]
                 yield KnownRun(
                     name, run_id, generations[-1], min(told, default=0.0), files.exists(folder.closed), origin

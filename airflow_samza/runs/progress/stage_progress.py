@@ -62,9 +62,7 @@ def stage_progress(
         committed = read_commit(files, folder, intent.epoch - 1)
     manifests = _manifests(files, folder, intent, committed)
     totals = committed.totals if committed is not None else _open_totals(intent, manifests)
-    until = (
-        _committed_at(files, folder, committed) if committed is not None and (found.is_final or intent.whole) else at
-    )
+    until = committed.committed_at if committed is not None and (found.is_final or intent.whole) else at
     return ProgressReport(
         stage_id=stage_id,
         generation=str(handle.generation),
@@ -108,26 +106,17 @@ def counted(facts: Mapping[str, Any], name: str) -> int:
     return sum(int(value) for value in found if isinstance(value, int | float))
 
 
-def _manifests(
-    files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None
-) -> list[tuple[Manifest, Mapping[str, Any]]]:
-    """The newest manifest of each task that counts, with what else is in its record.
-
-    Of the open epoch only where there is no other.
-    """
+def _manifests(files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None) -> list[Manifest]:
+    """Return the newest manifest of each task that counts; one of the open epoch only where there is no other."""
     standing = committed.standing if committed is not None else dict.fromkeys(intent.running, intent.epoch)
-    found: list[tuple[Manifest, Mapping[str, Any]]] = []
-    for task, epoch in standing.items():
-        record = read(files, folder.manifest(epoch, task))
-        if record is not None:
-            found.append((Manifest.from_dict(record), record))
-    return found
+    found = (read(files, folder.manifest(epoch, task), Manifest) for task, epoch in standing.items())
+    return [manifest for manifest in found if manifest is not None]
 
 
-def _open_totals(intent: Intent, manifests: Iterable[tuple[Manifest, Mapping[str, Any]]]) -> Totals:
+def _open_totals(intent: Intent, manifests: Iterable[Manifest]) -> Totals:
     """What the tasks of a first epoch have done that are through already."""
     totals = Totals(began_at=intent.decided_at)
-    for manifest, _ in manifests:
+    for manifest in manifests:
         written = {name: {"messages": staged.messages} for name, staged in manifest.staged.items()}
         totals = totals.plus(manifest.read, written, manifest.facts, manifest.seconds)
     return totals
@@ -150,8 +139,7 @@ def _committed_intent(
     """The intent of the last committed epoch; None where there is none, or nobody has kept it."""
     if committed is None or committed.epoch == intent.epoch:
         return intent if committed is not None else None
-    record = read(files, folder.intent(committed.epoch))
-    return Intent.from_dict(record) if record is not None else None
+    return read(files, folder.intent(committed.epoch), Intent)
 
 
 def _side_inputs(
@@ -179,11 +167,6 @@ def _side_inputs(
     return tuple(found)
 
 
-def _committed_at(files: Filesystem, folder: StageFolder, committed: Commit) -> float:
-    record = read(files, folder.commit(committed.epoch))
-    return float(record["committed_at"]) if record is not None else committed.totals.began_at
-
-
 def _rate_of_late(files: Filesystem, folder: StageFolder, committed: Commit | None, at: float) -> Rate | None:
     """The rate since a commit that is about :data:`RATE_SECONDS` old.
 
@@ -193,10 +176,10 @@ def _rate_of_late(files: Filesystem, folder: StageFolder, committed: Commit | No
         return None
     back, base, since = 1, None, at
     while back <= committed.epoch:
-        record = read(files, folder.commit(committed.epoch - back))
-        if record is None:
+        before = read_commit(files, folder, committed.epoch - back)
+        if before is None:
             break
-        base, since = Totals.from_dict(record["totals"]), float(record["committed_at"])
+        base, since = before.totals, before.committed_at
         if at - since >= RATE_SECONDS:
             break
         back *= 2
@@ -231,11 +214,11 @@ def _partitions(
     run: RunPlan,
     stage_id: str,
     intent: Intent,
-    manifests: Iterable[tuple[Manifest, Mapping[str, Any]]],
+    manifests: Iterable[Manifest],
 ) -> tuple[PartitionProgress, ...]:
     known: dict[tuple[str, int], _Known] = {}
-    for manifest, record in manifests:
-        _learn(known, manifest, record)
+    for manifest in manifests:
+        _learn(known, manifest)
     found = []
     for stream_id in run.plan.stage(stage_id).inputs:
         expected = _ends_expected(run, stream_id)
@@ -268,9 +251,9 @@ def _partitions(
 
 
 @understood("of a task's manifest")
-def _learn(known: dict[tuple[str, int], _Known], manifest: Manifest, record: Mapping[str, Any]) -> None:
+def _learn(known: dict[tuple[str, int], _Known], manifest: Manifest) -> None:
     if manifest.checkpoint is None:  # a whole epoch: what this task read, it has read to the end
-        for stream_id, told in record.get("report", {}).get("inputs", {}).items():
+        for stream_id, told in manifest.report.get("inputs", {}).items():
             for partition, offset in told["next_offsets"].items():
                 place = known.setdefault((stream_id, int(partition)), _Known())
                 place.offsets.append(int(offset))

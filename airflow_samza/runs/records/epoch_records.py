@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
 from airflow_samza.errors import StageError, StageLost
-from airflow_samza.records import decoder
+from airflow_samza.records import durable
 from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, numbers, read
 from airflow_samza.runs.records.totals import Totals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -36,15 +36,13 @@ class InputIntent:
     writer: str | None = None
     end: bool | None = None
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> InputIntent:
-        """The input that an intent described; offsets that are no ranges raise what unpacking them raises."""
-        made = cls(**data)
-        for begin, end in (made.slice or {}).get("offsets") or ():
+    def __post_init__(self) -> None:
+        """Reject offsets that are no ranges."""
+        for begin, end in (self.slice or {}).get("offsets") or ():
             range(begin, end)
-        return made
 
 
+@durable("intent")
 @dataclass(frozen=True)
 class Intent:
     """An epoch as it was decided before it ran; every attempt reads exactly this.
@@ -79,47 +77,21 @@ class Intent:
         """The tasks that run in this epoch."""
         return range(self.tasks) if self.active is None else self.active
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "stage": self.stage,
-            "generation": self.generation,
-            "epoch": self.epoch,
-            "tasks": self.tasks,
-            "inputs": {name: dict(vars(read)) for name, read in self.inputs.items()},
-            "side_inputs": {name: dict(vars(read)) for name, read in self.side_inputs.items()},
-            "outputs": dict(self.outputs),
-            "decided_at": self.decided_at,
-            "whole": self.whole,
-            "active": self.active,
-            "standing": {str(task): epoch for task, epoch in self.standing.items()},
-            "limit": self.limit,
-            "start": self.start,
-            "keeps_state": self.keeps_state,
-            "shut_down": self.shut_down,
-        }
 
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> Intent:
-        """The intent that :meth:`to_dict` described."""
-        plain = dict(data)
-        for kind in ("inputs", "side_inputs"):
-            plain[kind] = {name: InputIntent.from_dict(found) for name, found in data[kind].items()}
-        plain["active"] = tuple(data["active"]) if data["active"] is not None else None
-        plain["standing"] = _by_task(data["standing"])
-        return cls(**plain)
+Entry = Mapping[str, Any]
+"""A control message as a record holds it: its JSON object, and its ``type``."""
 
 
 @dataclass(frozen=True)
 class Staged:
-    """One task's output to one stream: the system's description of what it staged, and the control messages it sent."""
+    """One task's output to one stream: the system's description of it, and the control messages that the task sent."""
 
     described: Mapping[str, Any]
     messages: int
-    control: tuple[ControlMessage, ...] = ()
+    control: tuple[Entry, ...] = ()
 
 
+@durable("manifest", later={"report": {}})
 @dataclass(frozen=True)
 class Manifest:
     """What one task read and staged.
@@ -129,7 +101,7 @@ class Manifest:
     ``read`` are counts by stream id: ``messages``, ``control``, ``bytes``. ``checkpoint`` and ``state`` (a description
     of files) are what the task goes on from in its next epoch; None where it left nothing. ``ended``: there is no next
     epoch for it. ``follows_clock``: it wants an epoch now and then, also when no message has come. ``shuts_down_all``:
-    it has asked that all tasks of the stage end.
+    it has asked that all tasks of the stage end. ``report`` are more counts of the task, for people and for progress.
     """
 
     task: int
@@ -144,96 +116,54 @@ class Manifest:
     ended: bool = True
     follows_clock: bool = False
     shuts_down_all: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "task": self.task,
-            "epoch": self.epoch,
-            "attempt": self.attempt,
-            "seconds": self.seconds,
-            "read": self.read,
-            "staged": {
-                name: {"described": staged.described, "messages": staged.messages, "control": _entries(staged.control)}
-                for name, staged in self.staged.items()
-            },
-            "facts": self.facts,
-            "checkpoint": self.checkpoint,
-            "state": self.state,
-            "ended": self.ended,
-            "follows_clock": self.follows_clock,
-            "shuts_down_all": self.shuts_down_all,
-        }
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> Manifest:
-        """The manifest that :meth:`to_dict` described."""
-        staged = {
-            name: Staged(item["described"], item["messages"], _messages(item["control"], name))
-            for name, item in data["staged"].items()
-        }
-        return cls(
-            data["task"],
-            data["epoch"],
-            data["attempt"],
-            data["seconds"],
-            data["read"],
-            staged,
-            data["facts"],
-            data["checkpoint"],
-            data["state"],
-            data["ended"],
-            data["follows_clock"],
-            data["shuts_down_all"],
-        )
+    report: Mapping[str, Any] = field(default_factory=dict)
 
 
+@durable("commit")
 @dataclass(frozen=True)
 class Commit:
     """The decision that an epoch counts: what of it is control messages, and the sums of the stage so far.
 
-    ``standing`` is the epoch of each task's newest manifest, ``ended`` the tasks that have ended.
+    ``attempts`` are those of the tasks whose output counts, ``standing`` is the epoch of each task's newest manifest,
+    ``ended`` the tasks that have ended; ``committed_at`` in seconds since 1970.
     """
 
+    stage: str
+    generation: str
     epoch: int
     tasks: int
-    control: Mapping[str, tuple[ControlMessage, ...]]
+    attempts: tuple[str, ...]
+    control: Mapping[str, tuple[Entry, ...]]
     standing: Mapping[int, int]
     ended: frozenset[int]
     totals: Totals
+    committed_at: float
 
     @property
     def is_last(self) -> bool:
         """Return whether every task has ended: the stage is over."""
         return len(self.ended) >= self.tasks
 
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> Commit:
-        """The commit of a record."""
-        return cls(
-            epoch=data["epoch"],
-            tasks=data["tasks"],
-            control={name: _messages(entries, name) for name, entries in data["control"].items()},
-            standing=_by_task(data["standing"]),
-            ended=frozenset(data["ended"]),
-            totals=Totals.from_dict(data["totals"]),
+    def control_messages(self, stream_id: str) -> tuple[ControlMessage, ...]:
+        """The control messages that the tasks sent to a stream, in the order of the tasks."""
+        return tuple(
+            from_json(entry.get("type", -1), dict(entry), stream=stream_id, partition=-1, offset=None)
+            for entry in self.control.get(stream_id, ())
         )
 
 
 def newest_intent(files: Filesystem, folder: StageFolder) -> Intent | None:
     """The intent of a stage's newest epoch, or None when nothing was decided yet."""
     for epoch in reversed(numbers(files, folder.epochs)):
-        record = read(files, folder.intent(epoch))
-        if record is not None:  # a process may have died between the folder and the intent
-            return Intent.from_dict(record)
+        intent = read(files, folder.intent(epoch), Intent)
+        if intent is not None:  # a process may have died between the folder and the intent
+            return intent
     return None
 
 
 def read_manifest(files: Filesystem, folder: StageFolder, task: int, epoch: int) -> Manifest:
     """The manifest that a task left in an epoch."""
-    return Manifest.from_dict(must_read(files, folder.manifest(epoch, task)))
+    return must_read(files, folder.manifest(epoch, task), Manifest)
 
 
 def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> list[Manifest]:
@@ -241,11 +171,11 @@ def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> li
     found: list[Manifest] = []
     missing: list[int] = []
     for task in intent.running:
-        record = read(files, folder.manifest(intent.epoch, task))
-        if record is None:
+        manifest = read(files, folder.manifest(intent.epoch, task), Manifest)
+        if manifest is None:
             missing.append(task)
         else:
-            found.append(Manifest.from_dict(record))
+            found.append(manifest)
     if missing:
         raise StageLost(
             f"The stage {intent.stage} (generation {intent.generation}) is not finished: "
@@ -259,8 +189,7 @@ def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> li
 
 def read_commit(files: Filesystem, folder: StageFolder, epoch: int) -> Commit | None:
     """The commit of an epoch, or None when it was not decided."""
-    record = read(files, folder.commit(epoch))
-    return Commit.from_dict(record) if record is not None else None
+    return read(files, folder.commit(epoch), Commit)
 
 
 def commit(
@@ -277,32 +206,34 @@ def commit(
             stage=intent.stage,
         )
     if former is None and intent.epoch > 0:
-        former = Commit.from_dict(must_read(files, folder.commit(intent.epoch - 1)))
+        former = must_read(files, folder.commit(intent.epoch - 1), Commit)
     control = {
-        name: [entry for manifest in manifests for entry in _staged_control(manifest, name)] for name in intent.outputs
+        name: tuple(
+            entry for manifest in manifests if name in manifest.staged for entry in manifest.staged[name].control
+        )
+        for name in intent.outputs
     }
     standing = {**intent.standing, **dict.fromkeys(intent.running, intent.epoch)}
     ended = {manifest.task for manifest in manifests if manifest.ended} | (
         former.ended if former is not None else frozenset()
     )
     totals = former.totals if former is not None else Totals(began_at=intent.decided_at)
-    record = adopt(
+    return adopt(
         files,
         folder.commit(intent.epoch),
-        {
-            "stage": intent.stage,
-            "generation": intent.generation,
-            "epoch": intent.epoch,
-            "tasks": intent.tasks,
-            "attempts": [manifest.attempt for manifest in manifests],
-            "control": control,
-            "standing": {str(task): epoch for task, epoch in standing.items()},
-            "ended": sorted(ended),
-            "totals": _added(totals, manifests).to_dict(),
-            "committed_at": time.time(),
-        },
+        Commit(
+            stage=intent.stage,
+            generation=intent.generation,
+            epoch=intent.epoch,
+            tasks=intent.tasks,
+            attempts=tuple(manifest.attempt for manifest in manifests),
+            control=control,
+            standing=standing,
+            ended=frozenset(ended),
+            totals=_added(totals, manifests),
+            committed_at=time.time(),
+        ),
     )
-    return Commit.from_dict(record)
 
 
 def _added(totals: Totals, manifests: Sequence[Manifest]) -> Totals:
@@ -319,23 +250,9 @@ def _added(totals: Totals, manifests: Sequence[Manifest]) -> Totals:
     return totals.plus_epoch()
 
 
-def _staged_control(manifest: Manifest, stream_id: str) -> list[dict[str, Any]]:
-    staged = manifest.staged.get(stream_id)
-    return _entries(staged.control) if staged is not None else []
-
-
-def _entries(control: Sequence[ControlMessage]) -> list[dict[str, Any]]:
-    return [{"type": int(message_type(message)), **to_json(message)} for message in control]
-
-
-def _messages(entries: Sequence[Mapping[str, Any]], stream_id: str) -> tuple[ControlMessage, ...]:
-    return tuple(
-        from_json(int(body["type"]), dict(body), stream=stream_id, partition=-1, offset=None) for body in entries
-    )
-
-
-def _by_task(data: Mapping[str, int]) -> dict[int, int]:
-    return {int(task): epoch for task, epoch in data.items()}
+def control_entries(control: Sequence[ControlMessage]) -> tuple[Entry, ...]:
+    """Return control messages as a record holds them."""
+    return tuple({"type": int(message_type(message)), **to_json(message)} for message in control)
 
 
 def _number(value: object) -> int:

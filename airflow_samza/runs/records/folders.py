@@ -9,37 +9,59 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast, overload
 
 from airflow_samza.errors import TopicError
-from airflow_samza.records import HINT, parse_record
+from airflow_samza.records import HINT, Record, decode, encode, parse_record
 from airflow_samza.runs.records.names import Generation, run_folder, safe
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
-
-def write_once(files: Filesystem, path: str, record: Mapping[str, Any]) -> bool:
-    """Writes a record unless there is one; whether this call wrote it."""
-    return files.put_if_absent(path, json.dumps(record, sort_keys=True).encode())
+T = TypeVar("T")
 
 
-def adopt(files: Filesystem, path: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Writes a record unless there is one, and returns the one that stands."""
+def write_once(files: Filesystem, path: str, record: object) -> bool:
+    """Write a record unless there is one; return whether this call wrote it."""
+    return files.put_if_absent(path, _encoded(record))
+
+
+def adopt(files: Filesystem, path: str, record: T) -> T:
+    """Write a record unless there is one, and return the one that stands."""
     write_once(files, path, record)
-    return must_read(files, path)
+    return must_read(files, path, _kind(record))
 
 
-def replace(files: Filesystem, path: str, record: Mapping[str, Any]) -> None:
-    """Writes a record that only tells, in place of the one before."""
-    files.put(path, json.dumps(record, sort_keys=True).encode())
+def replace(files: Filesystem, path: str, record: object) -> None:
+    """Write a record that only reports, in place of the one before."""
+    files.put(path, _encoded(record))
 
 
-def read(files: Filesystem, path: str) -> dict[str, Any] | None:
-    """The record at a path, or None when there is none."""
+def _encoded(record: object) -> bytes:
+    if isinstance(record, Mapping):
+        return json.dumps(record, sort_keys=True).encode()
+    return encode(record)
+
+
+def _kind(record: T) -> type[T]:
+    return cast(type[T], Record) if isinstance(record, Mapping) else type(record)
+
+
+@overload
+def read(files: Filesystem, path: str) -> Record | None: ...
+
+
+@overload
+def read(files: Filesystem, path: str, kind: type[T]) -> T | None: ...
+
+
+def read(files: Filesystem, path: str, kind: type[Any] = Record) -> Any:
+    """Return the record at a path, or None when there is none."""
     try:
         data = files.read(path)
     except FileNotFoundError:
         return None
-    return parse_record(data, files.location(path))
+    if kind is Record:
+        return parse_record(data, files.location(path))
+    return decode(kind, data, files.location(path))
 
 
 def read_told(files: Filesystem, path: str) -> dict[str, Any] | None:
@@ -51,9 +73,17 @@ def read_told(files: Filesystem, path: str) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def must_read(files: Filesystem, path: str) -> dict[str, Any]:
-    """The record at a path; that it is missing is an error."""
-    record = read(files, path)
+@overload
+def must_read(files: Filesystem, path: str) -> Record: ...
+
+
+@overload
+def must_read(files: Filesystem, path: str, kind: type[T]) -> T: ...
+
+
+def must_read(files: Filesystem, path: str, kind: type[Any] = Record) -> Any:
+    """Return the record at a path; that it is missing is an error."""
+    record = read(files, path, kind)
     if record is None:
         where = files.location(path)
         raise TopicError(

@@ -6,14 +6,12 @@ reads exactly what the first attempt read. It holds no secrets and no path of th
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.records import decoder
+from airflow_samza.records import durable
 from airflow_samza.runs.records.names import NAMES, Generation, intermediate_topic, producer_id
 from airflow_samza.runs.records.run_state import RunState
 from airflow_samza.runs.records.state_meaning import StateMeaning
@@ -42,32 +40,6 @@ class BoundStream:
     spec: StreamSpec
     slice: Mapping[str, Any] | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "stream_id": self.stream_id,
-            "role": self.role,
-            "system": self.system,
-            "spec": dataclasses.asdict(self.spec),
-            "slice": self.slice,
-        }
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> BoundStream:
-        """The stream that :meth:`to_dict` described."""
-        return cls(data["stream_id"], data["role"], data["system"], stream_spec(data["spec"]), data["slice"])
-
-
-def stream_spec(data: Mapping[str, Any]) -> StreamSpec:
-    """The StreamSpec of its JSON form."""
-    plain = dict(data)
-    plain["key"] = tuple(plain["key"])
-    plain["owner"] = tuple(plain.get("owner", ()))
-    plain["interval"] = tuple(plain["interval"]) if plain["interval"] is not None else None
-    plain["options"] = tuple((name, value) for name, value in plain["options"])
-    return StreamSpec(**plain)
-
 
 def side_input_key(stream_id: str) -> str:
     """Under what ``RunPlan.streams`` holds a stream as a side input, where the run reads it as an input, too.
@@ -77,6 +49,7 @@ def side_input_key(stream_id: str) -> str:
     return f"{stream_id}@side-input"
 
 
+@durable("run plan", later={"names": 1, "meanings": {}})
 @dataclass(frozen=True)
 class RunPlan:
     """One generation of a run's plan.
@@ -197,59 +170,3 @@ class RunPlan:
     def writer_stage(self, stream_id: str) -> str:
         """The stage that writes an intermediate stream."""
         return next(stage.stage_id for stage in self.plan.stages if stream_id in stage.outputs)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "application": self.application,
-            "app_id": self.app_id,
-            "reference": self.reference,
-            "run_id": self.run_id,
-            "generation": self.generation,
-            "fingerprint": self.plan.fingerprint,
-            "plan": json.loads(self.plan.to_json()),
-            "streams": {name: bound.to_dict() for name, bound in self.streams.items()},
-            "config": dict(self.config),
-            "systems": dict(self.systems),
-            "interval": self.interval,
-            "schemas": dict(self.schemas),
-            "contents": {stream_id: content.to_dict() for stream_id, content in self.contents.items()},
-            "state": self.state.to_dict() if self.state is not None else None,
-            "mode": self.mode,
-            "tables": {table_id: dict(pinned) for table_id, pinned in self.tables.items()},
-            "meanings": {key: meaning.to_dict() for key, meaning in self.meanings.items()},
-            "names": self.names,
-            "notes": {stage: dict(found) for stage, found in self.notes.items()},
-            "engines": {
-                stage: {op: list(pair) for op, pair in engines.items()} for stage, engines in self.engines.items()
-            },
-        }
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> RunPlan:
-        """The plan that :meth:`to_dict` described."""
-        return cls(
-            schemas=data["schemas"],
-            contents={stream_id: TopicContent.from_dict(content) for stream_id, content in data["contents"].items()},
-            notes=data["notes"],
-            state=RunState.from_dict(data["state"]) if data["state"] is not None else None,
-            mode=data["mode"],
-            tables=data["tables"],
-            meanings={key: StateMeaning.from_dict(meaning) for key, meaning in data.get("meanings", {}).items()},
-            names=data.get("names", 1),
-            application=data["application"],
-            app_id=data["app_id"],
-            reference=data["reference"],
-            run_id=data["run_id"],
-            generation=data["generation"],
-            plan=ExecutionPlan.from_json(json.dumps(data["plan"])),
-            streams={name: BoundStream.from_dict(bound) for name, bound in data["streams"].items()},
-            config=data["config"],
-            systems=data["systems"],
-            interval=tuple(data["interval"]) if data["interval"] is not None else None,
-            engines={
-                stage: {op: (pair[0], pair[1]) for op, pair in engines.items()}
-                for stage, engines in data["engines"].items()
-            },
-        )

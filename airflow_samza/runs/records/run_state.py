@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-from airflow_samza.records import decoder
 
 LINEAGE = "lineage"
 """The run carries the application's state on: it holds the lease, and leaves the next version."""
@@ -31,13 +27,3 @@ class RunState:
     fence: int | None = None
     starts: Mapping[str, str] = field(default_factory=dict)
     keep: int = 5
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> RunState:
-        """What :meth:`to_dict` described."""
-        return cls(**data)

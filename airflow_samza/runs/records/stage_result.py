@@ -5,12 +5,11 @@ Counts and places, and of messages that failed (and nothing else) a few as sampl
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.records import decoder
+from airflow_samza.records import durable
 from airflow_samza.runs.records.totals import GAUGES, gauges
 
 
@@ -51,6 +50,7 @@ class OutputResult:
     unit: str = "messages"
 
 
+@durable("stage's result", later={"epochs": 1})
 @dataclass(frozen=True)
 class StageResult:
     """A finished generation of a stage.
@@ -72,19 +72,6 @@ class StageResult:
     outputs: tuple[OutputResult, ...]
     task_facts: Mapping[str, Any] = field(default_factory=dict)
     epochs: int = 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> StageResult:
-        """The result that :meth:`to_dict` described."""
-        plain = dict(data)
-        plain["inputs"] = tuple(InputResult(**item) for item in plain["inputs"])
-        plain["outputs"] = tuple(OutputResult(**item) for item in plain["outputs"])
-        return cls(**plain)
 
 
 def describe_result(result: StageResult) -> list[str]:

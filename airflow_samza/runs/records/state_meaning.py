@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-from airflow_samza.records import decoder
 
 STORE = " store "
 """Between the id of a low-level task and the name of its store, in the key of the store's meaning.
@@ -39,21 +36,6 @@ class StateMeaning:
     name: str
     facets: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "title": self.title,
-            "name": self.name,
-            "facets": dict(self.facets),
-            "columns": {side: dict(types) for side, types in self.columns.items()},
-        }
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> StateMeaning:
-        """The meaning that :meth:`to_dict` described."""
-        return cls(data["title"], data["name"], data["facets"], data["columns"])
 
     def changes(self, former: StateMeaning) -> Iterator[str]:
         """Yield, as half sentences, in what this meaning cannot go on from the state of ``former``.

@@ -5,11 +5,7 @@ Decided once, by the run's plan, and followed by writer and readers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from airflow_samza.records import decoder
 
 
 @dataclass(frozen=True)
@@ -24,15 +20,3 @@ class TopicContent:
     columns: tuple[str, ...] | None = None
     combined_for: str | None = None
     schema: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        columns = list(self.columns) if self.columns is not None else None
-        return {"columns": columns, "combined_for": self.combined_for, "schema": self.schema}
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> TopicContent:
-        """What :meth:`to_dict` described."""
-        columns = tuple(data["columns"]) if data["columns"] is not None else None
-        return cls(columns, data["combined_for"], data["schema"])

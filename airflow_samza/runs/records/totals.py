@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_samza.records import decoder
-
 Counts = Mapping[str, int]
 
 SAMPLES = 10
@@ -53,23 +51,6 @@ class Totals:
     def messages(self) -> int:
         """User messages read of all inputs."""
         return sum(counts.get("messages", 0) for counts in self.read.values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "began_at": self.began_at,
-            "epochs": self.epochs,
-            "read": self.read,
-            "written": self.written,
-            "facts": self.facts,
-            "task_seconds": self.task_seconds,
-        }
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> Totals:
-        """The totals that :meth:`to_dict` described."""
-        return cls(**data)
 
 
 def gauges(facts: Mapping[str, Any]) -> dict[str, float]:

@@ -5,11 +5,11 @@ Whoever can read the root can ask (task, retry, trigger, page).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_samza.records import decoder
+from airflow_samza.records import durable, made, understood
 from airflow_samza.runs.records.epoch_records import Manifest, read_commit
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read, read_told, write_once
 from airflow_samza.runs.records.liveness import process_is_there
@@ -64,16 +64,16 @@ class StageHandle:
         }
 
     @classmethod
-    @decoder
     def from_dict(cls, data: Mapping[str, Any]) -> StageHandle:
-        """The handle that :meth:`to_dict` described."""
-        return cls(
-            str(data["application"]),
-            str(data["run_id"]),
-            str(data["stage_id"]),
-            Generation.parse(str(data["generation"])),
-            int(data["attempt"]),
-        )
+        """Return the handle that :meth:`to_dict` described."""
+        with understood("of a stage's handle"):
+            return cls(
+                str(data["application"]),
+                str(data["run_id"]),
+                str(data["stage_id"]),
+                Generation.parse(str(data["generation"])),
+                int(data["attempt"]),
+            )
 
 
 def restored_bytes(facts: Mapping[str, Any]) -> dict[str, int]:
@@ -99,23 +99,6 @@ class StageProgress:
     lag: int = 0
     waiting_for: str | None = None
     restored: Mapping[str, int] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "epochs": self.epochs,
-            "messages": self.messages,
-            "written": self.written,
-            "lag": self.lag,
-            "waiting_for": self.waiting_for,
-            "restored": dict(self.restored),
-        }
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> StageProgress:
-        """The progress that :meth:`to_dict` described; what it does not know is left out."""
-        return cls(**{name: value for name, value in data.items() if name in cls.__dataclass_fields__})
 
     def __str__(self) -> str:
         if self.waiting_for is not None:
@@ -152,6 +135,22 @@ class StageStatus:
         progress = f", {self.tasks_done} of {self.tasks} tasks done" if self.tasks else ""
         progress = progress if self.progress is None else f", {self.progress}"
         return f"{self.state} (attempt {self.attempt}{progress})"
+
+
+@durable("intent")
+@dataclass(frozen=True)
+class EpochTasks:
+    """The part of an intent, of a stage or of a push, that says which tasks run."""
+
+    epoch: int
+    tasks: int
+    active: tuple[int, ...] | None
+    whole: bool
+
+    @property
+    def running(self) -> Sequence[int]:
+        """The tasks that run in this epoch."""
+        return range(self.tasks) if self.active is None else self.active
 
 
 def newest_attempt(files: Filesystem, folder: StageFolder) -> int:
@@ -204,7 +203,7 @@ def _as_told(status: StageStatus, told: Mapping[str, Any] | None) -> StageStatus
         state=told["state"],
         error=error if isinstance(error, dict) else None,
         updated_at=float(at) if isinstance(at, int | float) else None,
-        progress=StageProgress.from_dict(progress) if isinstance(progress, dict) else None,
+        progress=made(StageProgress, progress) if isinstance(progress, dict) else None,
     )
 
 
@@ -213,8 +212,8 @@ def task_progress(files: Filesystem, folder: StageFolder) -> tuple[int, int]:
     intent = _newest(files, folder)
     if intent is None:
         return 0, 0
-    found = {name for name in files.list(folder.manifests(int(intent["epoch"]))) if name.endswith(".json")}
-    return len(_running(intent)), len(found)
+    found = {name for name in files.list(folder.manifests(intent.epoch)) if name.endswith(".json")}
+    return len(intent.running), len(found)
 
 
 def is_committed(files: Filesystem, folder: StageFolder) -> bool:
@@ -222,7 +221,7 @@ def is_committed(files: Filesystem, folder: StageFolder) -> bool:
     if files.exists(folder.result):
         return True
     intent = _newest(files, folder)
-    committed = read_commit(files, folder, int(intent["epoch"])) if intent is not None else None
+    committed = read_commit(files, folder, intent.epoch) if intent is not None else None
     return committed is not None and committed.is_last
 
 
@@ -239,36 +238,32 @@ def is_staged(files: Filesystem, folder: StageFolder) -> bool:
     intent = _newest(files, folder)
     if intent is None:
         return False
-    epoch = int(intent["epoch"])
+    epoch = intent.epoch
     committed = read_commit(files, folder, epoch)
     if committed is not None:
         return committed.is_last
     tasks, done = task_progress(files, folder)
     if done < tasks:
         return False
-    if intent["whole"]:
+    if intent.whole:
         return True
     former = read_commit(files, folder, epoch - 1)
     ended = set(former.ended) if former is not None else set()
-    for task in _running(intent):
-        record = read(files, folder.manifest(epoch, task))
-        if record is None or not Manifest.from_dict(record).ended:
+    for task in intent.running:
+        manifest = read(files, folder.manifest(epoch, task), Manifest)
+        if manifest is None or not manifest.ended:
             return False
         ended.add(task)
-    return len(ended) >= int(intent["tasks"])
+    return len(ended) >= intent.tasks
 
 
-def _newest(files: Filesystem, folder: StageFolder) -> dict[str, Any] | None:
-    """The newest intent as it is written: its slices may name many files, which nobody here looks at."""
+def _newest(files: Filesystem, folder: StageFolder) -> EpochTasks | None:
+    """Return the tasks of the newest epoch, of a stage or a push."""
     for epoch in reversed(numbers(files, folder.epochs)):
-        record = read(files, folder.intent(epoch))
-        if record is not None:
-            return record
+        found = read(files, folder.intent(epoch), EpochTasks)
+        if found is not None:
+            return found
     return None
-
-
-def _running(intent: Mapping[str, Any]) -> list[int]:
-    return list(range(int(intent["tasks"]))) if intent["active"] is None else list(intent["active"])
 
 
 def ask_to_cancel(files: Filesystem, handle: StageHandle) -> None:

@@ -97,7 +97,7 @@ def compact(
         at=now(),
         below=version.on,
     )
-    is_new = write_once(files, folder.compaction(number), made.to_dict())
+    is_new = write_once(files, folder.compaction(number), made)
     reach("compaction-after-record")
     standing = Compactions(files, folder).of(number)
     assert standing is not None

@@ -10,10 +10,10 @@ part of the chain of changes reads on in the chain, as long as retention has not
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_samza.records import decoder
+from airflow_samza.records import durable
 from airflow_samza.runs.records.folders import must_read, numbers
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -27,6 +27,7 @@ CHAINS = "chains"
 """Beside the sections of a slice: other sections that make the same rows, for who has some of them already."""
 
 
+@durable("compaction of a table", beside=("mark", "is_given_up"))
 @dataclass(frozen=True)
 class Compaction:
     """The rows of version ``number`` as one ``section`` at ``offsets``, within the topic's first ``commits`` commits.
@@ -48,32 +49,6 @@ class Compaction:
     below: int | None = None
     mark: str = ""
     is_given_up: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record."""
-        return {
-            "number": self.number,
-            "section": list(self.section),
-            "offsets": [list(span) for span in self.offsets],
-            "commits": self.commits,
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "chain": [list(section) for section in self.chain],
-            "chain_offsets": [list(span) for span in self.chain_offsets],
-            "at": self.at,
-            "below": self.below,
-        }
-
-    @classmethod
-    @decoder
-    def from_dict(cls, record: Mapping[str, Any], mark: str, is_given_up: bool) -> Compaction:
-        """The compaction that :meth:`to_dict` described."""
-        plain = dict(record)
-        plain["section"] = (str(plain["section"][0]), str(plain["section"][1]))
-        plain["chain"] = tuple((producer, generation) for producer, generation in plain["chain"])
-        for name in ("offsets", "chain_offsets"):
-            plain[name] = tuple((first, end) for first, end in plain[name])
-        return cls(**plain, mark=mark, is_given_up=is_given_up)
 
 
 class Compactions:
@@ -98,8 +73,8 @@ class Compactions:
             return None
         if number not in self._found:
             mark = self._folder.given_up(number)
-            record = must_read(self._files, self._folder.compaction(number))
-            self._found[number] = Compaction.from_dict(record, mark, self._files.exists(mark))
+            found = must_read(self._files, self._folder.compaction(number), Compaction)
+            self._found[number] = replace(found, mark=mark, is_given_up=self._files.exists(mark))
         return self._found[number]
 
     def from_above(self, number: int | None) -> tuple[Compaction, ...]:

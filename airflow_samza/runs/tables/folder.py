@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from airflow_samza.runs.records.names import safe
 
+GIVEN_UP = ".given-up.json"
+"""The end of the name of a mark that what a version was compacted of may no longer be read."""
+
 
 @dataclass(frozen=True)
 class TableFolder:
@@ -52,7 +55,7 @@ class TableFolder:
 
     def given_up(self, number: int) -> str:
         """Marks what a version was compacted of: it may no longer be read."""
-        return f"{self.compactions}/{number:020}.given-up.json"
+        return f"{self.compactions}/{number:020}{GIVEN_UP}"
 
     @property
     def compacting(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
@@ -37,10 +36,6 @@ class PinnedTable:
     def text(self) -> str:
         """For people: ``version 3 (push 'manual__2026-01-02')``."""
         return f"version {self.number} (push {self.push_id!r})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return dict(vars(self))
 
 
 def push_stream(table: TableDescriptor) -> str | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.records import decoder
+from airflow_samza.records import durable, plain
 from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
@@ -34,6 +34,7 @@ SOURCE = "push-source"
 """The name of the binding that holds options of the source which must lie in no file."""
 
 
+@durable("push of a table", later={"messages_shown": True})
 @dataclass(frozen=True)
 class PushRequest:
     """A push.
@@ -189,7 +190,7 @@ class PushRequest:
     def digest(self) -> str:
         """Of all that decides which rows the push has: what was staged for another one is of no use to this."""
         others = ("push_id", "min_rows", "max_change_ratio", "keep_versions", "compact_after", "interval", "after")
-        told = {name: value for name, value in self.to_dict().items() if name not in others}
+        told = {name: value for name, value in plain(self).items() if name not in others}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -206,17 +207,6 @@ class PushRequest:
     def handle(self) -> StageHandle:
         """The push as a stage: a retry or a clear goes on with it."""
         return push_handle(self.application, self.table, self.push_id)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {**asdict(self), "key": list(self.key)}
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> PushRequest:
-        """The push that :meth:`to_dict` described."""
-        interval = data["interval"]
-        return cls(**{**data, "key": tuple(data["key"]), "interval": tuple(interval) if interval is not None else None})
 
 
 def push_handle(application: str, table: str, push_id: str) -> StageHandle:

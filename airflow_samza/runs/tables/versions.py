@@ -17,7 +17,7 @@ from typing import Any
 
 from airflow_samza.application.table_declarations import PUSH_DELETES
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
-from airflow_samza.records import decoder
+from airflow_samza.records import durable
 from airflow_samza.runs.records.folders import must_read, numbers, read, write_once
 from airflow_samza.runs.tables.compactions import (
     CHAINS,
@@ -42,6 +42,7 @@ True marks a key that an incremental push deletes; its other columns are null.
 """
 
 
+@durable("version of a table", later={"changes": 0, "on": None}, beside=("compactions",))
 @dataclass(frozen=True)
 class TableVersion:
     """One version of a pushed table.
@@ -133,42 +134,6 @@ class TableVersion:
         is_former = slice_.get("sections") != described_sections(self.read_sections)
         return not (is_former and self.compacted is not None and self.compacted.is_given_up)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "number": self.number,
-            "push_id": self.push_id,
-            "kind": self.kind,
-            "sections": [list(section) for section in self.sections],
-            "offsets": [list(span) for span in self.offsets],
-            "commits": self.commits,
-            "rows": self.rows,
-            "deletes": self.deletes,
-            "full_rows": self.full_rows,
-            "bytes": self.bytes,
-            "schema": self.schema,
-            "key": list(self.key),
-            "interval": self.interval,
-            "pushed_at": self.pushed_at,
-            "current_from": self.current_from,
-            "base": self.base,
-            "is_late": self.is_late,
-            "table": self.table,
-            "changes": self.changes,
-            "on": self.on,
-        }
-
-    @classmethod
-    @decoder
-    def from_dict(cls, data: Mapping[str, Any]) -> TableVersion:
-        """The version that :meth:`to_dict` described."""
-        plain = dict(data)
-        plain["sections"] = tuple((producer, generation) for producer, generation in plain["sections"])
-        plain["offsets"] = tuple((first, end) for first, end in plain["offsets"])
-        plain["key"] = tuple(plain["key"])
-        plain["interval"] = tuple(plain["interval"]) if plain["interval"] is not None else None
-        return cls(**plain)
-
 
 def newest(files: Filesystem, system: str, topic: str) -> TableVersion | None:
     """The current version: the newest one but those that came late; None when nothing was ever pushed."""
@@ -178,10 +143,10 @@ def newest(files: Filesystem, system: str, topic: str) -> TableVersion | None:
 def by_number(files: Filesystem, system: str, topic: str, number: int) -> TableVersion:
     """A version by its number; one that is missing or expired is an error."""
     folder = TableFolder(system, topic)
-    record = read(files, folder.version(number))
-    if record is None:
+    version = read(files, folder.version(number), TableVersion)
+    if version is None:
         raise missing(files, system, topic, f"version {number}")
-    return _readable(files, folder, _loaded(record, Compactions(files, folder)))
+    return _readable(files, folder, _loaded(version, Compactions(files, folder)))
 
 
 def by_push_id(files: Filesystem, system: str, topic: str, push_id: str) -> TableVersion | None:
@@ -244,7 +209,7 @@ def from_newest(
             return
         if number in but:
             continue
-        yield _loaded(must_read(files, folder.version(number)), compactions)
+        yield _loaded(must_read(files, folder.version(number), TableVersion), compactions)
 
 
 def versions(files: Filesystem, system: str, topic: str) -> list[TableVersion]:
@@ -285,9 +250,9 @@ def add(files: Filesystem, system: str, topic: str, version: TableVersion) -> Ta
     known = by_push_id(files, system, topic, version.push_id)
     if known is not None:
         return known
-    if highest < version.number and write_once(files, folder.version(version.number), version.to_dict()):
-        return _loaded(version.to_dict(), Compactions(files, folder))
-    winner = TableVersion.from_dict(must_read(files, folder.version(version.number)))
+    if highest < version.number and write_once(files, folder.version(version.number), version):
+        return _loaded(version, Compactions(files, folder))
+    winner = must_read(files, folder.version(version.number), TableVersion)
     if winner.push_id == version.push_id:  # another attempt at the same push
         return winner
     raise lost(table, version.push_id, winner)
@@ -295,9 +260,9 @@ def add(files: Filesystem, system: str, topic: str, version: TableVersion) -> Ta
 
 def refuse_late(files: Filesystem, system: str, topic: str, table: str, push_id: str, after: int) -> None:
     """Tells a push that began when version ``after`` was the newest that another has been faster meanwhile."""
-    winner = read(files, TableFolder(system, topic).version(after + 1))
-    if winner is not None and winner["push_id"] != push_id:
-        raise lost(table, push_id, TableVersion.from_dict(winner))
+    winner = read(files, TableFolder(system, topic).version(after + 1), TableVersion)
+    if winner is not None and winner.push_id != push_id:
+        raise lost(table, push_id, winner)
 
 
 def lost(table: str, push_id: str, winner: TableVersion) -> ConcurrentPush:
@@ -408,9 +373,8 @@ def _placed(version: TableVersion, current: TableVersion | None) -> TableVersion
     return replace(version, current_from=max(at, current.current_from), is_late=False)
 
 
-def _loaded(record: Mapping[str, Any], compactions: Compactions) -> TableVersion:
-    """The version of a record, with the compactions that stand beside it."""
-    version = TableVersion.from_dict(record)
+def _loaded(version: TableVersion, compactions: Compactions) -> TableVersion:
+    """Return a version with the compactions that stand beside its record."""
     if (
         len(version.sections) == 1
     ):  # a full push, or a rollback to one: there is nothing to compact, and nothing to look for

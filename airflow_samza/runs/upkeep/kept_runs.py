@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.lineage.folder import LineageFolder
@@ -56,8 +57,10 @@ def over_since(files: Filesystem, folder: RunFolder, now: float) -> float | None
     if closed is not None:
         at = closed.get("at", 0.0)
         return float(at) if isinstance(at, int | float) else files.modified(folder.closed)
-    beats = [read(files, runner.heartbeat) or read(files, runner.claim) or {} for runner in runners]
-    seen = [float(beat.get("at", beat.get("claimed_at", 0.0))) for beat in beats]
+    beats: list[dict[str, Any]] = [
+        read(files, runner.heartbeat) or read(files, runner.claim) or {} for runner in runners
+    ]
+    seen = [float(beat.get("at") or beat.get("claimed_at") or 0.0) for beat in beats]
     paths = [folder.plan(number) for number in folder.plan_generations(files)] + [
         f"{folder.path}/push.json",
         f"{folder.path}/origin.json",
@@ -82,8 +85,8 @@ def over_runs(files: Filesystem, application: str, now: float | None = None) -> 
 
 def load_plans(files: Filesystem, folder: RunFolder) -> tuple[RunPlan, ...]:
     """All plans of a run, oldest first."""
-    records = (read(files, folder.plan(number)) for number in folder.plan_generations(files))
-    return tuple(RunPlan.from_dict(record) for record in records if record is not None)
+    plans = (read(files, folder.plan(number), RunPlan) for number in folder.plan_generations(files))
+    return tuple(plan for plan in plans if plan is not None)
 
 
 class Reasons:
@@ -139,6 +142,6 @@ class Reasons:
                     found[record["run"]] = f"it left version {number} of the state"
             lease = newest_lease(self._files, lineage)
             if lease is not None and not is_free(self._files, lineage, lease):
-                found[lease.run_id] = "it holds the state"
+                found[lease.run] = "it holds the state"
             self._states[lineage.path] = found
         return self._states[lineage.path]

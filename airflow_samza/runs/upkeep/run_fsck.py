@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from airflow_samza.errors import SamzaError, StoreError
+from airflow_samza.records import Record
 from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read
 from airflow_samza.runs.records.names import Generation, producer_id
@@ -16,8 +17,6 @@ from airflow_samza.storage.snapshots import MISSING, damaged_files
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.fsck import Finding, Published
 
-Decode = Callable[[Mapping[str, Any]], object]
-
 TELLS = "Nothing to do: it only tells, and the next one takes its place."
 DECIDES = "Restore it, or have the run planned anew: clear its plan task; on the command line: --again."
 
@@ -25,12 +24,10 @@ _TELLING = ("closed.json", "origin.json", "removing.json", "slimmed.json")
 """Records of a run whose presence counts, or that only say where it comes from."""
 
 
-def checked(files: Filesystem, path: str, decode: Decode = dict, *, tells: bool = False) -> Iterator[Finding]:
+def checked(files: Filesystem, path: str, kind: type = Record, *, tells: bool = False) -> Iterator[Finding]:
     """What is wrong with one record, if it is there."""
     try:
-        record = read(files, path)
-        if record is not None:
-            decode(record)
+        read(files, path, kind)
     except SamzaError as error:
         why = str(error.facts.get("why") or error.sentence)
         yield Finding(files.location(path), f"is damaged: {why}", TELLS if tells else DECIDES, serious=not tells)
@@ -39,7 +36,7 @@ def checked(files: Filesystem, path: str, decode: Decode = dict, *, tells: bool 
 def fsck_run(files: Filesystem, run: RunFolder) -> Iterator[Finding]:
     """All findings on the records of a run, of its stages and of what they keep."""
     for generation in run.plan_generations(files):
-        yield from checked(files, run.plan(generation), RunPlan.from_dict)
+        yield from checked(files, run.plan(generation), RunPlan)
         for kind in ("drain", "stop", "deadline"):
             yield from checked(files, f"{run.path}/ends/{generation}/{kind}.json")
         for name in files.list(f"{run.path}/start/{generation}"):
@@ -85,8 +82,7 @@ def written_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str]]:
 def _result_of(files: Filesystem, folder: StageFolder) -> StageResult | None:
     """The result of a stage, if it is there and whole; :func:`fsck_run` says what is wrong with it."""
     with suppress(SamzaError):
-        record = read(files, folder.result)
-        return StageResult.from_dict(record) if record is not None else None
+        return read(files, folder.result, StageResult)
     return None
 
 
@@ -100,21 +96,20 @@ def _fsck_stage(files: Filesystem, folder: StageFolder, *, goes_on: bool) -> Ite
     for name in files.list(folder.path):
         if name.endswith(".json"):
             path = f"{folder.path}/{name}"
-            yield from checked(files, path, StageResult.from_dict if path == folder.result else dict)
+            yield from checked(files, path, StageResult if path == folder.result else Record)
     for number in numbers(files, folder.attempts):
         yield from checked(files, folder.attempt(number, "request"))
         yield from checked(files, folder.attempt(number, "status"), tells=True)
     newest: Commit | None = None
     for epoch in numbers(files, folder.epochs):
-        yield from checked(files, folder.intent(epoch), Intent.from_dict)
+        yield from checked(files, folder.intent(epoch), Intent)
         if files.exists(folder.commit(epoch)) and not files.exists(folder.intent(epoch)):
             yield Finding(files.location(folder.intent(epoch)), "is missing, and its epoch is committed", DECIDES)
-        found = list(checked(files, folder.commit(epoch), Commit.from_dict))
+        found = list(checked(files, folder.commit(epoch), Commit))
         yield from found
-        record = read(files, folder.commit(epoch)) if not found else None
-        newest = Commit.from_dict(record) if record is not None else newest
+        newest = (read(files, folder.commit(epoch), Commit) if not found else None) or newest
         for name in files.list(folder.manifests(epoch)):
-            yield from checked(files, f"{folder.manifests(epoch)}/{name}", Manifest.from_dict)
+            yield from checked(files, f"{folder.manifests(epoch)}/{name}", Manifest)
     for task, epoch in newest.standing.items() if newest is not None else ():
         yield from _fsck_standing(files, folder, task, epoch, goes_on=goes_on)
 
@@ -130,8 +125,8 @@ def _fsck_standing(
         )
         return
     try:
-        record = read(files, path)
-        state = Manifest.from_dict(record).state if record is not None else None
+        manifest = read(files, path, Manifest)
+        state = manifest.state if manifest is not None else None
     except SamzaError:
         return  # said already
     yield from state_findings(files, state, serious=goes_on)

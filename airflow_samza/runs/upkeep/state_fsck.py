@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.lineage.lease import Lease
-from airflow_samza.runs.lineage.versions import Version
+from airflow_samza.records import Record
+from airflow_samza.runs.lineage.lease import Begun, Ended, Lease
+from airflow_samza.runs.lineage.versions import Version, VersionPin
 from airflow_samza.runs.records.folders import numbers, read
+from airflow_samza.runs.tables.compactions import Compaction
+from airflow_samza.runs.tables.folder import GIVEN_UP
 from airflow_samza.runs.tables.versions import TableVersion
 from airflow_samza.runs.upkeep.run_fsck import checked, state_findings
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -36,18 +39,19 @@ def fsck_tables(files: Filesystem) -> Iterator[tuple[str, list[Finding]]]:
 
 def _table_findings(files: Filesystem, folder: str) -> Iterator[Finding]:
     for name in files.list(f"{folder}/versions"):
-        yield from checked(files, f"{folder}/versions/{name}", TableVersion.from_dict)
-    for kind in ("compactions", "expired"):
-        for name in files.list(f"{folder}/{kind}"):
-            yield from checked(files, f"{folder}/{kind}/{name}")
+        yield from checked(files, f"{folder}/versions/{name}", TableVersion)
+    for name in files.list(f"{folder}/compactions"):
+        yield from checked(files, f"{folder}/compactions/{name}", Record if name.endswith(GIVEN_UP) else Compaction)
+    for name in files.list(f"{folder}/expired"):
+        yield from checked(files, f"{folder}/expired/{name}")
 
 
 def _findings(files: Filesystem, folder: str) -> Iterator[Finding]:
     for number in numbers(files, f"{folder}/leases"):
         place = f"{folder}/leases/{number:020}"
-        yield from checked(files, f"{place}/taken.json", Lease.from_dict)
-        for name in ("begun", "ended"):
-            yield from checked(files, f"{place}/{name}.json")
+        yield from checked(files, f"{place}/taken.json", Lease)
+        yield from checked(files, f"{place}/begun.json", Begun)
+        yield from checked(files, f"{place}/ended.json", Ended)
     for number in numbers(files, f"{folder}/versions"):
         yield from _version(files, f"{folder}/versions/{number:020}.json")
     for run in files.list(f"{folder}/runs"):
@@ -55,13 +59,12 @@ def _findings(files: Filesystem, folder: str) -> Iterator[Finding]:
             yield from _version(files, f"{folder}/runs/{run}/{number}.json")
     for version in files.list(f"{folder}/pins"):
         for name in files.list(f"{folder}/pins/{version}"):
-            yield from checked(files, f"{folder}/pins/{version}/{name}")
+            yield from checked(files, f"{folder}/pins/{version}/{name}", VersionPin)
 
 
 def _version(files: Filesystem, path: str) -> Iterator[Finding]:
     try:
-        record = read(files, path)
-        version = Version.from_dict(record) if record is not None else None
+        version = read(files, path, Version)
     except SamzaError as error:
         yield Finding(files.location(path), f"is damaged: {error.facts.get('why') or error.sentence}", _REMEDY)
         return

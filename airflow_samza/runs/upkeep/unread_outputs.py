@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, numbers, read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -38,18 +39,18 @@ class UnreadOutputs:
 
     def _take(self, versions: str) -> None:
         known = numbers(self._files, versions)
-        version = read(self._files, f"{versions}/{known[-1]:020}.json") if known else None
+        version = read(self._files, f"{versions}/{known[-1]:020}.json", Version) if known else None
         if version is None:
             return
-        application = str(version["plan"]["application"])
-        plan = read(self._files, RunFolder(application, version["run"]).plan(version["plan_generation"]))
-        for stream_id, stream in RunPlan.from_dict(plan).streams.items() if plan is not None else ():
-            if stream.role != "input" or stream_id not in version["offsets"]:
+        application = version.plan.application
+        plan = read(self._files, RunFolder(application, version.run).plan(version.plan_generation), RunPlan)
+        for stream_id, stream in plan.streams.items() if plan is not None else ():
+            if stream.role != "input" or stream_id not in version.offsets:
                 continue
-            marks = version["sections"].get(stream_id) if "sections" in (stream.slice or {}) else None
-            read_ = frozenset(str(mark).rpartition("@")[0] for mark in marks) if marks is not None else None
+            marks = version.sections.get(stream_id) if "sections" in (stream.slice or {}) else None
+            read_ = frozenset(mark.rpartition("@")[0] for mark in marks) if marks is not None else None
             self._readers.setdefault(stream.spec.name, []).append(
-                _Reader(application, read_, tuple(version["offsets"][stream_id]))
+                _Reader(application, read_, version.offsets[stream_id])
             )
 
     def reader(self, run: RunPlan, systems: Mapping[str, System]) -> str | None:

@@ -5,7 +5,6 @@ A program is never sent anywhere: each process makes its own from a :class:`Prog
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +23,7 @@ from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape, rais
 from airflow_samza.planner.job_graph import written_streams
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.replication import Replication, find_replication
+from airflow_samza.records import durable
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
@@ -297,6 +297,7 @@ def _writes_beside(spec: OperatorSpec, catalyst: CompiledOperator) -> Unsupporte
     )
 
 
+@durable("program of a stage")
 @dataclass(frozen=True)
 class ProgramSource:
     """All from which a worker makes a stage's program: JSON, and the application's code."""
@@ -313,27 +314,6 @@ class ProgramSource:
         spec = load_application(self.application).spec(dict(self.config))
         known = {name: Schema.of(ddl) for name, ddl in self.schemas.items()}
         return compile_stage(spec, ExecutionPlan.from_json(self.plan), self.stage_id, known, self.contents)
-
-    def to_json(self) -> str:
-        """The JSON form."""
-        return json.dumps(
-            {
-                "application": self.application,
-                "plan": self.plan,
-                "stage_id": self.stage_id,
-                "schemas": dict(self.schemas),
-                "config": dict(self.config),
-                "contents": {name: content.to_dict() for name, content in self.contents.items()},
-            },
-            sort_keys=True,
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> ProgramSource:
-        """What :meth:`to_json` wrote."""
-        data = json.loads(text)
-        contents = {name: TopicContent.from_dict(content) for name, content in data.pop("contents").items()}
-        return cls(**data, contents=contents)
 
 
 def output_streams(operator: OperatorSpec) -> tuple[str, ...]:

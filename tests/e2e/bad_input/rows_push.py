@@ -119,7 +119,7 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     place = pushes(scene)
     request = place.request("monday")
-    write_once(place.files, request_path(request.handle), request.to_dict())
+    write_once(place.files, request_path(request.handle), request)
     write_once(place.files, request.handle.folder.attempt(1, "request"), {"runner": None})
     return raised(lambda: scene.runtime().finish_push(request.handle))
 

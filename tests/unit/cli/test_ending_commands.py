@@ -32,7 +32,7 @@ def plan_a_run(root: Path, run_id: str, mode: str) -> None:
     plan = ExecutionPlanner({}, {"page-views": 2, "out": 2}).plan(views.spec({}))
     streams = {s.stream_id: BoundStream(s.stream_id, s.role, "log", StreamSpec(s.stream_id)) for s in plan.streams}
     run = RunPlan("views", "1", "tests:views", run_id, 1, plan, streams, mode=mode)
-    write_once(files, RunFolder("views", run_id).plan(1), run.to_dict())
+    write_once(files, RunFolder("views", run_id).plan(1), run)
     write_once(files, RunnerFolder(RunFolder("views", run_id), "key", 1).claim, {"claimed_at": 1.0, "pid": 0})
 
 

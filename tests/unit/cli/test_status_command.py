@@ -39,7 +39,7 @@ def plan_a_run(root: Path, run_id: str, at: float, application: str = "views") -
     systems: dict[str, Any] = {"log": {"kind": "log", "options": {}}}
     run = RunPlan(application, "1", "tests:views", run_id, 1, plan, streams, systems=systems)
     folder = RunFolder(application, run_id)
-    write_once(files, folder.plan(1), run.to_dict())
+    write_once(files, folder.plan(1), run)
     write_once(files, RunnerFolder(folder, "key", 1).claim, {"claimed_at": at, "pid": 0})
     return run
 
@@ -56,11 +56,11 @@ def finish_first_stage(root: Path, run: RunPlan) -> None:
         {"by-member": "by-member"},
         time.time() - 2,
     )
-    write_once(files, folder.intent(0), intent.to_dict())
+    write_once(files, folder.intent(0), intent)
     staged = {"by-member": Staged({}, 90)}
     manifests = [Manifest(task, 0, "a", 1.0, {"page-views": {"messages": 100}}, staged) for task in (0, 1)]
     for manifest in manifests:
-        write_once(files, folder.manifest(0, manifest.task), manifest.to_dict())
+        write_once(files, folder.manifest(0, manifest.task), manifest)
     commit(files, folder, intent, manifests)
     write_once(files, folder.result, {})
 

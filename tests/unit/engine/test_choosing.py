@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.records import encode
+from airflow_samza.runs.records import folders
 from airflow_samza.runs.records.epoch_records import Manifest
 from airflow_samza.runs.records.run_plan import PIPELINED
 from airflow_samza.systems.system import SystemBinding
@@ -66,12 +67,12 @@ def test_an_epoch_goes_on_from_a_manifest_that_knows_nothing_of_choosing(
     tmp_path: Path, events: dict[str, SystemBinding], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a former version has left it."""
-    written = Manifest.to_dict
 
-    def without(manifest: Manifest) -> dict[str, Any]:
-        data = json.loads(json.dumps(written(manifest)))
-        del data["checkpoint"]["chooser"]
-        return data  # type: ignore[no-any-return]
+    def without(record: object) -> bytes:
+        data = json.loads(encode(record))
+        if isinstance(record, Manifest):
+            del data["checkpoint"]["chooser"]
+        return json.dumps(data).encode()
 
-    monkeypatch.setattr(Manifest, "to_dict", without)
+    monkeypatch.setattr(folders, "encode", without)
     assert sorted(order(tmp_path, events, job_epoch_max_messages="1")) == list("aaabb")

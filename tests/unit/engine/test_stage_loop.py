@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_samza.errors import SamzaError, StageError, UpstreamCleared
+from airflow_samza.records import plain
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
@@ -155,7 +156,7 @@ def test_a_consumer_does_not_wait_for_ever_for_an_end_that_never_comes(place: Pl
     run = place.prepare("bounded", "pipelined")
     Stages(place, run).start("lines").join()
     files = open_filesystem(place.runtime.root)
-    done = place.runtime.finish(place.folder_of(run, "lines")).to_dict()
+    done = plain(place.runtime.finish(place.folder_of(run, "lines")))
     other = place.folder_of(run, "lines", 2)
     place.log.admin.create(
         [run.intermediate("by-word", other.generation).spec]

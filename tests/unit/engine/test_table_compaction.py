@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
+from airflow_samza.records import plain
 from airflow_samza.runs.failpoints import COMPACTION_PLACES, VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.tables import versions
@@ -111,9 +112,7 @@ def test_numbers_push_ids_instants_and_slices_that_were_taken_before_mean_the_sa
     rows = [pushes.rows_of(found) for found in before]
     compacted(pushes)
     pushes.push("c", {0: "later"}, mode="incremental")
-    assert [found.to_dict() for found in versions.versions(pushes.files, *PLACE)[:3]] == [
-        found.to_dict() for found in before
-    ]
+    assert [plain(found) for found in versions.versions(pushes.files, *PLACE)[:3]] == [plain(found) for found in before]
     assert [pushes.rows_of(version(pushes, found.number)) for found in before] == rows
     by_id = [versions.by_push_id(pushes.files, *PLACE, found.push_id) for found in before]
     assert [pushes.rows_of(found) for found in by_id if found is not None] == rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, TopicError, UnknownName
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.records import decode, encode
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -231,6 +233,9 @@ def test_refuses_a_run_of_another_copy_of_the_application(copies: Callable[[str]
 
 def test_a_plan_that_was_made_before_names_changed_keeps_its_topics(copies: Callable[[str], RunPlan]) -> None:
     run = copies("one")
-    assert RunPlan.from_dict(run.to_dict()) == run
-    former = {name: value for name, value in run.to_dict().items() if name != "names"}
-    assert RunPlan.from_dict(former).intermediate("s", Generation(1, 1)).spec.name == "a-b-1-c-s/run-1/1.1"
+    assert decode(RunPlan, encode(run), "r") == run
+    former = {name: value for name, value in json.loads(encode(run)).items() if name != "names"}
+    assert (
+        decode(RunPlan, json.dumps(former).encode(), "r").intermediate("s", Generation(1, 1)).spec.name
+        == "a-b-1-c-s/run-1/1.1"
+    )

@@ -36,7 +36,7 @@ class Runs:
         operator = SamzaPlanOperator(task_id="plan", application=VIEWS, scope="views", mode=mode)
         self.runtime.plans.clear()
         found = operator.execute(self.make_context(operator, run_id=airflow_run, dag_id=dag_id))["run_id"]
-        write_once(self.files, RunFolder("views", found).plan(1), self.runtime.plans[1].to_dict())
+        write_once(self.files, RunFolder("views", found).plan(1), self.runtime.plans[1])
         return str(found)
 
     def close(self, run_id: str) -> None:

@@ -42,7 +42,7 @@ class Readers:
         slice_ = self.pushes.current().slice
         intent = Intent(stage, "1.1", 3, 2, {}, {}, side_inputs={"profiles-push": InputIntent("profiles-push", slice_)})
         folder = RunFolder(run.application, run.run_id).stage(stage, Generation(1, 1))
-        write_once(self.pushes.files, folder.intent(3), intent.to_dict())
+        write_once(self.pushes.files, folder.intent(3), intent)
 
 
 @pytest.fixture

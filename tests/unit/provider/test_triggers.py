@@ -44,7 +44,7 @@ class Run:
         streams = {s.stream_id: BoundStream(s.stream_id, s.role, "log", StreamSpec(s.stream_id)) for s in plan.streams}
         self.plan = RunPlan("views", "1", "provider_applications:views", "run-1", 1, plan, streams)
         self.folder = RunFolder("views", "run-1")
-        write_once(self.files, self.folder.plan(1), self.plan.to_dict())
+        write_once(self.files, self.folder.plan(1), self.plan)
         write_once(self.files, RunnerFolder(self.folder, "key", 1).claim, {**identity(), "claimed_at": time.time()})
 
     def handle(self, stage: str) -> StageHandle:
@@ -185,7 +185,7 @@ def test_progress_goes_to_the_tasks_log_and_the_worker_need_not_tell_it_again(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     intent = Intent("page-views", "1.1", 0, 2, {"page-views": InputIntent("page-views", {})}, {})
-    write_once(run.files, run.stage("page-views").intent(0), intent.to_dict())
+    write_once(run.files, run.stage("page-views").intent(0), intent)
     trigger = run.watching("page-views", progress_interval=0.02)
     event = event_of(trigger, lambda: threading.Timer(0.2, run.tell, ["page-views", CANCELLED]).start())
     text = capsys.readouterr().out

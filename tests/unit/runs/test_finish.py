@@ -10,8 +10,16 @@ import pytest
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import StageLost, TopicError
 from airflow_samza.planner.plan import ExecutionPlan, Partitioning, PlannedStream, Stage
+from airflow_samza.records import decode, encode
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest, Staged, read_manifests
+from airflow_samza.runs.records.epoch_records import (
+    InputIntent,
+    Intent,
+    Manifest,
+    Staged,
+    control_entries,
+    read_manifests,
+)
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, must_read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
@@ -91,7 +99,7 @@ def manifest(task: int, attempt: str = "first") -> Manifest:
         seconds=1.5,
         read={"views": {"messages": 5 + 2 * task, "control": 1, "bytes": 100}},
         staged={
-            "by-member": Staged({"segment": f"s{task}-{attempt}", "bytes": 50}, 4, (end,)),
+            "by-member": Staged({"segment": f"s{task}-{attempt}", "bytes": 50}, 4, control_entries([end])),
             "out": Staged({"segment": f"o{task}-{attempt}", "bytes": 10}, 1),
         },
         facts={"dropped_nulls": 2},
@@ -99,9 +107,9 @@ def manifest(task: int, attempt: str = "first") -> Manifest:
 
 
 def leave(files: LocalFilesystem, *manifests: Manifest) -> None:
-    write_once(files, FOLDER.intent(0), INTENT.to_dict())
+    write_once(files, FOLDER.intent(0), INTENT)
     for one in manifests:
-        write_once(files, FOLDER.manifest(0, one.task), one.to_dict())
+        write_once(files, FOLDER.manifest(0, one.task), one)
 
 
 def finish(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> StageResult:
@@ -110,12 +118,12 @@ def finish(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> St
 
 
 def test_records_survive_json() -> None:
-    assert Intent.from_dict(INTENT.to_dict()) == INTENT
-    assert Manifest.from_dict(manifest(1).to_dict()) == manifest(1)
+    assert decode(Intent, encode(INTENT), "i") == INTENT
+    assert decode(Manifest, encode(manifest(1)), "m") == manifest(1)
 
 
 def test_a_run_plan_survives_json(run: RunPlan) -> None:
-    assert RunPlan.from_dict(run.to_dict()) == run
+    assert decode(RunPlan, encode(run), "r") == run
 
 
 def test_finishes_from_intent_and_manifests_alone(
@@ -207,10 +215,10 @@ def epoch(number: int, *, active: tuple[int, ...] = (0, 1), standing: dict[int, 
 
 
 def leave_epoch(files: LocalFilesystem, intent: Intent, *, ended: tuple[int, ...] = ()) -> None:
-    write_once(files, FOLDER.intent(intent.epoch), intent.to_dict())
+    write_once(files, FOLDER.intent(intent.epoch), intent)
     for task in intent.running:
         left = dataclasses.replace(manifest(task), epoch=intent.epoch, ended=task in ended, checkpoint={"offsets": {}})
-        write_once(files, FOLDER.manifest(intent.epoch, task), left.to_dict())
+        write_once(files, FOLDER.manifest(intent.epoch, task), left)
 
 
 def test_an_epoch_in_which_tasks_go_on_is_published_and_is_not_the_end(
@@ -247,12 +255,12 @@ def test_the_result_sums_up_all_epochs(files: LocalFilesystem, system: Publishin
 def test_an_epoch_that_adds_nothing_is_not_published(
     files: LocalFilesystem, system: PublishingSystem, run: RunPlan
 ) -> None:
-    write_once(files, FOLDER.intent(0), epoch(0).to_dict())
+    write_once(files, FOLDER.intent(0), epoch(0))
     for task in (0, 1):
         idle = dataclasses.replace(
             manifest(task), staged={"by-member": Staged({}, 0), "out": Staged({}, 0)}, ended=False
         )
-        write_once(files, FOLDER.manifest(0, task), idle.to_dict())
+        write_once(files, FOLDER.manifest(0, task), idle)
     with pytest.raises(StageLost):
         finish(files, system, run)
     assert system.published == []

@@ -86,7 +86,7 @@ def left(files: LocalFilesystem, task: int, epoch: int) -> Any:
     """What a task has left after an epoch."""
     state = write_snapshot(files, FOLDER.state(epoch, f"{task}"), {"table:t": {"rows": ROWS}})
     manifest = Manifest(task, epoch, "attempt", 0.1, {}, {}, checkpoint={}, state=state, ended=False)
-    write_once(files, FOLDER.manifest(epoch, task), manifest.to_dict())
+    write_once(files, FOLDER.manifest(epoch, task), manifest)
     return state
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import StateBusy, StateError, StateFenced
+from airflow_samza.records import plain
 from airflow_samza.runs.lineage.lease import ABANDONED, Lease, begin, end, newest_lease, refuse_ended, take, take_away
 from airflow_samza.runs.lineage.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, PLANNING_SECONDS, standing_of
 from airflow_samza.runs.lineage.state_left import leave_state
@@ -103,7 +104,7 @@ def test_a_run_whose_runner_died_is_given_time_to_be_tried_again(carried: Carrie
     run = carried.plan("a")
     if begun:
         carried.run_stage(run, "views")
-    taken = lease_of(carried).taken_at
+    taken = lease_of(carried).claimed_at
     runner_of(carried, run, taken - 100)
     assert standing(carried, grace=600, now=taken + 300) == AT_WORK
     assert standing(carried, grace=600, now=taken + 601) == (HALF_DONE if begun else GONE)
@@ -181,7 +182,7 @@ def test_a_half_done_run_whose_new_plan_is_refused_stays_half_done(carried: Carr
     with pytest.raises(StateBusy, match="is held by the run 'a', which is being planned"):
         carried.plan("b")
     write_once(
-        carried.files, carried.lineage.lease(3, "taken"), {**lease.to_dict(), "fence": 3, "who": {}, "claimed_at": 0}
+        carried.files, carried.lineage.lease(3, "taken"), {**plain(lease), "fence": 3, "who": {}, "claimed_at": 0}
     )  # long gone
     with pytest.raises(StateBusy, match="has committed a part of its work, and was not planned anew to the end"):
         take_lease(carried.files, carried.lineage, "b", 1, Patience())
@@ -225,7 +226,7 @@ def test_the_planner_of_a_run_that_died_is_passed_by(carried: Carried) -> None:
     dead = json.loads(subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout)
     assert dead["place"] == identity()["place"]
     end(carried.files, carried.lineage, taken, ABANDONED)
-    write_once(carried.files, carried.lineage.lease(2, "taken"), {**taken.to_dict(), "fence": 2, "who": dead})
+    write_once(carried.files, carried.lineage.lease(2, "taken"), {**plain(taken), "fence": 2, "who": dead})
     assert standing(carried) == GONE
 
 

@@ -139,7 +139,7 @@ def test_a_report_says_who_holds_the_state(carried: Carried) -> None:
     carried.whole("a")
     half_done(carried, "b")
     report = report_state(carried.files, carried.lineage)
-    assert [version.run_id for version in report.versions] == ["a"]
+    assert [version.run for version in report.versions] == ["a"]
     assert report.holder is not None
     assert report.standing is not None
-    assert (report.holder.run_id, report.standing.state) == ("b", HALF_DONE)
+    assert (report.holder.run, report.standing.state) == ("b", HALF_DONE)

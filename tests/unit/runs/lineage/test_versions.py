@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import StateError
+from airflow_samza.records import decode, encode, plain
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.state_left import leave_state, refuse_fenced
 from airflow_samza.runs.lineage.state_taken import source_version
@@ -24,7 +25,7 @@ def carried(tmp_path: Path) -> Carried:
 def test_a_version_survives_json(carried: Carried) -> None:
     version = carried.whole("a")
     assert version is not None
-    assert Version.from_dict(version.to_dict()) == version
+    assert decode(Version, encode(version), "v") == version
 
 
 def test_each_run_goes_on_where_the_one_before_ended(carried: Carried) -> None:
@@ -162,7 +163,7 @@ def test_a_state_in_the_folder_of_an_earlier_release_is_gone_on_from(tmp_path: P
     mine = LineageFolder("app", "eu-1")
     for number, owner in ((3, "eu-1"), (4, "other")):  # the folder held the states of both
         plan = replace(version.plan, app_id=owner)
-        record = replace(version, number=number, plan=plan).to_dict()
+        record = plain(replace(version, number=number, plan=plan))
         write_once(carried.files, f"state/app-eu-1/versions/{number:020}.json", record)
     assert newest_number(carried.files, mine) == 3
     taken = find_version(carried.files, mine, 3)
@@ -175,6 +176,6 @@ def test_a_version_of_another_application_is_refused(carried: Carried) -> None:
     version = carried.whole("a")
     assert version is not None
     other = LineageFolder("other")
-    write_once(carried.files, other.version(1), version.to_dict())
+    write_once(carried.files, other.version(1), version)
     with pytest.raises(StateError, match=r"Version 1 of the state of 'other' \(id '1'\) belongs to 'app' \(id '1'\)"):
         find_version(carried.files, other, 1)

@@ -84,9 +84,9 @@ class Records:
         outputs = {name: name for name in self.run.plan.stage(stage).outputs}
         standing = self.standing.setdefault(stage, {})
         intent = Intent(stage, "1.1", number, count, inputs, outputs, NOON - 60, whole, tuple(tasks), dict(standing))
-        write_once(self.files, handle.folder.intent(number), intent.to_dict())
+        write_once(self.files, handle.folder.intent(number), intent)
         for task, manifest in tasks.items():
-            write_once(self.files, handle.folder.manifest(number, task), manifest.to_dict())
+            write_once(self.files, handle.folder.manifest(number, task), manifest)
         done = commit(self.files, handle.folder, intent, list(tasks.values()))
         standing.update(done.standing)
         record = self.files.read(handle.folder.commit(number)).decode()
@@ -162,8 +162,8 @@ def test_an_epoch_that_is_not_committed_does_not_count(records: Records) -> None
     records.epoch(0, {0: of_task(0, 0, 300), 1: of_task(1, 0, 400)})
     folder = StageHandle("views", "run-1", "page-views", FIRST).folder
     open_ = Intent("page-views", "1.1", 1, 2, {"page-views": InputIntent("page-views", {})}, {}, whole=False)
-    write_once(records.files, folder.intent(1), open_.to_dict())
-    write_once(records.files, folder.manifest(1, 0), of_task(0, 1, 999).to_dict())
+    write_once(records.files, folder.intent(1), open_)
+    write_once(records.files, folder.manifest(1, 0), of_task(0, 1, 999))
     assert [found.offset for found in records.progress().partitions] == [300, 400]
 
 
@@ -225,9 +225,9 @@ def test_of_a_single_epoch_the_tasks_that_are_done_tell(records: Records) -> Non
     intent = Intent(
         "page-views", "1.1", 0, 2, {"page-views": InputIntent("page-views", {})}, {"by-member": "by-member"}, NOON - 4
     )
-    write_once(records.files, folder.intent(0), intent.to_dict())
+    write_once(records.files, folder.intent(0), intent)
     whole = Manifest(0, 0, "a", 1.0, {"page-views": {"messages": 80}}, {"by-member": Staged({}, 40)})
-    write_once(records.files, folder.manifest(0, 0), whole.to_dict())
+    write_once(records.files, folder.manifest(0, 0), whole)
     report = records.progress()
     assert (report.tasks_done, report.tasks, report.read, report.sent) == (1, 2, 80, 40)
     assert describe_progress(report) == [

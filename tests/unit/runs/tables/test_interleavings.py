@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import NoSuchVersion, SamzaError, TopicError
+from airflow_samza.records import plain
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.tables import retention as table_retention
 from airflow_samza.runs.tables import versions as table_versions
@@ -68,7 +69,7 @@ def pushed(*kinds: str) -> dict[str, bytes]:
     former: TableVersion | None = None
     for number, kind in enumerate(kinds, 1):
         former = version(number, kind, former if kind == INCREMENTAL else None)
-        files[FOLDER.version(number)] = json.dumps(former.to_dict()).encode()
+        files[FOLDER.version(number)] = json.dumps(plain(former)).encode()
         files[f"log/pushes~profiles~p{number}/1.1"] = b""
     return files
 

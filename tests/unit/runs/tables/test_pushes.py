@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pytest
 
@@ -24,6 +24,8 @@ from airflow_samza.systems.log.maintenance import compact, sweep
 from airflow_samza.systems.system import Publication
 from tests.support.pushes import SCHEMA, TOPIC, Pushes
 
+
+T = TypeVar("T")
 
 @pytest.fixture
 def pushes(tmp_path: Path) -> Pushes:
@@ -204,9 +206,9 @@ def test_retention_reads_no_record_of_what_is_settled(pushes: Pushes, monkeypatc
         pushes.push(str(number), {number: "x"}, keep_versions=2)
     asked: set[str] = set()
 
-    def noted(files: Filesystem, path: str) -> dict[str, Any]:
+    def noted(files: Filesystem, path: str, kind: type[T]) -> T:
         asked.add(path)
-        return must_read(files, path)
+        return must_read(files, path, kind)
 
     monkeypatch.setattr(versions, "must_read", noted)
     pushes.push("last", {9: "x"}, keep_versions=2)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
+from airflow_samza.records import decode, encode
 from airflow_samza.runs.tables import versions as tables
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.versions import TableVersion
@@ -70,7 +71,7 @@ def was_current(files: Filesystem, instant: datetime) -> str:
 
 def test_a_version_survives_json(files: Filesystem) -> None:
     version = pushed(files, "monday", of=5)
-    assert TableVersion.from_dict(version.to_dict()) == version == tables.by_number(files, *PLACE, 1)
+    assert decode(TableVersion, encode(version), "v") == version == tables.by_number(files, *PLACE, 1)
 
 
 def test_nothing_pushed_is_no_version(files: Filesystem) -> None:
