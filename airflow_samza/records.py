@@ -87,7 +87,20 @@ def durable(
 
 def encode(record: object) -> bytes:
     """Return a durable record as the bytes of its file."""
-    return json.dumps({**plain(record), FORMAT: FORMS[type(record)].version}).encode()
+    form = FORMS[type(record)]
+    found = {name: value for name, value in _json(record).items() if name not in form.beside}
+    return json.dumps({**found, FORMAT: form.version}, default=_json).encode()
+
+
+def _json(value: object) -> Any:
+    """Return what JSON has no form for one level down, as something that has one."""
+    if dataclasses.is_dataclass(value):
+        return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, frozenset):
+        return sorted(value)
+    raise TypeError(f"a {type(value).__name__} is no part of a record")
 
 
 def decode(kind: type[T], data: bytes, location: str) -> T:
@@ -136,17 +149,11 @@ def plain(value: object) -> Json:
     """Return the JSON form of a dataclass as a dict: names of fields as keys, no tuples, no sets, texts as keys."""
     import msgspec
 
-    found: Json = msgspec.to_builtins(value, str_keys=True, order="deterministic", enc_hook=_builtin)
+    found: Json = msgspec.to_builtins(value, str_keys=True, order="deterministic", enc_hook=_json)
     form = FORMS.get(type(value))
     for name in form.beside if form is not None else ():
         del found[name]
     return found
-
-
-def _builtin(value: object) -> Json:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"a {type(value).__name__} is no part of a record")
 
 
 def made(kind: type[T], data: Any, location: str | None = None) -> T:

@@ -253,11 +253,11 @@ import sys
 from airflow_samza.errors import StateBusy
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.state_taken import Patience, take_lease
-from airflow_samza.systems.filesystems.filesystem import LocalFilesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 root, run_id = sys.argv[1:]
 sys.stdin.readline()
 try:
-    print(take_lease(LocalFilesystem(root), LineageFolder("app"), run_id, 1, Patience()).run_id)
+    print(take_lease(LocalFilesystem(root), LineageFolder("app"), run_id, 1, Patience()).run)
 except StateBusy as error:
     print("busy with", error.facts["holder"])
 sys.stdout.flush()

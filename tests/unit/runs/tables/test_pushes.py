@@ -24,8 +24,8 @@ from airflow_samza.systems.log.maintenance import compact, sweep
 from airflow_samza.systems.system import Publication
 from tests.support.pushes import SCHEMA, TOPIC, Pushes
 
-
 T = TypeVar("T")
+
 
 @pytest.fixture
 def pushes(tmp_path: Path) -> Pushes:
