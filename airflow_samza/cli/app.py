@@ -146,7 +146,7 @@ def run(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--for", metavar="LENGTH", help='Stop a run that goes on after so long: --for "10 minutes".'),
+        typer.Option("--for", metavar="LENGTH", help='Stop a continuous run after this time: --for "10 minutes".'),
     ] = None,
     state_from: Annotated[
         str,

@@ -150,11 +150,8 @@ def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, reference: str, tell: 
 
     with suppress(SamzaError, OSError):
         for host, process in processes_there(open_filesystem(runtime.root), RunFolder(run.application, run.run_id)):
-            tell(
-                f"Its stage runner has not ended yet (host {host}, process {process}); it was asked to. To end it "
-                f"now: kill -9 {process}"
-            )
-    tell(f"To go on with it: airflow-samza run {reference} --run-id {run.run_id} (with the same options).")
+            tell(f"Its stage runner is still ending (host {host}, process {process}). To end it now: kill -9 {process}")
+    tell(f"To resume it: airflow-samza run {reference} --run-id {run.run_id} (with the same options).")
 
 
 def runtime_of(environment: Environment, master: str | None = None, deploy_mode: str | None = None) -> SparkRuntime:
@@ -225,7 +222,7 @@ def parse_length(text: str | None, mode: str) -> float | None:
         return None
     if mode == STAGED:
         raise ConfigError(
-            "--for limits a run that goes on, and a staged run ends by itself.",
+            "--for limits a run on unbounded inputs; a staged run ends by itself.",
             hint="Add --mode continuous, or leave --for out.",
             key="--for",
             value=text,

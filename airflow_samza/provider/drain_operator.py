@@ -130,10 +130,9 @@ class SamzaDrainOperator(SamzaOperator):
         )
         if not self.missing_ok:
             raise UnknownName(
-                f"No run of {application!r}{f' ({wanted})' if wanted else ''} is on that could be asked to "
-                f"{self.action}.",
-                hint="Only continuous and pipelined runs are drained and stopped; missing_ok=True if there need not "
-                "be one.",
+                f"No run of {application!r}{f' ({wanted})' if wanted else ''} is running; there is nothing to {self.action}.",
+                hint="Only continuous and pipelined runs are drained and stopped; pass missing_ok=True if none has to "
+                "be running.",
                 name=application,
             )
-        self.tell(f"No run of {application} is on; there is nothing to {self.action}.")
+        self.tell(f"No run of {application} is running; there is nothing to {self.action}.")

@@ -52,8 +52,8 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "1",
                     },
                     "progress_interval": {
-                        "description": "How often a task tells the progress of its stage, in its log and as metrics, "
-                        "in seconds.",
+                        "description": "Seconds between two reports of a stage's progress, in the task's log and as "
+                        "metrics.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "300",

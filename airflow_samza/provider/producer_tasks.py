@@ -112,7 +112,7 @@ def producer_failed(stage_id: str, run: RunPlan, upstream: str, why: str = "fail
     """Return the error of a consumer whose producer will not write on."""
     return StageError(
         f"The stage {stage_id!r} reads what {upstream!r} writes, and the task of that stage {why}.",
-        hint="When what failed there is mended, clear both; with them whatever else reads what they write.",
+        hint="Fix the failure there, then clear both tasks, and all others that read their output.",
         stage=stage_id,
         run=run.run_id,
         upstream=upstream,

@@ -77,7 +77,7 @@ class ProgressLog:
         except (SamzaError, OSError) as error:
             if str(error) != self._problem:
                 self._problem = str(error)
-                self._tell(f"Stage {handle.stage_id}: its progress cannot be told at present: {error}")
+                self._tell(f"Stage {handle.stage_id}: its progress cannot be read at present: {error}")
             return
         self._emit(report)
         if not report.tasks:  # it has not decided yet what to read

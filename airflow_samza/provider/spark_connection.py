@@ -71,7 +71,7 @@ def _resolved(conn_id: str) -> dict[str, Any]:
         ) from error
     except ValueError as error:
         raise ConfigError(
-            f"Airflow's Spark provider refuses the connection {conn_id!r}: {error}",
+            f"Airflow's Spark provider rejects the connection {conn_id!r}: {error}",
             hint="Correct the connection.",
             key="spark_conn_id",
             value=conn_id,

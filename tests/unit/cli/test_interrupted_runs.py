@@ -119,7 +119,7 @@ def test_a_run_that_is_asked_to_end_cancels_its_work_says_how_to_go_on_and_goes_
     assert process.returncode == code, errors
     assert "Run one is cancelled" in errors
     assert errors.endswith(
-        f"To go on with it: airflow-samza run looping_app:bounded --run-id one (with the same options).\n{word}\n"
+        f"To resume it: airflow-samza run looping_app:bounded --run-id one (with the same options).\n{word}\n"
     )
     assert "has not ended" not in errors
     assert shell.pids() == []
@@ -136,7 +136,7 @@ def test_a_runner_that_does_not_end_is_named_with_its_process(shell: Shell) -> N
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, errors
-    assert re.search(rf"stage runner has not ended yet \(host \S+, process {pid}\); .*kill -9 {pid}\n", errors), errors
+    assert re.search(rf"stage runner is still ending \(host \S+, process {pid}\); .*kill -9 {pid}\n", errors), errors
     frozen.resume()
     shell.dials.turn("hold", None)
     frozen.wait(PATIENCE)

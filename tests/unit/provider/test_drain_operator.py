@@ -77,7 +77,7 @@ def test_a_stop_is_no_drain(runs: Runs) -> None:
 
 def test_a_run_that_ends_by_itself_is_left_alone(runs: Runs) -> None:
     runs.plan("one", mode="staged")
-    with pytest.raises(AirflowFailException, match="No run of 'views' is on"):
+    with pytest.raises(AirflowFailException, match="No run of 'views' is running"):
         runs.drained()
     assert runs.drained(missing_ok=True) is None
 

@@ -100,7 +100,7 @@ def test_figures_that_cannot_be_had_are_no_reason_to_fail_and_told_once() -> Non
     log = Log()
     log.problem = TopicError("The topic is away.")
     log.look(0)
-    assert log.look(30) == ["Stage by-member: its progress cannot be told at present: The topic is away."]
+    assert log.look(30) == ["Stage by-member: its progress cannot be read at present: The topic is away."]
     assert log.look(30) == []
 
 

@@ -98,7 +98,7 @@ def test_a_connect_server_has_a_token_that_no_text_shows(place_of: Any) -> None:
         ({"conn_type": "http", "host": "local[*]"}, "'a_spark' of type 'http' is no Spark"),
         ({"conn_type": "spark", "host": "mesos://here:5050"}, "'a_spark': 'mesos://here:5050' is not a master URL"),
         ({"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "clutser"}}, "'clutser' is not a deploy mode"),
-        ({"conn_type": "spark", "host": "yarn", "extra": {"spark-binary": "rm"}}, "refuses the connection 'a_spark'"),
+        ({"conn_type": "spark", "host": "yarn", "extra": {"spark-binary": "rm"}}, "rejects the connection 'a_spark'"),
     ],
 )
 def test_a_connection_that_no_stage_can_run_on_is_refused(place_of: Any, fields: Any, sentence: str) -> None:
