@@ -136,7 +136,7 @@ def test_a_runner_that_does_not_end_is_named_with_its_process(shell: Shell) -> N
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, errors
-    assert re.search(rf"stage runner is still ending \(host \S+, process {pid}\); .*kill -9 {pid}\n", errors), errors
+    assert re.search(rf"stage runner is still ending \(host \S+, process {pid}\)\. .*kill -9 {pid}\n", errors), errors
     frozen.resume()
     shell.dials.turn("hold", None)
     frozen.wait(PATIENCE)
