@@ -5,7 +5,6 @@ No Spark.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from airflow_samza.errors import PlanChanged
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.state_upkeep import reset
 from airflow_samza.runs.records.run_plan import RunPlan
+from tests.support.changing_modules import ChangingModules
 from tests.support.runs_here import Here
 
 APPLICATION = """
@@ -43,17 +43,14 @@ def here(tmp_path: Path) -> Here:
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    modules = ChangingModules(tmp_path, monkeypatch)
 
     def write(
         *, partition_by: str = 'id="left-by-member"', join: str = 'id="both"', more: str = "", dropped: str = "[]"
     ) -> str:
-        (tmp_path / "changing_app.py").write_text(
-            APPLICATION.format(partition_by=partition_by, join=join, more=more, dropped=dropped)
+        modules.write(
+            "changing_app", APPLICATION.format(partition_by=partition_by, join=join, more=more, dropped=dropped)
         )
-        sys.modules.pop("changing_app", None)
-        sys.path_importer_cache.clear()
         return "changing_app:app"
 
     return write

@@ -6,7 +6,6 @@ A plan goes on from what the same code made, and rejects the rest by name, with 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from airflow_samza.records import decode, encode
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.state_upkeep import reset
 from airflow_samza.runs.lineage.versions import Version, find_version
+from tests.support.changing_modules import ChangingModules
 from tests.support.runs_here import Here
 
 HEAD = """
@@ -45,14 +45,11 @@ def here(tmp_path: Path) -> Here:
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    modules = ChangingModules(tmp_path, monkeypatch)
 
     def write(*lines: str, options: str = "", kind: str = "stream_application", key: str = "", before: str = "") -> str:
         body = "".join(f"    {line}\n" for line in lines)
-        (tmp_path / "changed_app.py").write_text(before + HEAD.format(options=options, kind=kind, key=key) + body)
-        sys.modules.pop("changed_app", None)
-        sys.path_importer_cache.clear()
+        modules.write("changed_app", before + HEAD.format(options=options, kind=kind, key=key) + body)
         return "changed_app:app"
 
     return write

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
+from tests.support.changing_modules import ChangingModules
 
 HEAD = """
 from airflow_samza import count, stream_application, tumbling
@@ -47,17 +47,14 @@ def log(tmp_path: Path) -> LogSystem:
 
 @pytest.fixture
 def prepare(tmp_path: Path, log: LogSystem, monkeypatch: pytest.MonkeyPatch) -> Prepare:
-    monkeypatch.syspath_prepend(str(tmp_path))
+    modules = ChangingModules(tmp_path, monkeypatch)
 
     def made(
         body: str, *, systems: dict[str, SystemBinding] | None = None, run_id: str = "run-1", **more: object
     ) -> RunPlan:
-        (tmp_path / "prepared_app.py").write_text(HEAD + body)
-        sys.modules.pop("prepared_app", None)
-        sys.path_importer_cache.clear()
+        modules.write("prepared_app", HEAD + body)
         return SparkRuntime(str(tmp_path / "root"), systems).prepare("prepared_app:app", run_id, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     return made
 
 
@@ -204,10 +201,7 @@ copy = stream_application("a", app_id="us")(describe)
 
 @pytest.fixture
 def copies(tmp_path: Path, log: LogSystem, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], RunPlan]:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    (tmp_path / "copies_app.py").write_text(COPIES)
-    sys.modules.pop("copies_app", None)
+    ChangingModules(tmp_path, monkeypatch).write("copies_app", COPIES)
     return lambda name: SparkRuntime(str(tmp_path / "root")).prepare(f"copies_app:{name}", "run-1")
 
 

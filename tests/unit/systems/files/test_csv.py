@@ -6,6 +6,7 @@ The same rows wherever blocks are cut; bad records one by one.
 from __future__ import annotations
 
 import gzip
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,36 +20,9 @@ from airflow_samza.errors import ConfigError, SchemaError, TopicError
 from airflow_samza.systems.files.formats import csv
 from airflow_samza.systems.files.formats.csv_records import Dialect
 from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.files.system import FilesSystem
-from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition, UnreadableRun
+from tests.support.file_rows import file_rows
 
-DDL = "a bigint, b string"
-
-
-def read(
-    root: Path,
-    data: bytes,
-    ddl: str | None = DDL,
-    *,
-    name: str = "in.csv",
-    tolerant: bool = False,
-    partitions: int = 1,
-    **options: str,
-) -> Any:
-    """The rows; of a tolerant stream bad records as text between them."""
-    (root / name).write_bytes(data)
-    stream = StreamSpec("in", partitions, ddl, path=name, tolerant=tolerant, options=tuple(options.items()))
-    system = FilesSystem("lake", SystemBinding("files", {"root": str(root)}))
-    consumer = system.consumer(stream, system.slice(stream))
-    found: list[Any] = []
-    for partition in range(partitions):
-        for envelope in consumer.read(SystemStreamPartition("lake", "in", partition), None):
-            if isinstance(envelope, UnreadableRun):
-                assert all(envelope.errors)
-                found += envelope.texts
-            elif isinstance(envelope, MessageRun):
-                found += [tuple(row.values()) for row in envelope.batch.to_pylist()]
-    return found
+read = partial(file_rows, name="in.csv")
 
 
 @pytest.mark.parametrize("tolerant", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,35 +16,9 @@ from hypothesis import strategies as st
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.systems.files.formats import json_lines, lines
 from airflow_samza.systems.files.formats.json_blocks import DEEPEST
-from airflow_samza.systems.files.system import FilesSystem
-from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition, UnreadableRun
+from tests.support.file_rows import file_rows
 
-DDL = "a bigint, b string"
-
-
-def read(
-    root: Path,
-    data: bytes,
-    ddl: str | None = DDL,
-    *,
-    tolerant: bool = False,
-    partitions: int = 1,
-    name: str = "in.json",
-) -> Any:
-    """The rows; of a tolerant stream bad lines as text between them."""
-    (root / name).write_bytes(data)
-    stream = StreamSpec("in", partitions, ddl, path=name, tolerant=tolerant)
-    system = FilesSystem("lake", SystemBinding("files", {"root": str(root)}))
-    consumer = system.consumer(stream, system.slice(stream))
-    found: list[Any] = []
-    for partition in range(partitions):
-        for envelope in consumer.read(SystemStreamPartition("lake", "in", partition), None):
-            if isinstance(envelope, UnreadableRun):
-                assert all(envelope.errors)
-                found += envelope.texts
-            elif isinstance(envelope, MessageRun):
-                found += [tuple(row.values()) for row in envelope.batch.to_pylist()]
-    return found
+read = partial(file_rows, name="in.json")
 
 
 BAD_LINES = {
