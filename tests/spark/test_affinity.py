@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.spark.clusters.failover import FACT, PARTITIONS, Flow, flow_on, until
+from tests.spark.clusters.failover import FACT, PARTITIONS, Flow, flow_on
+from tests.support.waiting import until
 
 # A cluster starts in seconds, and in a minute where eight people share two cores.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

@@ -11,8 +11,7 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psutil
 import pyarrow as pa
@@ -29,6 +28,7 @@ from tests.spark.clusters.sessions import KINDS, SECRET, Session, session_of
 from tests.spark.conftest import APPS
 from tests.support.files_with import files_with
 from tests.support.topic_rows import topic_rows
+from tests.support.waiting import until
 
 # A Spark starts in seconds, and in a minute where eight people share two cores.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -51,13 +51,6 @@ def shared(session_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def session(shared: Session) -> Session:
     shared.forget()
     return shared
-
-
-def until(what: Callable[[], object], seconds: float = 600) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 def numbers(session: Session, output: str) -> list[int]:

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.spark.clusters.failover import FACT, PARTITIONS, flow_on, until
+from tests.spark.clusters.failover import FACT, PARTITIONS, flow_on
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(1800)]
 

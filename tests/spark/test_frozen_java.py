@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -19,6 +17,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.support.topic_rows import topic_rows
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -39,13 +38,6 @@ def holding(app):
     numbers = app.input_stream("numbers", system="log", schema="n bigint", partitions=2)
     numbers.filter(kept).send_to(app.output_stream("same", system="log", schema="n bigint", partitions=2, key="n"))
 """
-
-
-def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_a_frozen_java_is_noticed_and_replaced_while_a_busy_one_answers(

@@ -8,8 +8,7 @@ from __future__ import annotations
 import datetime
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
 from tests.support.topic_rows import topic_rows
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -95,13 +95,6 @@ def flow(tmp_path: Path) -> Iterator[Flow]:
     for run in made.runs:
         made.runtime.close(run, wait_seconds=30)
         made.kill_runner(run)
-
-
-def until(what: Callable[[], bool], seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def handle(run: RunPlan, stage_id: str) -> StageHandle:

@@ -5,9 +5,8 @@ Rows and processors, low-level, and a continuous run that follows its topics.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.support.topic_rows import topic_rows
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -75,13 +75,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
     yield made
     for plan in made.runs:
         made.runtime.close(plan, wait_seconds=60)
-
-
-def until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
 
 
 def test_tables_are_complete_before_the_first_message(place: Place) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,19 +18,13 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPLICATION, APPS, VIEWS
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Lake
 
 # The first stage waits for a Spark to start, which takes a minute where eight people share two cores.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-
-
-def until(what: Callable[[], bool], seconds: float = 600) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 def test_two_stages_give_what_the_test_driver_gives(lake: Lake) -> None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
 from airflow_samza.testing import TestDriver
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -42,13 +41,6 @@ def rows(log: LogSystem, topic: str) -> list[dict[str, Any]]:
         for envelope in consumer.read(SystemStreamPartition("log", topic, partition), OffsetRange(0, head)):
             found += envelope.batch.to_pylist() if isinstance(envelope, MessageRun) else []
     return sorted(found, key=repr)
-
-
-def until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 600
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
 
 
 def test_joins_in_epochs_equal_those_in_memory_also_when_the_runner_is_killed(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ import json
 import os
 import shutil
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,19 +30,12 @@ from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.spark.clusters.sessions import SMALL
 from tests.spark.clusters.standalone import Daemon, StandaloneCluster, standalone_cluster
 from tests.support.topic_rows import topic_rows
+from tests.support.waiting import until
 
 APPLICATION = "samza_spark_apps.tables:written_and_joined_on"
 FACT = Schema.of("id bigint, payload string")
 VISIT = Schema.of("id bigint, n bigint")
 PARTITIONS = 4
-
-
-def until(what: Callable[[], Any], seconds: float = 300) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-    return found
 
 
 @dataclass

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +34,7 @@ from tests.spark.conftest import APPS
 from tests.spark.connect.connect_server import ConnectServer, connect_server, start_server
 from tests.spark.connect.tls_proxy import tls_proxy
 from tests.support.files_with import files_with
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,13 +52,6 @@ FOREIGN = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.adaptive.enabled": "true",
 }
-
-
-def until(what: Callable[[], object], seconds: float = 600) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
@@ -26,6 +26,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 from tests.support.runs_here import Here
 from tests.support.side_input_apps import PROFILES
+from tests.support.waiting import until
 from tests.unit.prepare.test_pinned_tables import TOPIC, compacted, push
 from tests.unit.prepare.test_side_inputs import many, profiles, scored, views
 
@@ -71,13 +72,6 @@ def running(here: Here, application: str) -> Iterator[tuple[RunPlan, threading.E
             thread.join(timeout=60)
         assert not thread.is_alive()
         assert not failed, failed
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.02)
 
 
 def view(here: Here, member: int) -> str | None:

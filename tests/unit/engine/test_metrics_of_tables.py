@@ -21,7 +21,8 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 from tests.support.runs_here import Here
 from tests.support.side_input_apps import PROFILES, SEEN, VIEWS, Seen
-from tests.unit.engine.test_followed_tables import FOLLOWING, PROCESSED, running, until, view
+from tests.support.waiting import until
+from tests.unit.engine.test_followed_tables import FOLLOWING, PROCESSED, running, view
 from tests.unit.prepare.test_side_inputs import many, profiles, views
 
 GAUGING = "tests.unit.engine.test_metrics_of_tables:gauging"

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support import runner_without_spark
 from tests.support.looping import APPLICATION, Place
 from tests.support.runner_without_spark import Dials
+from tests.support.waiting import until
 
 PATIENCE = 60.0
 
@@ -88,13 +89,6 @@ class Ground:
             claim = read_told(self.files, runner.claim) or {}
             if liveness.process_is_there(claim):
                 os.kill(claim["pid"], signal.SIGKILL)
-
-
-def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture

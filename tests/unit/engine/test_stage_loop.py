@@ -17,6 +17,7 @@ from airflow_samza.runs.stages.stage_state import StageProgress
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 from tests.support.looping import APPLICATION, Place
+from tests.support.waiting import until
 from tests.support.without_spark import run_stage
 
 pytestmark = pytest.mark.timeout(60)
@@ -57,13 +58,6 @@ class Stages:
     def error(self, stage_id: str) -> SamzaError:
         self.threads[stage_id].join(timeout=30)
         return self.errors[stage_id]
-
-
-def until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
 
 
 @pytest.fixture
