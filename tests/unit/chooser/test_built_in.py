@@ -29,6 +29,7 @@ from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
 from tests.support.built_in_choosers import BUILT_IN
 from tests.support.chooser_messages import Run, chosen_until_none
+from tests.support.newest_first import NewestFirst
 
 
 class Calls(RoundRobinChooser[Run]):
@@ -55,25 +56,6 @@ def own_factory(context: ChooserContext) -> Calls:
     assert context.inside
     MADE.append(Calls())
     return MADE[-1]
-
-
-class NewestFirst:
-    """A chooser with nothing but the protocol: what came last goes first."""
-
-    def __init__(self, context: ChooserContext) -> None:
-        self.waiting: list[Run] = []
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def register(self, ssp: Any, offset: Any) -> None: ...
-
-    def update(self, envelope: Run) -> None:
-        self.waiting.append(envelope)
-
-    def choose(self) -> Run | None:
-        return self.waiting.pop() if self.waiting else None
 
 
 class NothingOfA(NewestFirst):

@@ -19,6 +19,7 @@ from airflow_samza.errors import ConfigError, StageError
 from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
 from tests.support.chooser_messages import Run, admitted, chosen
+from tests.support.newest_first import NewestFirst
 
 A0, A1, B0 = Ssp("k", "a", 0), Ssp("k", "a", 1), Ssp("k", "b", 0)
 RT, FILL = Ssp("k", "rt", 0), Ssp("k", "fill", 0)
@@ -83,25 +84,6 @@ def test_a_second_run_of_a_partition_is_refused_while_the_first_is_held() -> Non
         chooser.update(Run(A0, 2, 1))
 
 
-class PlainChooser:
-    """A chooser of one's own: the latest first, and nothing but the protocol."""
-
-    def __init__(self) -> None:
-        self.waiting: list[Any] = []
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def register(self, ssp: Any, offset: Any) -> None: ...
-
-    def update(self, envelope: Any) -> None:
-        self.waiting.append(envelope)
-
-    def choose(self) -> Any:
-        return self.waiting.pop() if self.waiting else None
-
-
 def limited(
     state: Any, limit: int, log: dict[Ssp, int], positions: dict[Ssp, int], batch: int | None = None
 ) -> tuple[str, Any]:
@@ -156,7 +138,7 @@ def test_a_state_that_is_no_json_is_refused() -> None:
 
 
 def test_a_chooser_that_cannot_tell_what_is_next_gets_single_messages() -> None:
-    got = list(chosen(RunChooser[Run](PlainChooser()), {A0: [Run(A0, 0, 2)], B0: [Run(B0, 0, 2)]}))
+    got = list(chosen(RunChooser[Run](NewestFirst()), {A0: [Run(A0, 0, 2)], B0: [Run(B0, 0, 2)]}))
     assert got == [Run(B0, 0, 1), Run(B0, 1, 1), Run(A0, 0, 1), Run(A0, 1, 1)]
 
 

@@ -12,6 +12,7 @@ from airflow_samza import StreamTask, TaskApplication, stream_application
 from airflow_samza.chooser.round_robin import RoundRobinChooser
 from airflow_samza.errors import ConfigError, StageError
 from airflow_samza.testing import TestDriver
+from tests.support.newest_first import NewestFirst
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 SCHEMA = "id bigint, at timestamp"
@@ -159,25 +160,6 @@ def test_a_chooser_that_leaves_something_unread_fails_a_bounded_run() -> None:
 def test_a_chooser_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match="cannot be imported"):
         order_of({"task.chooser.class": "nowhere:chooser"}, a={}, b={}, piped={"a": [1], "b": [1]}).run()
-
-
-class NewestFirst:
-    """A chooser of the user's with nothing but the protocol: what came last goes first."""
-
-    def __init__(self, context: Any) -> None:
-        self.waiting: list[Any] = []
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def register(self, ssp: Any, offset: Any) -> None: ...
-
-    def update(self, envelope: Any) -> None:
-        self.waiting.append(envelope)
-
-    def choose(self) -> Any:
-        return self.waiting.pop() if self.waiting else None
 
 
 @pytest.mark.parametrize(
