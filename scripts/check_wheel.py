@@ -13,7 +13,7 @@ from airflow_samza import StreamApplicationDescriptor, TestDriver, count, stream
 
 
 def check_contents(wheel: str) -> None:
-    """Hold that a wheel has the package and its mark for type checkers, and nothing else."""
+    """Check that a wheel has the package and its mark for type checkers, and nothing else."""
     names = zipfile.ZipFile(wheel).namelist()
     foreign = {name.partition("/")[0] for name in names} - {"airflow_samza"}
     assert len(foreign) == 1, f"The wheel has more than the package and its metadata: {sorted(foreign)}."
@@ -21,7 +21,7 @@ def check_contents(wheel: str) -> None:
 
 
 def check_metadata() -> None:
-    """Hold that the version is one everywhere, and that this Python is one of the classifiers."""
+    """Check that the version is one everywhere, and that this Python is one of the classifiers."""
     metadata = importlib.metadata.metadata("airflow-samza")
     assert metadata["Version"] == airflow_samza.__version__
     python = f"Programming Language :: Python :: {sys.version_info[0]}.{sys.version_info[1]}"
@@ -59,7 +59,7 @@ def check_application() -> None:
 
 
 def check_provider() -> None:
-    """Hold that Airflow finds the provider by its entry point, with its hook."""
+    """Check that Airflow finds the provider by its entry point, with its hook."""
     from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
 
     manager = ProvidersManagerTaskRuntime()

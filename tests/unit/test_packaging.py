@@ -1,4 +1,4 @@
-"""What the package says about itself is the same everywhere: its version, the Pythons that it runs on."""
+"""Facts about the package agree wherever they stand: its version, the Pythons that it runs on."""
 
 from __future__ import annotations
 

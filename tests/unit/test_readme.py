@@ -1,4 +1,4 @@
-"""What the README shows is true: its examples run, its commands exist."""
+"""Examples and commands that the README shows work."""
 
 from __future__ import annotations
 
