@@ -164,8 +164,8 @@ def test_a_bad_file_is_refused_with_file_and_key(tmp_path: Path, text: str, name
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_dotted_key_may_have_any_number_of_parts(tmp_path: Path) -> None:
-    key = ".".join(["a"] * 3000)
+def test_a_dotted_key_may_have_a_thousand_parts(tmp_path: Path) -> None:
+    key = ".".join(["a"] * 1000)  # readers of TOML for Python 3.10 and for the newest Pythons allow no more
     (tmp_path / "samza.toml").write_text(f"[env.dev.config]\n{key} = 1\nb.c = 2\nb.d = 3")
     assert read_environment(tmp_path / "samza.toml", "dev").config == {key: "1", "b.c": "2", "b.d": "3"}
 
