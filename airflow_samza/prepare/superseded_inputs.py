@@ -106,7 +106,7 @@ class InputHistory:
             hint=self._way_out(reader),
             application=self.application,
             stream=stream_id,
-            run=writer.run or producer,
+            run=writer.run_id or producer,
             reader=reader.run if reader is not None else None,
         )
 
@@ -142,14 +142,16 @@ def replaced_while_running(run: RunPlan, stream_id: str, what: Superseded) -> St
         "that holds it, too, the plan names the run to clear.",
         application=run.application,
         stream=stream_id,
-        run=writer.run or what.producer,
+        run=writer.run_id or what.producer,
         reader=run.run_id,
     )
 
 
 def _written_anew(what: str, writer: Section) -> str:
-    of = f" of {writer.run.rpartition('/')[0]!r}" if writer.run else ""
-    return f"The run {writer.run or writer.producer!r}{of} has written its {what} anew (generation {writer.generation})"
+    of = f" of {writer.run.rpartition('/')[0]!r}" if writer.run_id else ""
+    return (
+        f"The run {writer.run_id or writer.producer!r}{of} has written its {what} anew (generation {writer.generation})"
+    )
 
 
 def _has_read(version: Version, stream_id: str, what: Superseded) -> bool:
