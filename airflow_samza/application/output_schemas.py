@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from airflow_samza.application.columns import check_column
 from airflow_samza.application.refusals import listed, refuse
+from airflow_samza.application.sql_names import NAME, unquoted
 from airflow_samza.application.windows import AGGREGATE_FUNCTIONS, Aggregation, WindowSpec
 from airflow_samza.schema import DataType, Field, Schema
 
@@ -22,8 +23,7 @@ PANE_COLUMNS = (Field("pane", DataType("bigint"), False), Field("is_final", Data
 Their number in the window, from 0, and whether the window is closed with it.
 """
 
-_NAME = r"(?:[A-Za-z_]\w*|`(?:[^`]|``)+`)"
-_PLAIN = re.compile(rf"\s*(\*|{_NAME})(?:\s+AS\s+({_NAME}))?\s*", re.IGNORECASE)
+_PLAIN = re.compile(rf"\s*(\*|{NAME})(?:\s+AS\s+({NAME}))?\s*", re.IGNORECASE)
 _NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
@@ -166,11 +166,11 @@ def selected_schema(schema: Schema | None, expressions: Sequence[str]) -> Schema
         if match[1] == "*":
             fields.extend(schema.fields)
             continue
-        column = _unquoted(match[1])
+        column = unquoted(match[1])
         if column not in schema:
             return None
         source = schema[column]
-        fields.append(Field(_unquoted(match[2]) if match[2] else column, source.type, source.nullable))
+        fields.append(Field(unquoted(match[2]) if match[2] else column, source.type, source.nullable))
     names = [field.name for field in fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -189,18 +189,14 @@ def renamed_columns(expressions: Sequence[str]) -> dict[str, str]:
     {'at': 'seen_at'}
     """
     plain = [match for match in map(_PLAIN.fullmatch, expressions) if match is not None]
-    kept = {_unquoted(match[2] or match[1]) for match in plain if match[2] in (None, match[1])}
+    kept = {unquoted(match[2] or match[1]) for match in plain if match[2] in (None, match[1])}
     if "*" in kept:
         return {}
     return {
-        _unquoted(match[1]): _unquoted(match[2])
+        unquoted(match[1]): unquoted(match[2])
         for match in plain
-        if match[2] is not None and _unquoted(match[1]) not in kept
+        if match[2] is not None and unquoted(match[1]) not in kept
     }
-
-
-def _unquoted(name: str) -> str:
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def joined_schema(

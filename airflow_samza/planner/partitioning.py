@@ -31,6 +31,7 @@ from airflow_samza.application.operator_specs import (
     WhereSpec,
     WindowOperatorSpec,
 )
+from airflow_samza.application.sql_names import NAME, unquoted
 from airflow_samza.errors import SchemaError
 from airflow_samza.partitioner import key_type
 from airflow_samza.planner.job_graph import JobGraph
@@ -50,9 +51,8 @@ BROADCAST = Partitioning("broadcast")
 DIFFERENT = -1
 
 _KEEP_SCHEMA = (ReadTimeSpec, FilterSpec, WhereSpec, MapSpec, FlatMapSpec, MapAsyncSpec, MapBatchesSpec)
-_NAME = r"(?:[A-Za-z_]\w*|`(?:[^`]|``)+`)"
-_PLAIN = re.compile(rf"\s*({_NAME})(?:\s+(?:AS\s+)?({_NAME}))?\s*", re.IGNORECASE)
-_LAST_NAME = re.compile(rf"({_NAME})\s*$")
+_PLAIN = re.compile(rf"\s*({NAME})(?:\s+(?:AS\s+)?({NAME}))?\s*", re.IGNORECASE)
+_LAST_NAME = re.compile(rf"({NAME})\s*$")
 
 
 @dataclass(frozen=True)
@@ -247,18 +247,14 @@ def _selected(op: SelectSpec, before: EdgeState) -> EdgeState:
         if expression.strip() == "*":
             everything = True
         elif plain := _PLAIN.fullmatch(expression):
-            names[_unquoted(plain[1])] = _unquoted(plain[2] or plain[1])
+            names[unquoted(plain[1])] = unquoted(plain[2] or plain[1])
         elif last := _LAST_NAME.search(expression):
-            made.add(_unquoted(last[1]).lower())  # "expr AS name" or "expr name": the column is a new one
+            made.add(unquoted(last[1]).lower())  # "expr AS name" or "expr name": the column is a new one
     if everything:
         names = {column: column for column in before.partitioning.key} | names
     schema = op.schema if op.schema is not None else before.schema if op.expressions == ("*",) else None
     kept = {column: name for column, name in names.items() if name.lower() not in made}
     return _renamed(op, replace(before, schema=schema), kept)
-
-
-def _unquoted(name: str) -> str:
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def _merged(op: MergeSpec, arriving: Sequence[EdgeState]) -> EdgeState:

@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
+from airflow_samza.systems.spark.tables import option_text
 from airflow_samza.systems.system import SystemBinding
 
 GetConnection = Callable[[str], Any]
@@ -142,8 +143,4 @@ def text_map(name: str, value: Any) -> dict[str, str]:
             key=name,
             value=type(value).__name__,
         )
-    return {str(key): _text(item) for key, item in value.items()}
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return {str(key): option_text(item) for key, item in value.items()}

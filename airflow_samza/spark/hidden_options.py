@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import gives_away, secret_names, without
+from airflow_samza.systems.spark.tables import option_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +52,7 @@ def read_hidden(spark: SparkSession, format: str, options: Mapping[str, Any], hi
     For functions of users, too: they get the session that Connect or a local Spark gave us. A session of this process sends plans to
     nobody, and is simply asked. ``hidden`` names options that are secret whatever they are called.
     """
-    told = {str(name): _text(value) for name, value in options.items()}
+    told = {str(name): option_text(value) for name, value in options.items()}
     secret = secret_names(told) | set(hidden)
     if not is_remote(spark) or not secret & set(told):
         return spark.read.format(format).options(**told).load()
@@ -175,7 +176,3 @@ def _escaped(letter: str) -> str:
         return letter
     units = letter.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -49,7 +49,7 @@ class SparkTable:
     def of(cls, system: str, binding: SystemBinding, stream: StreamSpec) -> SparkTable:
         """The table of a stream: options of the stream stand above those of the environment."""
         said = dict(stream.options)
-        options = {str(name): _text(value) for name, value in binding.options.items() if name not in _OF_BINDING}
+        options = {str(name): option_text(value) for name, value in binding.options.items() if name not in _OF_BINDING}
         options |= {name: value for name, value in said.items() if name not in _OF_STREAM}
         made = cls(
             stream=stream.name,
@@ -172,5 +172,6 @@ def _named(table: SparkTable, binding: SystemBinding) -> SparkTable:
     return replace(table, table=table.stream)
 
 
-def _text(value: Any) -> str:
+def option_text(value: Any) -> str:
+    """Return the value of an option as Spark reads it: ``true`` and ``false``, not Python's words."""
     return str(value).lower() if isinstance(value, bool) else str(value)
