@@ -21,6 +21,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
+from airflow_samza.prepare.run_request import RunRequest
 from benchmarks.latency import PAGE, PER_SECOND, WARM_SECONDS, Flow
 from benchmarks.machine import describe_load, describe_machine
 from benchmarks.report import between_markers
@@ -46,7 +47,7 @@ def measure(history: int, rate: int, seconds: float, work: Path) -> Beside:
     flow.send(0, 1)
     schema = {"id": ids, "sent_at": np.zeros(history, np.int64)}
     flow.log.append("history", pa.table(schema), key=["id"], partitions=2)
-    run = flow.runtime.prepare(APPLICATION, "run", mode="continuous")
+    run = flow.runtime.prepare(RunRequest(APPLICATION, "run", mode="continuous"))
     (handle,) = [flow.runtime.submit(run, stage.stage_id) for stage in run.plan.stages]
     try:
         flow.until([handle], 1)

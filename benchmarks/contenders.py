@@ -16,6 +16,7 @@ import psutil
 
 from airflow_samza.config import STORE_LOCAL_DIR
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.system import SystemBinding
 from benchmarks.gen_data import clicks_file, views_file
@@ -81,7 +82,7 @@ class OurRuns:
                 STORE_LOCAL_DIR: str(self._hosts / str(self._generation)),
             }
             self._run = self._runtime.prepare(
-                self.workload.application, "bench", generation=self._generation, config=config
+                RunRequest(self.workload.application, "bench", generation=self._generation, config=config)
             )
             self.stages = {"plan": round(time.perf_counter() - begin, 3)}
             for stage in self._run.plan.stages:

@@ -16,6 +16,7 @@ from pathlib import Path
 from airflow_samza.launch.bindings_json import bindings_to_json
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import plain
 from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.records.folders import write_once
@@ -50,7 +51,7 @@ class InProcess:
 
     def prepare(self, application: str, config: Mapping[str, str]) -> RunPlan:
         """Plans a run."""
-        return self.runtime.prepare(application, "here", config=config)
+        return self.runtime.prepare(RunRequest(application, "here", config=config))
 
     def run_stage(self, run: RunPlan, stage_id: str) -> StageRun:
         """Runs the tasks of a stage one after the other and finishes it."""

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.log.commits import read_commits
@@ -116,7 +117,7 @@ def measure_latency(rate: int, seconds: float, work: Path) -> Latency:
     flow = Flow(work)
     each = max(rate // PER_SECOND, 1)
     flow.send(0, 1)
-    run = flow.runtime.prepare(APPLICATION, f"rate-{rate}", mode="continuous")
+    run = flow.runtime.prepare(RunRequest(APPLICATION, f"rate-{rate}", mode="continuous"))
     handles = [flow.runtime.submit(run, stage.stage_id) for stage in run.plan.stages]
     try:
         flow.until(handles, 1)
@@ -154,9 +155,11 @@ def measure_throughput(rows: int, work: Path) -> Throughput:
     run: RunPlan | None = None
     flow.send(0, rows)
     try:
-        run = flow.runtime.prepare(APPLICATION, "full", mode="pipelined", config={"bounded": "true"})
+        run = flow.runtime.prepare(RunRequest(APPLICATION, "full", mode="pipelined", config={"bounded": "true"}))
         results = run_together(flow.runtime, run)
-        run = flow.runtime.prepare(APPLICATION, "full", generation=2, mode="pipelined", config={"bounded": "true"})
+        run = flow.runtime.prepare(
+            RunRequest(APPLICATION, "full", generation=2, mode="pipelined", config={"bounded": "true"})
+        )
         began = time.monotonic()
         results = run_together(flow.runtime, run)
         seconds = time.monotonic() - began

@@ -22,6 +22,7 @@ import numpy as np
 import psutil
 
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.system import SystemBinding
 from benchmarks import pictures
@@ -112,7 +113,9 @@ def on_spark(partitions: int, views: Path, work: Path) -> float:
     run: RunPlan | None = None
     try:
         for generation in (1, 2):  # the first one starts Spark
-            run = runtime.prepare(APPLICATION, "scale", generation=generation, config=config(views, partitions))
+            run = runtime.prepare(
+                RunRequest(APPLICATION, "scale", generation=generation, config=config(views, partitions))
+            )
             for stage in run.plan.stages:
                 begin = time.perf_counter()
                 runtime.run_stage(run, stage.stage_id)

@@ -153,9 +153,9 @@ def run(
         typer.Option(
             "--state-from",
             metavar="RUN",
-            help="What the run goes on from: lineage (the run before), fresh (nothing), or the id of a run.",
+            help="Continue from the state of: previous (the run before), fresh (no state), or a run by its id.",
         ),
-    ] = "lineage",
+    ] = "previous",
     section: Annotated[
         list[str] | None,
         typer.Option(
@@ -179,24 +179,29 @@ def run(
 ) -> None:
     """Plan an application and run its stages on Spark. Progress goes to standard error."""
     from airflow_samza.cli import run_command
+    from airflow_samza.prepare.run_request import RunRequest
 
     look_from_here()
     check_text_or_json(form)
     environment = place.environment()
-    done, results = run_command.run_application(
+    request = RunRequest(
         application,
+        run_command.name_of(run_id),
+        config=environment.config,
+        interval=run_command.parse_interval(interval),
+        mode=mode,
+        state_from=state_from,
+        sections=run_command.parse_sections(section or ()),
+        tables=run_command.parse_tables(table or ()),
+    )
+    done, results = run_command.run_application(
+        request,
         environment,
-        interval=interval,
-        run_id=run_id,
+        tell=run_command.tell_on_stderr,
         again=again,
         master=master,
         deploy_mode=deploy_mode,
-        tell=run_command.tell_on_stderr,
-        mode=mode,
         until=until,
-        state=state_from,
-        sections=section or (),
-        tables=table or (),
     )
     typer.echo(run_command.summary_json(done, results) if form == "json" else run_command.summary(done, results))
 

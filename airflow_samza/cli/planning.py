@@ -55,17 +55,12 @@ def preview(
             ),
         )
     from airflow_samza.prepare.plan_step import preview_run
+    from airflow_samza.prepare.run_request import RunRequest
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
-    run = preview_run(
-        open_filesystem(environment.root),
-        environment.systems,
-        reference,
-        "preview",
-        interval=interval,
-        config=config,
-        default_system=environment.default_system,
-    )
+    request = RunRequest(reference, "preview", interval=interval, config=config)
+    files = open_filesystem(environment.root)
+    run = preview_run(files, environment.systems, environment.default_system, request)
     return Preview(run.plan, run.engine_texts, (), run.notes)
 
 

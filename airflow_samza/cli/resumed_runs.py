@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.prepare.carried_state import FRESH
+from airflow_samza.prepare.run_request import RunRequest, option_fields
 from airflow_samza.runs.lineage.lease_holder import finished_stage
-from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.run_state import LINEAGE
 from airflow_samza.secrecy import HIDDEN, holds_secret
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -25,39 +23,25 @@ def planned_before(files: Filesystem, application: str, run_id: str) -> RunPlan 
     return read(files, folder.plan(known[-1]), RunPlan) if known else None
 
 
-def reject_other_options(
-    run: RunPlan,
-    config: Mapping[str, str],
-    interval: DataInterval | None,
-    mode: str | None,
-    state: str = LINEAGE,
-    sections: Mapping[str, str] | None = None,
-    tables: Mapping[str, str] | None = None,
-) -> None:
+def reject_other_options(run: RunPlan, asked: RunRequest) -> None:
     """Raise ConfigError when a run that was planned with other options is to go on.
 
-    ``config`` are all keys of the environment; ``interval`` and ``mode`` None, ``state`` as it is by default, and
-    streams and tables that ``sections`` and ``tables`` do not name are not given, and taken from the plan.
+    An option that has its default is not given, and keeps what the plan has; ``--config`` is always given, as a whole.
     """
-    for key in sorted({*run.config, *config}):
-        if run.config.get(key) != config.get(key):
-            raise _other(run, f"--config {key}", _shown(key, run.config.get(key)), _shown(key, config.get(key)), key)
-    planned = DataInterval.from_iso(*run.interval) if run.interval is not None else None
-    if interval is not None and interval != planned:
-        raise _other(run, "--interval", str(planned) if planned is not None else "not set", str(interval), "--interval")
-    if mode is not None and mode != run.mode:
-        raise _other(run, "--mode", run.mode, mode, "--mode")
-    if state not in (LINEAGE, _state_of(run)):
-        raise _other(run, "--state-from", _state_of(run), state, "--state-from")
-    for stream_id, asked in (sections or {}).items():
-        bound = run.streams.get(stream_id)
-        read = [named["run"] for named in (bound.slice or {}).get("sections", ())] if bound is not None else []
-        if read != [asked]:
-            raise _other(run, f"--section {stream_id}", ", ".join(read) or "not set", asked, "--section")
-    for table, asked in (tables or {}).items():
-        known = run.tables[table]["asked"] if table in run.tables else "not set"
-        if known != asked:
-            raise _other(run, f"--table {table}", known, asked, "--table")
+    now = asked.options()
+    defaults = RunRequest(asked.application, asked.run_id).options()
+    for option in option_fields():
+        flag, whole = option.metadata["flag"], option.metadata["whole"]
+        given, planned = now[option.name], run.options.get(option.name)
+        if not isinstance(given, Mapping):
+            if given not in (defaults[option.name], planned):
+                raise _other(run, flag, planned or "not set", given, flag)
+            continue
+        before = planned or {}
+        for key in sorted({*given, *(before if whole else ())}):
+            if before.get(key) != given.get(key):
+                former, new = (_shown(key, values.get(key), quoted=whole) for values in (before, given))
+                raise _other(run, f"{flag} {key}", former, new, key if whole else flag)
 
 
 def tell_if_all_is_done(files: Filesystem, run: RunPlan, tell: Callable[[str], None]) -> None:
@@ -67,13 +51,6 @@ def tell_if_all_is_done(files: Filesystem, run: RunPlan, tell: Callable[[str], N
             f"Run {run.run_id} has succeeded before: nothing is read or written now; what follows is what it did then. "
             "Add --again to run it anew."
         )
-
-
-def _state_of(run: RunPlan) -> str:
-    """Return the ``--state-from`` with which a run was planned."""
-    if run.state is None or run.state.kind == LINEAGE:
-        return LINEAGE
-    return run.state.source or FRESH
 
 
 def _other(run: RunPlan, option: str, planned: str, asked: str, key: str) -> ConfigError:
@@ -88,7 +65,10 @@ def _other(run: RunPlan, option: str, planned: str, asked: str, key: str) -> Con
     )
 
 
-def _shown(key: str, value: str | None) -> str:
+def _shown(key: str, value: str | None, *, quoted: bool) -> str:
     if value is None:
         return "not set"
-    return HIDDEN if holds_secret(key, value) else repr(value if len(value) <= 100 else f"{value[:100]}…")
+    if holds_secret(key, value):
+        return HIDDEN
+    value = value if len(value) <= 100 else f"{value[:100]}…"
+    return repr(value) if quoted else value

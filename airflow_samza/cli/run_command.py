@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,10 @@ import typer
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.reporting import Terminated
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import plain
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan
-from airflow_samza.runs.records.run_state import LINEAGE
 from airflow_samza.runs.records.stage_result import StageResult, describe_result, size
 from airflow_samza.runs.stages.stage_state import StageStatus
 
@@ -37,65 +38,44 @@ Tell = Callable[[str], None]
 
 
 def run_application(
-    reference: str,
+    request: RunRequest,
     environment: Environment,
     *,
-    interval: str | None,
-    run_id: str | None,
-    again: bool,
-    master: str | None,
-    deploy_mode: str | None,
     tell: Tell,
-    mode: str | None = None,
+    again: bool = False,
+    master: str | None = None,
+    deploy_mode: str | None = None,
     until: str | None = None,
-    state: str = LINEAGE,
-    sections: Sequence[str] = (),
-    tables: Sequence[str] = (),
 ) -> tuple[RunPlan, list[StageResult]]:
-    """Plan and run; ``tell`` is called with the plan and the progress.
+    """Plan a run and run its stages; ``tell`` gets the plan and the progress.
 
     What is interrupted is cancelled, and resumed by running it again.
 
-    A run that was planned before goes on by its plan, unless ``again``: other options than then are rejected. Without
-    ``mode`` a run is staged, or goes on as it was planned. Without ``master`` and ``deploy_mode`` the environment's
-    Spark settings say them, by Spark's own keys. ``until`` is the length of time after which a run without an end
-    stops; ``state``, ``sections`` (``stream=run``) and ``tables`` (``table=version``) are as of
-    ``SparkRuntime.prepare``.
+    A run that was planned before continues by its plan, unless ``again``: other options than then are rejected. Without
+    ``master`` and ``deploy_mode`` those of the environment's Spark settings count, by Spark's own keys. ``until`` is the
+    length of time after which an unbounded run stops.
     """
     from airflow_samza.application.loader import load_application
     from airflow_samza.cli.resumed_runs import planned_before, reject_other_options, tell_if_all_is_done
     from airflow_samza.planner.explain import explain
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
-    name = _name_of(run_id)
+    reference, name = request.application, request.run_id
     application = load_application(reference)
     files = open_filesystem(environment.root)
-    before = planned_before(files, application.spec(environment.config).name, name)
-    asked = parse_interval(interval)
-    named_sections = _each_once("--section", map(parse_section, sections))
-    named_tables = _each_once("--table", map(parse_table, tables))
-    if before is not None and not again:
-        reject_other_options(before, environment.config, asked, mode, state, named_sections, named_tables)
-        mode = before.mode
-    mode = mode or STAGED
-    generation = (before.generation if before is not None else 0) + (1 if again or before is None else 0)
+    before = planned_before(files, application.spec(request.config).name, name)
+    resumed = before is not None and not again
+    if before is not None:
+        if resumed:
+            reject_other_options(before, request)
+            request = replace(request, mode=before.mode)
+        request = replace(request, generation=before.generation + (1 if again else 0))
     runtime = runtime_of(environment, master, deploy_mode)
     tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
-    seconds = parse_length(until, mode)
-    run = runtime.prepare(
-        reference,
-        name,
-        generation=generation,
-        interval=asked,
-        config=environment.config,
-        mode=mode,
-        state=state,
-        sections=named_sections,
-        tables=named_tables,
-        on_wait=lambda why: tell(f"Waiting: {why}"),
-    )
+    seconds = parse_length(until, request.mode or STAGED)
+    run = runtime.prepare(request, on_wait=lambda why: tell(f"Waiting: {why}"))
     tell(explain(run.plan, run.engine_texts, run.notes))
-    if before is not None and not again:
+    if resumed:
         tell_if_all_is_done(files, run, tell)
     results: list[StageResult] = []
     succeeded = False
@@ -118,7 +98,8 @@ def run_application(
     return run, results
 
 
-def _name_of(run_id: str | None) -> str:
+def name_of(run_id: str | None) -> str:
+    """Return the id of a run: that of ``--run-id``, else one by the clock."""
     if run_id is not None and not run_id.strip():
         raise ConfigError(
             "--run-id is empty.",
@@ -236,39 +217,35 @@ def parse_length(text: str | None, mode: str) -> float | None:
         ) from error
 
 
-def parse_section(option: str) -> tuple[str, str]:
-    """Return the stream and the run of ``--section stream=run``.
+def parse_sections(options: Iterable[str]) -> dict[str, str]:
+    """Return the runs that ``--section stream=run`` names, by stream.
 
-    >>> parse_section("per-minute=monday")
-    ('per-minute', 'monday')
+    >>> parse_sections(["per-minute=monday"])
+    {'per-minute': 'monday'}
     """
     hint = "Write --section STREAM=RUN, with a shared stream of the application and the run that wrote it."
-    return _named("--section", option, "whose section is read", hint)
+    return _named("--section", options, "whose section is read", hint)
 
 
-def parse_table(option: str) -> tuple[str, str]:
-    """Return the table and the version of ``--table table=version``.
+def parse_tables(options: Iterable[str]) -> dict[str, str]:
+    """Return the versions that ``--table table=version`` names, by table.
 
-    >>> parse_table("profiles=as_of_interval")
-    ('profiles', 'as_of_interval')
+    >>> parse_tables(["profiles=as_of_interval"])
+    {'profiles': 'as_of_interval'}
     """
     hint = (
         "Write --table TABLE=VERSION, with a pushed table and current, as_of_interval or the id of a push "
         "(airflow-samza tables versions)."
     )
-    return _named("--table", option, "which version of which table is read", hint)
+    return _named("--table", options, "which version of which table is read", hint)
 
 
-def _named(key: str, option: str, what: str, hint: str) -> tuple[str, str]:
-    name, equals, value = option.partition("=")
-    if not (name and equals and value):
-        raise ConfigError(f"{key} {option!r} does not say {what}.", hint=hint, key=key, value=option)
-    return name, value
-
-
-def _each_once(key: str, named: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _named(key: str, options: Iterable[str], what: str, hint: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for name, value in named:
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not (name and equals and value):
+            raise ConfigError(f"{key} {option!r} does not say {what}.", hint=hint, key=key, value=option)
         if found.setdefault(name, value) != value:
             raise ConfigError(
                 f"{key} says both {name}={found[name]} and {name}={value}.",

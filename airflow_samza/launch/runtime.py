@@ -26,6 +26,7 @@ from airflow_samza.launch.submission import checked_conf, stage_error, submit
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.prepare.plan_step import prepare_run
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.lineage.state_left import leave_state, refuse_fenced
 from airflow_samza.runs.progress.progress import ProgressReport
@@ -33,8 +34,7 @@ from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, must_read, write_once
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.run_plan import STAGED, RunPlan
-from airflow_samza.runs.records.run_state import LINEAGE
+from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.run_ends import abort, ask_to_drain, ask_to_stop, set_deadline
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
@@ -117,56 +117,13 @@ class SparkRuntime:
         """The folder in which topics and records of runs lie."""
         return self._root
 
-    def prepare(
-        self,
-        application: str,
-        run_id: str,
-        *,
-        generation: int = 1,
-        interval: DataInterval | None = None,
-        config: Mapping[str, str] | None = None,
-        shape: str | None = None,
-        state: str = LINEAGE,
-        wait_seconds: float | None = None,
-        sections: Mapping[str, str] | None = None,
-        mode: str = STAGED,
-        tables: Mapping[str, str] | None = None,
-        on_wait: Callable[[str], None] | None = None,
-    ) -> RunPlan:
-        """Plans a run: fixes counts and slices, refuses what must be refused, makes its topics, and stores the plan.
+    def prepare(self, request: RunRequest, on_wait: Callable[[str], None] | None = None) -> RunPlan:
+        """Plan a run: fix counts and slices, reject what cannot run, create its topics, and store the plan.
 
-        ``application`` is ``module:attribute``; ``shape`` the fingerprint of the shape that the Dag was made of (a plan
-        of another shape is refused). Calling it again with the same generation returns the plan that stands.
-
-        ``state``, for an application that carries state from run to run: ``lineage`` goes on from the run before, and
-        waits for it for ``wait_seconds`` (None: as configured; ``on_wait`` is told for whom); ``fresh``, or the id of a
-        run to start from, gives the run a state of its own. ``sections`` names, by shared stream, the run of the other
-        application whose section is read (None: all that are new).
-
-        ``tables`` names, by pushed table, the version that is read: ``current`` (unless said), ``as_of_interval`` (the
-        one that was current when the data interval began), or the id of a push.
-
-        ``mode``: ``staged`` (a stage is submitted when its producers have finished), or ``pipelined`` or
-        ``continuous``: all stages are submitted at once, in any order, and each waits for its producers to start
-        (status ``waiting for …``).
+        The same generation again returns the stored plan. ``on_wait`` gets a sentence when the run has to wait for the
+        run before it.
         """
-        return prepare_run(
-            self._files,
-            self._systems,
-            application,
-            run_id,
-            generation=generation,
-            interval=interval,
-            config=config or {},
-            shape=shape,
-            default_system=self._default_system,
-            state=state,
-            wait_seconds=wait_seconds,
-            sections=sections,
-            mode=mode,
-            tables=tables,
-            on_wait=on_wait,
-        )
+        return prepare_run(self._files, self._systems, self._default_system, request, on_wait)
 
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
         """A stored plan of a run (``application`` is its name); without a generation the newest."""
@@ -371,24 +328,13 @@ class SparkRuntime:
 
     def run_application(
         self,
-        application: str,
-        run_id: str,
+        request: RunRequest,
         *,
-        generation: int = 1,
-        interval: DataInterval | None = None,
-        config: Mapping[str, str] | None = None,
-        shape: str | None = None,
         spark_conf: Mapping[str, str] | None = None,
         on_result: Callable[[StageResult], None] | None = None,
-        mode: str = STAGED,
     ) -> list[StageResult]:
-        """Plans a run and runs all its stages in one call, one after the other or together.
-
-        The runner ends afterwards.
-        """
-        run = self.prepare(
-            application, run_id, generation=generation, interval=interval, config=config, shape=shape, mode=mode
-        )
+        """Plan a run, run all its stages, one after the other or together, and end its runner."""
+        run, generation = self.prepare(request), request.generation
         results: list[StageResult] = []
         try:
             if run.waits_for_news:

@@ -16,6 +16,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, StateError, TopicError
+from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.lease import Lease
 from airflow_samza.runs.lineage.state_taken import Patience, give_back, source_version, take_lease
@@ -23,9 +24,6 @@ from airflow_samza.runs.lineage.versions import Version, find_version, newest_nu
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_state import LINEAGE, OWN, RunState
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-
-FRESH = "fresh"
-"""A run with a state of its own that starts from nothing."""
 
 
 @dataclass(frozen=True)
@@ -56,30 +54,24 @@ def carries_state(spec: ApplicationSpec) -> bool:
 
 
 def take_state(
-    files: Filesystem,
-    spec: ApplicationSpec,
-    run_id: str,
-    generation: int,
-    asked: str,
-    interval: DataInterval | None,
-    wait_seconds: float | None,
-    on_wait: Callable[[str], None] | None = None,
+    files: Filesystem, spec: ApplicationSpec, request: RunRequest, on_wait: Callable[[str], None] | None = None
 ) -> TakenState:
-    """What a run starts from. ``asked``: ``lineage``, ``fresh``, or the id of a run whose state it starts from.
+    """Return what a run starts from, and take the lease if it continues the lineage.
 
-    ``on_wait`` is told for which run it waits.
+    ``on_wait`` gets a sentence that names the run it waits for.
     """
-    lineage = LineageFolder(spec.name, spec.app_id)
+    lineage, asked = LineageFolder(spec.name, spec.app_id), request.state_from
     keep = Config(spec.config).state_versions_keep
     if asked == FRESH:
         return TakenState(RunState(OWN, keep=keep))
-    if asked != LINEAGE:
-        version = source_version(files, lineage, run_id, asked)
+    if asked != PREVIOUS:
+        version = source_version(files, lineage, request.run_id, asked)
         return TakenState(RunState(OWN, version.number, asked, keep=keep), version)
-    lease = take_lease(files, lineage, run_id, generation, patience_of(spec, wait_seconds, on_wait))
+    patience = patience_of(spec, request.wait_seconds, on_wait)
+    lease = take_lease(files, lineage, request.run_id, request.generation, patience)
     try:
         version_ = find_version(files, lineage, lease.start)
-        _refuse_going_back(spec, run_id, interval, version_)
+        _refuse_going_back(spec, request.run_id, request.interval, version_)
     except BaseException:
         give_back(files, lineage, lease)
         raise
@@ -93,7 +85,7 @@ def previewed_state(files: Filesystem, spec: ApplicationSpec, asked: str) -> Ver
         return None
     return (
         find_version(files, lineage, newest_number(files, lineage))
-        if asked == LINEAGE
+        if asked == PREVIOUS
         else version_of_run(files, lineage, asked)
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +14,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.launch.masters import parse_master
+from airflow_samza.prepare.run_request import PREVIOUS, RunRequest
 from airflow_samza.provider.bindings import bind_connections, extra_of, root_of, text_map
 from airflow_samza.provider.deferral import refuse_short_lived, runner_outlives
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
@@ -24,7 +26,6 @@ from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.run_plan import STAGED
-from airflow_samza.runs.records.run_state import LINEAGE
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, stage_status
 
 if TYPE_CHECKING:
@@ -146,32 +147,38 @@ class SamzaHook(BaseHook):
         config: Mapping[str, str] | None = None,
         shape: str | None = None,
         mode: str = STAGED,
-        state: str = LINEAGE,
+        state_from: str = PREVIOUS,
         sections: Mapping[str, str] | None = None,
         tables: Mapping[str, str] | None = None,
         origin: Mapping[str, str] | None = None,
     ) -> PlannedRun:
-        """Plan the run ``run_id`` and store the plan; the same generation again returns the stored plan.
+        """Plan the run ``run_id``, as :class:`~airflow_samza.prepare.run_request.RunRequest` describes the parameters.
 
-        ``generation`` counts the clears of the plan task from 1. Another run that holds the application's state is a
-        :class:`StateBusy` at once; ``origin`` says where the run comes from, and is kept with its records. The other
-        parameters are those of ``SparkRuntime.prepare``.
+        ``origin`` and errors as of :meth:`plan_run`.
         """
-        from airflow_samza.planner.explain import explain
-
-        run = self.get_conn().prepare(
+        request = RunRequest(
             application,
             run_id,
             generation=generation,
-            interval=interval,
-            config=config,
             shape=shape,
+            config=config or {},
+            interval=interval,
             mode=mode,
-            state=state,
-            sections=sections,
-            tables=tables,
-            wait_seconds=0.0,
+            state_from=state_from,
+            sections=sections or {},
+            tables=tables or {},
         )
+        return self.plan_run(request, origin)
+
+    def plan_run(self, request: RunRequest, origin: Mapping[str, str] | None = None) -> PlannedRun:
+        """Plan a run and store the plan; the same generation again returns the stored plan.
+
+        Does not wait: another run that holds the application's state is a :class:`StateBusy` at once. ``origin`` says
+        where the run comes from, and is kept with its records.
+        """
+        from airflow_samza.planner.explain import explain
+
+        run = self.get_conn().prepare(replace(request, wait_seconds=0.0))
         if origin is not None:
             note_origin(self.files, RunFolder(run.application, run.run_id), origin)
         return PlannedRun(run, explain(run.plan, run.engine_texts, run.notes))

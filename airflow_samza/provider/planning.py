@@ -13,18 +13,16 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.errors import ConfigError, StateBusy
+from airflow_samza.prepare.run_request import FRESH, PREVIOUS, PREVIOUS_ALIAS, RunRequest
 from airflow_samza.provider.assets import consumed_sections
 from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.hooks import PlannedRun, SamzaHook
 from airflow_samza.provider.run_identity import airflow_run_of, interval_of
 from airflow_samza.provider.samza_operator import SamzaOperator
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED
-from airflow_samza.runs.records.run_state import LINEAGE
 
 FUSED = "fused"
 MODES = (STAGED, FUSED, PIPELINED, CONTINUOUS)
-
-FRESH = "fresh"
 
 STATE_POLL_SECONDS = 5.0
 """Seconds between two looks at the run that holds the state; runs take minutes."""
@@ -37,9 +35,9 @@ class PlanningOperator(SamzaOperator):
     :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
     :param data_interval: The slice of time instead of the run's data interval: two moments, or a text ``start/end``
         (templated).
-    :param state_from: What a run starts from whose application carries state from run to run: ``lineage`` (what the run
-        before left), ``fresh`` (nothing), or the id of a run. By default runs of a backfill start fresh and all others
-        carry the lineage on (templated).
+    :param state_from: What a run starts from whose application carries state from run to run: ``previous`` (what the run
+        before left; ``lineage`` is another name), ``fresh`` (nothing), or the id of a run. By default runs of a
+        backfill start fresh and all others continue from the previous state (templated).
     :param table_versions: Which version of a pushed table the run reads, by table: ``current`` (the default),
         ``as_of_interval`` (the one that was current when the run's data interval began), or the id of a push
         (templated).
@@ -83,19 +81,19 @@ class PlanningOperator(SamzaOperator):
         config = text_map("config", self.config)
         spec = load_application(self.application).spec(config)
         try:
-            planned = hook.plan(
+            request = RunRequest(
                 self.application,
-                run_id=self._run_id(context),
+                self._run_id(context),
                 generation=generation,
-                interval=interval_of(context, self.data_interval),
-                config=config,
                 shape=self.shape,
+                config=config,
+                interval=interval_of(context, self.data_interval),
                 mode=STAGED if self.mode == FUSED else self.mode,
-                state=self._state(context, hook, spec.name),
+                state_from=self._state_from(context, hook, spec.name),
                 sections=self._sections(context, spec),
                 tables=text_map("table_versions", self.table_versions),
-                origin=airflow_run_of(context),
             )
+            planned = hook.plan_run(request, airflow_run_of(context))
         except StateBusy as busy:
             if not self.wait_for_state or not hook.holder_works(spec.name, spec.app_id):
                 raise
@@ -122,20 +120,17 @@ class PlanningOperator(SamzaOperator):
             kwargs={"deadline": deadline},
         )
 
-    def _state(self, context: Any, hook: SamzaHook, application: str) -> str:
-        """Return the state that the run starts from, as the runtime takes it."""
+    def _state_from(self, context: Any, hook: SamzaHook, application: str) -> str:
+        """Return the state that the run starts from, as a request names it."""
         asked = str(self.state_from or "").strip()
-        if asked in (LINEAGE, FRESH):
+        if asked in (PREVIOUS, PREVIOUS_ALIAS, FRESH):
             return asked
         if asked:  # a run of the application, by its own id or by Airflow's
             return asked if hook.has_run(application, asked) else self._run_id({**context, "run_id": asked})
-        return (
-            FRESH
-            if str(getattr(context.get("dag_run"), "run_type", "")).rpartition(".")[2].lower() == "backfill"
-            else LINEAGE
-        )
+        run_type = str(getattr(context.get("dag_run"), "run_type", ""))
+        return FRESH if run_type.rpartition(".")[2].lower() == "backfill" else PREVIOUS
 
-    def _sections(self, context: Any, spec: Any) -> dict[str, str] | None:
+    def _sections(self, context: Any, spec: Any) -> dict[str, str]:
         """Return the section of each shared stream that this run's asset event names.
 
         Several of them at once are all that are new.
@@ -144,7 +139,7 @@ class PlanningOperator(SamzaOperator):
         for stream_id, runs in found.items():
             more = "" if len(runs) == 1 else f" and {len(runs) - 1} more: everything that is new is read"
             self.tell(f"The shared stream {stream_id} has a section of the run {runs[0]}{more}.")
-        return {stream_id: runs[0] for stream_id, runs in found.items() if len(runs) == 1} or None
+        return {stream_id: runs[0] for stream_id, runs in found.items() if len(runs) == 1}
 
 
 def check_mode(what: str, mode: str, run_for: Any = None) -> None:

@@ -49,8 +49,8 @@ class SamzaTaskGroup(TaskGroup):
     :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
     :param archives: Archives that the workers unpack, by path (templated).
     :param data_interval: The slice of time instead of the run's data interval (templated).
-    :param state_from: ``lineage``, ``fresh`` or a run's id: what a run starts from whose application carries state
-        (templated).
+    :param state_from: ``previous`` (or ``lineage``), ``fresh`` or a run's id: what a run starts from whose application
+        carries state (templated).
     :param table_versions: Which version of a pushed table a run reads, by table: ``current``, ``as_of_interval`` or a
         push id (templated).
     :param wait_for_state: Whether ``plan`` waits, deferred, while another run holds the state; else it fails, and may

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from airflow_samza.prepare.run_request import RunRequest
 from tests.e2e.bad_input import page
 from tests.e2e.bad_input.page import ROWS
 from tests.e2e.bad_input.rows_spark import DESCRIPTION, ROW_OF_STAGE, application
@@ -31,7 +32,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def error_of(scene: Scene) -> Iterator[ErrorOf]:
     """Runs a stage of the one run, in the one Spark that all tests of this file share, to its error."""
     runtime = scene.runtime(idle_seconds=600)
-    run = runtime.prepare(APPLICATION, "run-1")
+    run = runtime.prepare(RunRequest(APPLICATION, "run-1"))
     yield lambda stage: raised(lambda: runtime.run_stage(run, stage))
     runtime.close(run, succeeded=False, wait_seconds=60)
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.systems.files.location import open_location
@@ -48,8 +49,8 @@ def test_a_run_on_hdfs_gives_what_the_test_driver_gives(cluster: Hdfs, place: st
         root, {"lake": SystemBinding("files", {"root": f"{cluster.hdfs}{place}/lake"})}, master="local[2]"
     )
 
-    run = runtime.prepare(APPLICATION, "run 1", mode=mode)
-    runtime.run_application(APPLICATION, "run 1", mode=mode)
+    run = runtime.prepare(RunRequest(APPLICATION, "run 1", mode=mode))
+    runtime.run_application(RunRequest(APPLICATION, "run 1", mode=mode))
 
     written = pq.read_table(f"{lake.path}/out/per-country", filesystem=lake.filesystem).to_pylist()
     driven = TestDriver(APPLICATION).pipe("views", VIEWS).run().output_table("per-country").to_pylist()

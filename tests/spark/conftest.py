@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -97,7 +98,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
             )
     binding = SystemBinding("files", {"root": str(folder / "data")})
     runtime = SparkRuntime(str(folder / "root"), {"lake": binding}, idle_seconds=600)
-    made = Lake(folder, runtime, runtime.prepare(APPLICATION, "run 1"))
+    made = Lake(folder, runtime, runtime.prepare(RunRequest(APPLICATION, "run 1")))
     yield made
     runtime.close(made.run, wait_seconds=60)
     for pid in made.runner_pids():

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.stage_result import describe_result
 from airflow_samza.systems.system import SystemBinding
 
@@ -46,7 +47,7 @@ def test_two_stages_go_on_without_the_messages_that_fail(tmp_path: Path) -> None
     runtime = SparkRuntime(
         str(tmp_path / "root"), {"lake": SystemBinding("files", {"root": str(data)})}, idle_seconds=60
     )
-    run = runtime.prepare("samza_spark_apps.bad_records:readings", "run 1")
+    run = runtime.prepare(RunRequest("samza_spark_apps.bad_records:readings", "run 1"))
     try:
         results = [runtime.run_stage(run, stage.stage_id) for stage in run.plan.stages]
     finally:

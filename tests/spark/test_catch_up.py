@@ -17,6 +17,7 @@ import pytest
 
 from airflow_samza.errors import SectionOpen
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.versions import newest_number
 from airflow_samza.runs.records.folders import read
@@ -54,7 +55,7 @@ class TwoDags:
         self.log.append("visits", pa.Table.from_pylist(rows, schema), partitions=1)
 
     def run(self, application: str, run_id: str, **more: Any) -> RunPlan:
-        plan = self.runtime.prepare(application, run_id, **more)
+        plan = self.runtime.prepare(RunRequest(application, run_id, **more))
         self.runs.append(plan)
         for stage in plan.plan.stages:
             self.runtime.run_stage(plan, stage.stage_id)
@@ -81,7 +82,7 @@ def test_windows_go_on_from_run_to_run_and_the_consumer_ends_by_the_end_of_strea
     dags.visits(0, 20)  # until 3 minutes 10 s: with a minute's delay the windows of the first two minutes are complete
     monday = dags.run(COUNTING, "monday")
     with pytest.raises(SectionOpen, match="The run 'tuesday' has not written its section"):
-        dags.runtime.prepare(SUMMING, "of-tuesday", sections={"minutes": "tuesday"})
+        dags.runtime.prepare(RunRequest(SUMMING, "of-tuesday", sections={"minutes": "tuesday"}))
     first = dags.run(SUMMING, "of-monday", sections={"minutes": monday.run_id})
     assert sorted((row["country"], row["minutes"], row["visits"]) for row in dags.rows("totals")) == [
         ("de", 2, 6),

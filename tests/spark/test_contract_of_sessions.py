@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import MessageError, PushError, StageCancelled, StageFailed, StageLost
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.stages.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.rollback import rollback
@@ -233,7 +234,9 @@ def test_stages_of_many_epochs_run_together_and_an_executor_that_is_killed_doubl
     )
     log.append("visits", pa.Table.from_pylist(visits, schema), key=["member_id"], partitions=2)
     run = session.runtime.prepare(
-        "samza_spark_apps.modes:five_stages", "run 2", mode="pipelined", config={"job.epoch.max.messages": "20"}
+        RunRequest(
+            "samza_spark_apps.modes:five_stages", "run 2", mode="pipelined", config={"job.epoch.max.messages": "20"}
+        )
     )
     handles = [session.runtime.submit(run, stage.stage_id) for stage in run.plan.stages]
     try:
@@ -335,7 +338,7 @@ def test_stages_look_the_pinned_version_up_in_stores_on_the_executors_hosts(push
     pushes.put("views", "member_id bigint, page string", visits, key=["member_id"], partitions=2)
     pushes.put("rate-changes", "page string, rate bigint", [{"page": "home", "rate": 3}], partitions=1)
     hosts = session.place.hosts or str(session.folder / "cluster" / "worker-0")
-    run = session.runtime.prepare(KEPT, "run 3", config={"job.store.local.dir": f"{hosts}/samza"})
+    run = session.runtime.prepare(RunRequest(KEPT, "run 3", config={"job.store.local.dir": f"{hosts}/samza"}))
     rollback(pushes.files, "log", "tiers-push", 1, "back")
     session.runtime.run_stage(run, run.plan.stages[0].stage_id)
     session.runtime.close(run, wait_seconds=60)

@@ -11,6 +11,7 @@ import pytest
 from airflow_samza.errors import StageLost
 from airflow_samza.launch import launcher
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.stages.stage_state import FAILED, SUCCEEDED
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -56,7 +57,7 @@ def test_a_frozen_java_is_noticed_and_replaced_while_a_busy_one_answers(
     files = open_filesystem(runtime.root)
     log = LogSystem("log", SystemBinding("log", {"root": runtime.root}))
     log.append("numbers", pa.table({"n": list(range(50))}), key=["n"], partitions=2)
-    run = runtime.prepare("holding_app:holding", "run")
+    run = runtime.prepare(RunRequest("holding_app:holding", "run"))
     (stage,) = [stage.stage_id for stage in run.plan.stages]
     handle = runtime.submit(run, stage)
     until(held.exists)  # the job runs

@@ -16,6 +16,7 @@ import pytest
 
 from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.names import Generation
@@ -71,7 +72,7 @@ class Flow:
         self.log.append("visits", pa.Table.from_pylist(rows, schema), key=["member_id"], partitions=2)
 
     def prepare(self, application: str, run_id: str, mode: str, **config: str) -> RunPlan:
-        run = self.runtime.prepare(application, run_id, mode=mode, config=config)
+        run = self.runtime.prepare(RunRequest(application, run_id, mode=mode, config=config))
         self.runs.append(run)
         return run
 

@@ -18,6 +18,7 @@ import pytest
 
 from airflow_samza.errors import StageLost
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -70,7 +71,7 @@ def test_runs_killed_at_random_end_as_undisturbed_ones(tmp_path: Path) -> None:
     for number in range(ROUNDS):
         folder = tmp_path / f"round-{number}"
         runtime = runtime_over(folder, views)
-        run = runtime.prepare(APPLICATION, f"round-{number}", config={"views": views.name})
+        run = runtime.prepare(RunRequest(APPLICATION, f"round-{number}", config={"views": views.name}))
         kills_left = chance.randint(1, 3)
         for stage in run.plan.stages:
             while True:
@@ -95,7 +96,7 @@ def test_runs_killed_at_random_end_as_undisturbed_ones(tmp_path: Path) -> None:
 def test_many_rows_are_counted_as_duckdb_counts_them(tmp_path: Path) -> None:
     views = ensure_data(tmp_path / "data", ROWS)
     runtime = runtime_over(tmp_path, views)
-    runtime.run_application(APPLICATION, "many", config={"views": views.name})
+    runtime.run_application(RunRequest(APPLICATION, "many", config={"views": views.name}))
     expected = counts(f"SELECT page_id, count(*) AS views FROM '{views}' GROUP BY page_id")
     assert counts(f"SELECT page_id, views FROM '{tmp_path}/out/views-per-page/part-*.parquet'") == expected
 
@@ -115,7 +116,7 @@ def test_ten_gigabytes_go_through_a_topic_in_four(roomy: Path, capsys: pytest.Ca
     started = time.monotonic()
     with MemoryLimit(MEMORY, Runners(roomy / "root")) as limit:
         results = runtime.run_application(
-            "benchmarks.applications:wide", "wide", config={"views": views.name, "partitions": "16"}
+            RunRequest("benchmarks.applications:wide", "wide", config={"views": views.name, "partitions": "16"})
         )
     seconds = time.monotonic() - started
     through = sum(output.bytes for result in results for output in result.outputs if output.own)

@@ -15,6 +15,7 @@ import pytest
 
 from airflow_samza.errors import MessageError
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.schema import Schema
 from airflow_samza.systems.log.system import LogSystem
@@ -56,7 +57,7 @@ class Place:
         self.send("scores", SCORES, [{"member_id": member, "score": score} for member, score in pairs])
 
     def plan(self, application: str, run_id: str, **more: Any) -> RunPlan:
-        self.runs.append(self.runtime.prepare(application, run_id, **more))
+        self.runs.append(self.runtime.prepare(RunRequest(application, run_id, **more)))
         return self.runs[-1]
 
     def whole(self, application: str, run_id: str) -> RunPlan:

@@ -19,6 +19,7 @@ from airflow_samza.launch.code_shipping import ship_code
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.explain import explain
 from airflow_samza.prepare.bound_systems import run_bindings
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import plain
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
@@ -66,7 +67,7 @@ class Warehouse:
         return self.session._session
 
     def prepare(self, name: str, run_id: str = "r1", **more: Any) -> RunPlan:
-        return self.runtime.prepare(f"samza_spark_apps.spark_system:{name}", run_id, **more)
+        return self.runtime.prepare(RunRequest(f"samza_spark_apps.spark_system:{name}", run_id, **more))
 
     def stage(self, run: RunPlan, stage_id: str, attempt: int = 1, generation: int = 1) -> None:
         """Runs an attempt at a stage in this process, as a stage runner does."""
@@ -328,7 +329,7 @@ def test_a_runner_that_dies_reads_once_replaces_once_and_appends_at_least_once(
         {"warehouse": SystemBinding("spark", {"root": str(tmp_path / "data")})},
         master="local[2]",
     )
-    run = runtime.prepare("samza_spark_apps.spark_system:copies", "r1")
+    run = runtime.prepare(RunRequest("samza_spark_apps.spark_system:copies", "r1"))
     (stage,) = run.plan.stages
     for place in ("read-before-record", "read-after-record", "table-before-write", "table-after-write"):
         monkeypatch.setenv(VARIABLE, f"{place}@{tmp_path / place}")

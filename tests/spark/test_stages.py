@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_samza.errors import InvalidApplication, MessageError, StageCancelled, StageError, UnsupportedShape
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import plain
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, write_once
@@ -130,14 +131,14 @@ def test_a_shuffle_in_a_transform_is_refused_with_the_partition_by(lake: Lake) -
 
 
 def test_a_stage_before_its_upstream_is_refused(lake: Lake) -> None:
-    second = lake.runtime.prepare(APPLICATION, "run 1", generation=2)
+    second = lake.runtime.prepare(RunRequest(APPLICATION, "run 1", generation=2))
     with pytest.raises(StageError, match="which the stage 'views' has not finished in this run") as caught:
         lake.runtime.run_stage(second, "by-country")
     assert "clear 'by-country' with its upstream" in caught.value.hint
 
 
 def test_a_topic_without_end_of_stream_does_not_complete_a_stage(lake: Lake) -> None:
-    third = lake.runtime.prepare(APPLICATION, "run 1", generation=3)
+    third = lake.runtime.prepare(RunRequest(APPLICATION, "run 1", generation=3))
     log = LogSystem("log", SystemBinding("log", {"root": str(lake.folder / "root")}))
     topic = third.intermediate("by-country", Generation(3, 1)).spec.name
     import pyarrow as pa
@@ -164,7 +165,7 @@ def test_a_worker_that_dies_after_its_manifest_doubles_nothing(lake: Lake, monke
 
 
 def test_the_runner_ends_when_the_run_is_closed_and_its_topics_are_marked(lake: Lake) -> None:
-    run = lake.runtime.prepare(APPLICATION, "run 4")
+    run = lake.runtime.prepare(RunRequest(APPLICATION, "run 4"))
     lake.runtime.run_stage(run, "views")
     assert len(lake.runtime.live_runners(run)) == 1
     marked = lake.runtime.close(run, wait_seconds=120)

@@ -15,6 +15,7 @@ import pytest
 
 from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
@@ -49,7 +50,7 @@ def test_joins_in_epochs_equal_those_in_memory_also_when_the_runner_is_killed(tm
     log.append("views", table(VIEWS, page="int32"), key=["page"], partitions=2)
     log.append("clicks", table(CLICKS, button="int32"), key=["button"], partitions=2)
     runtime = SparkRuntime(root, {}, master="local[2]")
-    run = runtime.prepare(APPLICATION, "run", mode="pipelined", config={"job.epoch.max.messages": "60"})
+    run = runtime.prepare(RunRequest(APPLICATION, "run", mode="pipelined", config={"job.epoch.max.messages": "60"}))
     files = open_filesystem(root)
     try:
         handles = [runtime.submit(run, stage.stage_id) for stage in run.plan.stages]

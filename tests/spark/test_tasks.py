@@ -13,6 +13,7 @@ import pytest
 
 from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -37,7 +38,9 @@ class Visits:
 
     def run(self, application: str) -> list[int]:
         """Runs it; how many epochs each stage had."""
-        self.prepared = self.runtime.prepare(f"samza_spark_apps.tasks:{application}", "run", mode="pipelined")
+        self.prepared = self.runtime.prepare(
+            RunRequest(f"samza_spark_apps.tasks:{application}", "run", mode="pipelined")
+        )
         return [result.epochs for result in run_together(self.runtime, self.prepared)]
 
     def rows(self, topic: str) -> list[tuple[Any, ...]]:

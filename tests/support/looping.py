@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
@@ -78,7 +79,7 @@ class Place:
         self.log.append("lines", table, key=["word"], partitions=2)
 
     def prepare(self, name: str, mode: str, run_id: str = "run", **config: str) -> RunPlan:
-        return self.runtime.prepare(f"looping_app:{name}", run_id, mode=mode, config={**FEW, **config})
+        return self.runtime.prepare(RunRequest(f"looping_app:{name}", run_id, mode=mode, config={**FEW, **config}))
 
     def rows(self, topic: str) -> list[dict[str, Any]]:
         """The user messages of a topic."""

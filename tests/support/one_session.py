@@ -17,6 +17,7 @@ from airflow_samza.engine.driver_session import DriverSession
 from airflow_samza.launch.code_shipping import ship_code
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import run_bindings
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -59,7 +60,7 @@ class Runs:
 
     def prepare(self, application: str, run_id: str, **more: Any) -> RunPlan:
         """Plans a run."""
-        return self.runtime.prepare(application, run_id, **more)
+        return self.runtime.prepare(RunRequest(application, run_id, **more))
 
     def start(self, run: RunPlan, stage_id: str) -> threading.Thread:
         """Runs a stage in a thread; :meth:`join` ends it, and raises what ended the stage."""

@@ -12,6 +12,7 @@ from unittest import mock
 
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import run_bindings
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
@@ -63,7 +64,7 @@ class Here:
         return LogSystem("log", SystemBinding("log", {"root": str(self.root)}))
 
     def plan(self, application: str, run_id: str, **more: Any) -> RunPlan:
-        return self.runtime.prepare(application, run_id, **more)
+        return self.runtime.prepare(RunRequest(application, run_id, **more))
 
     def stages(
         self, plan: RunPlan, *stages: str, generation: int = 1, bindings: Mapping[str, SystemBinding] | None = None

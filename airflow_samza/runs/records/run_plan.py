@@ -49,7 +49,7 @@ def side_input_key(stream_id: str) -> str:
     return f"{stream_id}@side-input"
 
 
-@durable("run plan", later={"names": 1, "meanings": {}})
+@durable("run plan", later={"names": 1, "meanings": {}, "options": {}})
 @dataclass(frozen=True)
 class RunPlan:
     """One generation of a run's plan.
@@ -65,6 +65,8 @@ class RunPlan:
     (``continuous``). ``tables`` are the versions of pushed tables that are read (``PinnedTable`` as JSON, by table id).
     ``meanings`` tell, by key, what the state means that the run leaves. ``names`` is the way in which the run's own
     topics are named (:data:`~airflow_samza.runs.records.names.NAMES`): a run keeps the names with which it began.
+    ``options`` are those with which the run was planned (``RunRequest.options``), with the sections and versions that it
+    reads.
     """
 
     application: str
@@ -86,6 +88,7 @@ class RunPlan:
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     meanings: Mapping[str, StateMeaning] = field(default_factory=dict)
     names: int = NAMES
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""

@@ -17,6 +17,7 @@ from airflow_samza.engine.heart import Heart
 from airflow_samza.engine.pulse import silent
 from airflow_samza.engine.runner_records import RunnerRecords
 from airflow_samza.launch.masters import SubmitOptions
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
@@ -105,7 +106,7 @@ def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.views()
     runtime = scene.runtime(spark_conf={"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+UseParallelGC"})
-    run = runtime.prepare(APPLICATION, "run-1")
+    run = runtime.prepare(RunRequest(APPLICATION, "run-1"))
     return _without_names(raised(lambda: runtime.run_stage(run, "views")))
 
 
@@ -114,7 +115,7 @@ def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.views()
     runtime = scene.runtime()
-    run = runtime.prepare(APPLICATION, "run-1")
+    run = runtime.prepare(RunRequest(APPLICATION, "run-1"))
     files = open_filesystem(str(scene.folder / "samza"))
     handle = StageHandle(run.application, run.run_id, "views", Generation(1, 1), 1)
     runner = RunnerFolder(handle.run, "key", 1)
@@ -184,7 +185,7 @@ def _submitted(scene: Scene, master: str, submit: SubmitOptions | None = None, *
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.views()
     runtime = scene.runtime(master=master, submit=submit, **more)
-    run = runtime.prepare(APPLICATION, "run-1")
+    run = runtime.prepare(RunRequest(APPLICATION, "run-1"))
     text = raised(lambda: runtime.submit(run, "views"))
     assert runtime.live_runners(run) == []
     return text

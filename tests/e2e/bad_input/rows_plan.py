@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.bindings import bind_connections
 from airflow_samza.runs.records.data_interval import DataInterval
 from tests.e2e.bad_input.page import row
@@ -191,7 +192,7 @@ def _(scene: Scene) -> str:
     line = f"    {VIEWS}.send_to({OUT})"
     scene.views()
     scene.application(*HEAD.splitlines(), line)
-    scene.runtime().prepare(APPLICATION, "run-1")
+    scene.runtime().prepare(RunRequest(APPLICATION, "run-1"))
     scene.application(*HEAD.replace('("page-views")', '("page-views", app_id="eu")').splitlines(), line)
     return scene.prepare()
 
@@ -222,7 +223,7 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.views()
-    scene.runtime().prepare(APPLICATION, "run-1", config={"day": "1"})
+    scene.runtime().prepare(RunRequest(APPLICATION, "run-1", config={"day": "1"}))
     return scene.command("run", APPLICATION, "--run-id", "run-1", "--config", "day=2")
 
 
@@ -236,7 +237,7 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.views()
-    return scene.prepare(state="monday")
+    return scene.prepare(state_from="monday")
 
 
 @row("plan", "A Spark setting that does not begin with spark.", PLAN)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_with
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
@@ -223,7 +224,7 @@ def _submitted(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.views()
     runtime = scene.runtime()
-    run = runtime.prepare(APPLICATION, "run-1")
+    run = runtime.prepare(RunRequest(APPLICATION, "run-1"))
     text = raised(lambda: runtime.submit(run, "views"))
     assert runtime.live_runners(run) == []
     return text

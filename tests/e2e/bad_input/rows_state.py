@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.state_upkeep import abandon
 from airflow_samza.runs.records.folders import write_once
@@ -71,7 +72,7 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     here = _runs(scene)
     here.whole(APPLICATION, "run-1")
-    return _plan(here, "backfill", state="run-7")
+    return _plan(here, "backfill", state_from="run-7")
 
 
 @row("state", "An input that goes on was made anew", PLAN)
@@ -136,7 +137,7 @@ def _(scene: Scene) -> str:
     here = _runs(scene)
     here.whole(APPLICATION, "run-1")
     here.log.filesystem.delete_tree("runs/page-views/run-1")
-    return _plan(here, "run-1", state="fresh")
+    return _plan(here, "run-1", state_from="fresh")
 
 
 @row("state", 'slice="checkpoint" where no offsets are counted', PLAN)
@@ -160,10 +161,14 @@ def _(scene: Scene) -> str:
     )
     scene.views('{"member_id": 7, "at": "2026-01-02T00:00:00"}')
     runtime = scene.runtime()
-    second = runtime.prepare(APPLICATION, "run-2", interval=DataInterval.from_iso("2026-01-02", "2026-01-03"))
+    second = runtime.prepare(
+        RunRequest(APPLICATION, "run-2", interval=DataInterval.from_iso("2026-01-02", "2026-01-03"))
+    )
     Here(scene.folder / "samza").stages(second, bindings=runtime._systems)
     return raised(
-        lambda: runtime.prepare(APPLICATION, "run-1", interval=DataInterval.from_iso("2026-01-01", "2026-01-02"))
+        lambda: runtime.prepare(
+            RunRequest(APPLICATION, "run-1", interval=DataInterval.from_iso("2026-01-01", "2026-01-02"))
+        )
     )
 
 

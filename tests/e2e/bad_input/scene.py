@@ -19,6 +19,7 @@ from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import run_bindings
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark import single_epoch as epoch
@@ -105,7 +106,7 @@ class Scene:
 
     def prepare(self, **more: Any) -> str:
         """What the ``plan`` task of a Dag run raises."""
-        return raised(lambda: self.runtime().prepare(APPLICATION, "run-1", **more))
+        return raised(lambda: self.runtime().prepare(RunRequest(APPLICATION, "run-1", **more)))
 
     def runtime(self, **more: Any) -> SparkRuntime:
         """The runtime that Airflow's tasks use."""
@@ -121,7 +122,7 @@ class Scene:
         ``before`` holds what happens just before a stage begins; ``only`` leaves the other stages out.
         """
         runtime = self.runtime()
-        run = runtime.prepare(APPLICATION, "run-1")
+        run = runtime.prepare(RunRequest(APPLICATION, "run-1"))
         files = open_filesystem(str(self.folder / "samza"))
         self.monkeypatch.setattr(epoch, "stage_frame", lambda spark, program, task, tasks: _Rows(task, tasks))
         bindings = run_bindings(run.systems, runtime._systems)

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.epoch_records import Commit, newest_intent, read_commit
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -65,7 +66,12 @@ class Flow:
     def start(self) -> None:
         """Begins a run that goes on, with its state on hosts' own disks."""
         self.run = self.runtime.prepare(
-            APPLICATION, "run", mode="continuous", config={"job.store.local.dir": "$HOST_FOLDER/samza", **self.config}
+            RunRequest(
+                APPLICATION,
+                "run",
+                mode="continuous",
+                config={"job.store.local.dir": "$HOST_FOLDER/samza", **self.config},
+            )
         )
         (stage,) = self.run.plan.stages
         self.handle = self.runtime.submit(self.run, stage.stage_id)

@@ -16,6 +16,7 @@ import psutil
 
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -239,7 +240,7 @@ def session_of(kind: str, folder: Path) -> Iterator[Session]:
             archives=[f"{folder / 'words.tar.gz'}#lookup"],
             idle_seconds=600,
         )
-        session = Session(kind, folder, place, runtime, runtime.prepare(APPLICATION, "run 1"))
+        session = Session(kind, folder, place, runtime, runtime.prepare(RunRequest(APPLICATION, "run 1")))
         try:
             yield session
         finally:

@@ -22,6 +22,7 @@ import pytest
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, StageFailed, StageLost, UnsupportedShape
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.stages.stage_state import FAILED
 from airflow_samza.spark.catalyst import refuse_wide
 from airflow_samza.spark.datasource import register
@@ -75,7 +76,7 @@ def session_over(server: ConnectServer, folder: Path, *, idle_seconds: float = 6
     place = Place(url or f"{server.url}/;token={TOKEN}")
     lake = SystemBinding("files", {"root": str(folder / "data")})
     runtime = SparkRuntime(str(folder / "root"), {"lake": lake}, master=place.master, idle_seconds=idle_seconds)
-    session = Session("connect", folder, place, runtime, runtime.prepare(APPLICATION, "run 1"))
+    session = Session("connect", folder, place, runtime, runtime.prepare(RunRequest(APPLICATION, "run 1")))
     try:
         yield session
     finally:
@@ -204,7 +205,7 @@ def refused(url: str, tmp_path: Path) -> SamzaError:
     lake = SystemBinding("files", {"root": str(tmp_path)})
     runtime = SparkRuntime(str(tmp_path / "root"), {"lake": lake}, master=url)
     (tmp_path / "marks").mkdir()
-    run = runtime.prepare(APPLICATION, "run 1")
+    run = runtime.prepare(RunRequest(APPLICATION, "run 1"))
     with pytest.raises(SamzaError) as caught:
         runtime.run_stage(run, "zoned")
     runtime.close(run, wait_seconds=60)
@@ -332,7 +333,7 @@ def test_a_dataframe_comes_in_and_a_table_goes_out_over_spark_connect(server: Co
 
     bindings = {"warehouse": SystemBinding("spark", {"root": str(tmp_path / "data")})}
     runtime = SparkRuntime(str(tmp_path / "root"), bindings, master=f"{server.url}/;token={TOKEN}", idle_seconds=60)
-    runtime.run_application("samza_spark_apps.spark_system:thirds_to_files", "r1")
+    runtime.run_application(RunRequest("samza_spark_apps.spark_system:thirds_to_files", "r1"))
     rows = sorted(pq.read_table(tmp_path / "data/thirds").to_pylist(), key=repr)
     assert rows == [{"third": third, "count": 30} for third in range(3)]
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.systems.system import SystemBinding
 from tests.support.looping import APPLICATION, Place
 from tests.support.without_spark import run_stage
@@ -42,7 +43,7 @@ class Root:
         runtime = SparkRuntime(str(self.root), self.systems)
         for number in range(2):
             self.place.send(number * 40, 40)
-            run = runtime.prepare("looping_app:kept", f"run-{number}")
+            run = runtime.prepare(RunRequest("looping_app:kept", f"run-{number}"))
             for stage in run.plan.stages:
                 run_stage(runtime, run, stage.stage_id, 1, self.systems)
             runtime.close(run)

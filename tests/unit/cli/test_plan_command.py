@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
 from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.prepare.run_request import RunRequest
 
 VIEWS = """
 from airflow_samza import count, stream_application
@@ -149,8 +150,8 @@ def test_diff_last_takes_the_newest_plan_of_a_run(module: str) -> None:
     assert "There is no earlier plan of 'views'" in call("plan", f"{module}:views", *BOUND, "--diff", "last").stderr
     sys.path.insert(0, ".")
     runtime = SparkRuntime("root", dict(parse_system(option) for option in (BOUND[3], BOUND[5])))
-    runtime.prepare(f"{module}:views", "first")
-    runtime.prepare(f"{module}:views", "second", config={"job.intermediate.stream.partitions": "5"})
+    runtime.prepare(RunRequest(f"{module}:views", "first"))
+    runtime.prepare(RunRequest(f"{module}:views", "second", config={"job.intermediate.stream.partitions": "5"}))
     done = call("plan", f"{module}:views", *BOUND, "--diff", "last")
     assert done.stdout.startswith("Different from the plan of run second")
     same = call("plan", f"{module}:views", *BOUND, "--config", "job.intermediate.stream.partitions=5", "--diff", "last")

@@ -14,12 +14,12 @@ import pytest
 
 from airflow_samza.cli.environment import find_environment
 from airflow_samza.cli.resumed_runs import reject_other_options
-from airflow_samza.cli.run_command import run_application
+from airflow_samza.cli.run_command import name_of, parse_interval, run_application
 from airflow_samza.errors import ConfigError
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.records.run_state import OWN, RunState
-from airflow_samza.systems.system import StreamSpec
+from airflow_samza.prepare.run_request import RunRequest, option_fields
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.run_plan import RunPlan
 from tests.support.looping import APPLICATION, Place
 from tests.support.runner_without_spark import use_instead
 
@@ -38,21 +38,23 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     use_instead(monkeypatch, tmp_path / "dials")
 
     def run(
-        *config: str, run_id: str | None = "one", again: bool = False, interval: str | None = None, **more: str
+        *config: str,
+        run_id: str | None = "one",
+        again: bool = False,
+        interval: str | None = None,
+        mode: str | None = None,
+        **more: str,
     ) -> list[str]:
         told: list[str] = []
         environment = find_environment(None, root="root", config=config)
-        run_application(
+        request = RunRequest(
             "looping_app:bounded",
-            environment,
-            interval=interval,
-            run_id=run_id,
-            again=again,
-            master=None,
-            deploy_mode=None,
-            tell=told.append,
-            **more,
+            name_of(run_id),
+            config=environment.config,
+            interval=parse_interval(interval),
+            mode=mode,
         )
+        run_application(request, environment, again=again, tell=told.append, **more)
         return told
 
     return run
@@ -76,24 +78,26 @@ def test_a_run_goes_on_by_the_options_with_which_it_was_planned_alone(run: Run) 
     assert any("has succeeded before" in text for text in run("x=2"))  # in the mode in which it was planned
 
 
-def planned(state: RunState | None = None, **more: Any) -> RunPlan:
+def planned(**options: Any) -> RunPlan:
     plan = ExecutionPlan("looping", "1", (), (), (), (), ())
-    return RunPlan("looping", "1", "m:a", "one", 1, plan, more.pop("streams", {}), state=state, **more)
+    return RunPlan("looping", "1", "m:a", "one", 1, plan, {}, options=asked(**options).options())
 
 
-BACKFILL = RunState(OWN, 3, "run-7")
-SECTIONS = {"minutes": BoundStream("minutes", "input", "log", StreamSpec("minutes"), {"sections": [{"run": "monday"}]})}
-TABLES = {"tiers": {"asked": "push-1"}}
+def asked(**options: Any) -> RunRequest:
+    return RunRequest("m:a", "one", **options)
+
+
+SECTIONS, TABLES = {"minutes": "monday"}, {"tiers": "push-1"}
 
 
 @pytest.mark.parametrize(
     ("run", "options", "said"),
     [
-        (planned(), {"state": "fresh"}, "--state-from was lineage, and is fresh now"),
-        (planned(RunState(OWN)), {"state": "run-7"}, "--state-from was fresh, and is run-7 now"),
-        (planned(BACKFILL), {"state": "run-8"}, "--state-from was run-7, and is run-8 now"),
+        (planned(), {"state_from": "fresh"}, "--state-from was previous, and is fresh now"),
+        (planned(state_from="fresh"), {"state_from": "run-7"}, "--state-from was fresh, and is run-7 now"),
+        (planned(state_from="run-7"), {"state_from": "run-8"}, "--state-from was run-7, and is run-8 now"),
         (
-            planned(streams=SECTIONS),
+            planned(sections=SECTIONS),
             {"sections": {"minutes": "tuesday"}},
             "--section minutes was monday, and is tuesday now",
         ),
@@ -103,13 +107,35 @@ TABLES = {"tiers": {"asked": "push-1"}}
 )
 def test_state_sections_and_versions_are_those_of_the_plan(run: RunPlan, options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=f"was planned with other options: {said}"):
-        reject_other_options(run, {}, None, None, **options)
+        reject_other_options(run, asked(**options))
 
 
 def test_what_was_planned_may_be_said_again_or_left_out() -> None:
-    run = planned(BACKFILL, streams=SECTIONS, tables=TABLES)
-    reject_other_options(run, {}, None, None)
-    reject_other_options(run, {}, None, None, "run-7", {"minutes": "monday"}, {"tiers": "push-1"})
+    options: dict[str, Any] = {"state_from": "run-7", "sections": SECTIONS, "tables": TABLES}
+    reject_other_options(planned(**options), asked())
+    reject_other_options(planned(**options), asked(**options))
+
+
+def test_the_same_interval_in_another_time_zone_is_the_same() -> None:
+    run = planned(interval=DataInterval.from_iso("2026-01-01T01:00+01:00", "2026-01-01T02:00+01:00"))
+    reject_other_options(run, asked(interval=DataInterval.from_iso("2026-01-01T00:00", "2026-01-01T01:00")))
+
+
+OTHER_VALUES: dict[str, Any] = {
+    "config": {"a": "1"},
+    "interval": DataInterval.from_iso("2026-01-01", "2026-01-02"),
+    "mode": "pipelined",
+    "state_from": "fresh",
+    "sections": SECTIONS,
+    "tables": TABLES,
+}
+
+
+@pytest.mark.parametrize("option", [option.name for option in option_fields()])
+def test_every_option_of_a_request_is_compared(option: str) -> None:
+    flag = next(found.metadata["flag"] for found in option_fields() if found.name == option)
+    with pytest.raises(ConfigError, match=f"was planned with other options: {flag} "):
+        reject_other_options(planned(), asked(**{option: OTHER_VALUES.get(option, "another")}))
 
 
 @pytest.mark.parametrize("run_id", ["", "  "])

@@ -108,7 +108,7 @@ def test_the_first_run_may_start_at_the_head(here: Here) -> None:
 def test_a_backfill_has_a_state_of_its_own(here: Here) -> None:
     clicks(here, 0, 6)
     here.whole(COUNTING, "run-1")
-    backfill = here.whole(COUNTING, "backfill", state="fresh")
+    backfill = here.whole(COUNTING, "backfill", state_from="fresh")
     assert sum(end - start for start, end in slice_of(backfill, "clicks")["offsets"]) == 6
     assert numbered(here) == sorted(expected(6) * 2)
     clicks(here, 6, 6)
@@ -121,7 +121,7 @@ def test_a_run_may_start_from_the_state_of_a_named_one(here: Here) -> None:
     here.whole(COUNTING, "run-1")
     clicks(here, 6, 6)
     here.whole(COUNTING, "run-2")
-    again = here.whole(COUNTING, "again", state="run-1")
+    again = here.whole(COUNTING, "again", state_from="run-1")
     assert sum(end - start for start, end in slice_of(again, "clicks")["offsets"]) == 6
     assert numbered(here) == sorted(expected(12) + [row for row in expected(12) if row not in expected(6)])
     left = version_of_run(here.log.filesystem, LineageFolder("counting"), "again")

@@ -16,6 +16,7 @@ import pytest
 
 from airflow_samza.errors import StateError
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.systems.system import SystemBinding
 from tests.support.runs_here import Here, run_stage, slice_of
@@ -55,7 +56,7 @@ class Lake:
 
     def run(self, day: int, **more: Any) -> Any:
         interval = DataInterval.from_iso(f"2026-01-{day:02}", f"2026-01-{day + 1:02}")
-        plan = self.runtime.prepare(BY_INTERVAL, f"day-{day}", interval=interval, **more)
+        plan = self.runtime.prepare(RunRequest(BY_INTERVAL, f"day-{day}", interval=interval, **more))
         for stage in plan.plan.stages:
             run_stage(str(self.here.root), plan, stage.stage_id, bindings=self.bindings)
         self.runtime.close(plan)
@@ -95,7 +96,7 @@ def test_an_interval_before_what_the_state_has_seen_is_refused_unless_it_stands_
     lake.run(2)
     with pytest.raises(StateError, match="lies before 2026-01-03T00:00:00"):
         lake.run(1)
-    lake.run(1, state="fresh")
+    lake.run(1, state_from="fresh")
     assert sorted(lake.numbered()) == [("a1", 1), ("a2", 1)]
 
 

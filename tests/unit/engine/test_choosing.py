@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import encode
 from airflow_samza.runs.records import folders
 from airflow_samza.runs.records.epoch_records import Manifest
@@ -30,7 +31,7 @@ def events(tmp_path: Path) -> dict[str, SystemBinding]:
 def order(root: Path, bindings: dict[str, SystemBinding], **config: str) -> str:
     runtime = SparkRuntime(str(root), bindings, default_system="events")
     config = {key.replace("_", "."): value for key, value in config.items()}
-    plan = runtime.prepare("tests.support.choosing_apps:ordering", "run", mode=PIPELINED, config=config)
+    plan = runtime.prepare(RunRequest("tests.support.choosing_apps:ordering", "run", mode=PIPELINED, config=config))
     here = Here(root)
     here.stages(plan, bindings=bindings)
     return "".join(row["stream"] for row in here.rows("order"))

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -57,7 +58,7 @@ class Crashing:
         self.log = LogSystem("log", SystemBinding("log", {"root": self.root}))
 
     def prepare(self, run_id: str) -> RunPlan:
-        return self.runtime.prepare("crashing_app:app", run_id)
+        return self.runtime.prepare(RunRequest("crashing_app:app", run_id))
 
     def drive(self, run_id: str, *stages: str, generation: int = 1, die_at: str = "") -> int:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), str(self.folder)])}

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import made, plain
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -42,7 +43,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPlan:
     monkeypatch.syspath_prepend(str(tmp_path))
     log = LogSystem("log", SystemBinding("log", {"root": str(tmp_path / "root")}))
     log.append("lines", pa.table({"word": ["a"], "n": pa.array([1], pa.int64())}), key=["word"], partitions=2)
-    return SparkRuntime(str(tmp_path / "root")).prepare("sourced_app:app", "run")
+    return SparkRuntime(str(tmp_path / "root")).prepare(RunRequest("sourced_app:app", "run"))
 
 
 def source_of(run: RunPlan, tmp_path: Path) -> ProgramSource:

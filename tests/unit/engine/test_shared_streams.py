@@ -63,6 +63,7 @@ def test_a_consumer_of_one_section_ends_by_its_end_of_stream(here: Here) -> None
     produce(here, "monday", 0, 6)
     produce(here, "tuesday", 6, 3)
     plan = here.whole(SUMMING, "of-monday", sections={"shared-clicks": "monday"})
+    assert plan.options["sections"] == {"shared-clicks": "monday"}
     assert slice_of(plan, "shared-clicks")["sections"] == [
         {"run": "producing/monday", "producer": "producing/monday/by-member", "generation": "1.1"}
     ]
@@ -92,7 +93,7 @@ def test_a_consumer_that_goes_on_reads_the_sections_that_are_new(here: Here) -> 
 
 def test_interleaved_producers_are_told_apart(here: Here) -> None:
     clicks(here, 0, 6)
-    plans = [here.plan(PRODUCING, run_id, state="fresh") for run_id in ("monday", "tuesday")]
+    plans = [here.plan(PRODUCING, run_id, state_from="fresh") for run_id in ("monday", "tuesday")]
     for stage in (stage.stage_id for stage in plans[0].plan.stages):
         here.stages(plans[0], stage)
         if stage == "clicks":

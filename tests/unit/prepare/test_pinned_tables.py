@@ -120,7 +120,8 @@ def test_rejects_a_table_whose_first_push_has_no_version_yet(here: Here) -> None
 def test_a_run_reads_the_version_of_the_push_that_it_asks_for(here: Here) -> None:
     push(here, "one", m1="gold")
     push(here, "two", m1="silver")
-    here.whole(PUSHED, "run-1", tables={"profiles": "one"})
+    plan = here.whole(PUSHED, "run-1", tables={"profiles": "one"})
+    assert plan.options["tables"] == {"profiles": "one"}
     assert scored(here) == [(1, "gold"), (2, None), (3, None)]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, TopicError, UnknownName
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import decode, encode
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.names import Generation
@@ -53,7 +54,7 @@ def prepare(tmp_path: Path, log: LogSystem, monkeypatch: pytest.MonkeyPatch) -> 
         body: str, *, systems: dict[str, SystemBinding] | None = None, run_id: str = "run-1", **more: object
     ) -> RunPlan:
         modules.write("prepared_app", HEAD + body)
-        return SparkRuntime(str(tmp_path / "root"), systems).prepare("prepared_app:app", run_id, **more)  # type: ignore[arg-type]
+        return SparkRuntime(str(tmp_path / "root"), systems).prepare(RunRequest("prepared_app:app", run_id, **more))  # type: ignore[arg-type]
 
     return made
 
@@ -78,6 +79,19 @@ def test_the_plan_of_a_generation_stands(prepare: Prepare, log: LogSystem) -> No
     slice_ = prepare(TWO_STAGES, generation=2).streams["words"].slice
     assert slice_ is not None
     assert sum(end - start for start, end in slice_["offsets"]) == 3
+
+
+def test_a_plan_keeps_the_options_with_which_it_was_made(prepare: Prepare) -> None:
+    options = prepare(TWO_STAGES, config={"a": "1"}, interval=HOUR, state_from="lineage").options
+    hour = "2026-01-01T05:00:00+00:00/2026-01-01T06:00:00+00:00"
+    assert options == {
+        "config": {"a": "1"},
+        "interval": hour,
+        "mode": "staged",
+        "state_from": "previous",
+        "sections": {},
+        "tables": {},
+    }
 
 
 def test_refuses_another_shape_than_the_dags(prepare: Prepare) -> None:
@@ -202,7 +216,7 @@ copy = stream_application("a", app_id="us")(describe)
 @pytest.fixture
 def copies(tmp_path: Path, log: LogSystem, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], RunPlan]:
     ChangingModules(tmp_path, monkeypatch).write("copies_app", COPIES)
-    return lambda name: SparkRuntime(str(tmp_path / "root")).prepare(f"copies_app:{name}", "run-1")
+    return lambda name: SparkRuntime(str(tmp_path / "root")).prepare(RunRequest(f"copies_app:{name}", "run-1"))
 
 
 def test_two_applications_whose_names_run_into_each_other_have_topics_of_their_own(

@@ -19,6 +19,7 @@ import pytest  # noqa: E402
 from airflow_samza.application.loader import load_application  # noqa: E402
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed  # noqa: E402
 from airflow_samza.planner.planner import ExecutionPlanner  # noqa: E402
+from airflow_samza.prepare.run_request import RunRequest  # noqa: E402
 from airflow_samza.runs.progress.progress import ProgressReport  # noqa: E402
 from airflow_samza.runs.records.names import Generation  # noqa: E402
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan  # noqa: E402
@@ -53,9 +54,9 @@ class RememberingRuntime:
     _asked: dict[str, int] = field(default_factory=dict)
     _cancelled: set[str] = field(default_factory=set)
 
-    def prepare(self, application: str, run_id: str, **given: Any) -> RunPlan:
-        self.calls.append(("prepare", application, run_id, given))
-        spec = load_application(application).spec(given["config"])
+    def prepare(self, request: RunRequest) -> RunPlan:
+        self.calls.append(("prepare", request))
+        spec = load_application(request.application).spec(request.config)
         counts = {
             stream.stream_id: stream.partitions or 2 for stream in [*spec.inputs.values(), *spec.outputs.values()]
         }
@@ -64,11 +65,18 @@ class RememberingRuntime:
             s.stream_id: BoundStream(s.stream_id, s.role, s.system or "log", StreamSpec(s.stream_id), A_SLICE)
             for s in plan.streams
         }
-        number, mode = given["generation"], given.get("mode", "staged")
         run = RunPlan(
-            spec.name, spec.app_id, application, run_id, number, plan, streams, config=given["config"], mode=mode
+            spec.name,
+            spec.app_id,
+            request.application,
+            request.run_id,
+            request.generation,
+            plan,
+            streams,
+            config=request.config,
+            mode=request.mode or "staged",
         )
-        return self.plans.setdefault(given["generation"], run)
+        return self.plans.setdefault(request.generation, run)
 
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
         return self.plans[generation or max(self.plans)]

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_samza import TableFreshnessSensor
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.table_triggers import TableFreshnessTrigger
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.folders import RunFolder, write_once
@@ -34,7 +35,7 @@ class Readers:
         self.pushes.push(push_id, {1: push_id})
 
     def plan(self, run_id: str) -> RunPlan:
-        return self.runtime.prepare(APPLICATION, run_id)
+        return self.runtime.prepare(RunRequest(APPLICATION, run_id))
 
     def take_up(self, run: RunPlan) -> None:
         """What an epoch of a run that goes on decides."""

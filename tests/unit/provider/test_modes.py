@@ -103,7 +103,7 @@ def test_plan_passes_the_mode_and_fused_is_staged_for_the_runtime(runtime: Any, 
     for number, mode in enumerate(("staged", "fused", "pipelined"), 1):
         operator = plan_operator(mode=mode)
         operator.execute(make_context(operator, try_number=number, max_tries=number - 1))
-    assert [given["mode"] for _, _, _, given in runtime.named("prepare")] == ["staged", "staged", "pipelined"]
+    assert [request.mode for _, request in runtime.named("prepare")] == ["staged", "staged", "pipelined"]
 
 
 def test_a_whole_pipelined_application_submits_all_its_stages_at_once(runtime: Any, make_context: Any) -> None:
@@ -244,11 +244,11 @@ def test_a_time_for_a_run_that_ends_by_itself_is_refused() -> None:
 
 
 def states_of(runtime: Any) -> list[str]:
-    return [given["state"] for _, _, _, given in runtime.named("prepare")]
+    return [request.state_from for _, request in runtime.named("prepare")]
 
 
 @pytest.mark.parametrize(
-    ("run_type", "state"), [("scheduled", "lineage"), ("manual", "lineage"), ("backfill", "fresh")]
+    ("run_type", "state"), [("scheduled", "previous"), ("manual", "previous"), ("backfill", "fresh")]
 )
 def test_a_backfill_has_a_state_of_its_own_and_other_runs_carry_the_lineage_on(
     runtime: Any, make_context: Any, run_type: str, state: str
@@ -264,10 +264,10 @@ def test_the_run_to_start_from_is_named_by_its_own_id_or_by_airflows(
     earlier = plan_operator(mode="pipelined")
     known = earlier.execute(make_context(earlier, run_id="scheduled__1"))["run_id"]
     write_once(LocalFilesystem(tmp_path), RunFolder("views", known).plan(1), {})
-    for given in (known, "scheduled__1", "lineage", "fresh"):
+    for given in (known, "scheduled__1", "previous", "lineage", "fresh"):
         operator = plan_operator(state_from=given)
         operator.execute(make_context(operator))
-    assert states_of(runtime)[1:] == [known, known, "lineage", "fresh"]
+    assert states_of(runtime)[1:] == [known, known, "previous", "previous", "fresh"]
 
 
 def busy(*_: Any, **__: Any) -> Any:
@@ -339,11 +339,11 @@ def test_the_event_of_a_shared_stream_names_the_run_that_wrote_it(runtime: Any, 
 
 @pytest.mark.parametrize(
     ("runs", "sections"),
-    [(["one"], {"members": "one"}), (["one", "one"], {"members": "one"}), (["one", "two"], None), ([], None)],
+    [(["one"], {"members": "one"}), (["one", "one"], {"members": "one"}), (["one", "two"], {}), ([], {})],
     ids=["one", "one twice", "two: all that are new", "none"],
 )
 def test_a_run_reads_the_section_that_its_asset_event_names(
-    runtime: Any, make_context: Any, runs: list[str], sections: dict[str, str] | None
+    runtime: Any, make_context: Any, runs: list[str], sections: dict[str, str]
 ) -> None:
     events = [SimpleNamespace(extra={"stream": "members", "run_id": run}) for run in runs]
     strangers = [SimpleNamespace(extra={}), SimpleNamespace(extra={"stream": "elsewhere", "run_id": "x"})]
@@ -351,4 +351,4 @@ def test_a_run_reads_the_section_that_its_asset_event_names(
     operator.execute(
         {**make_context(operator), "triggering_asset_events": {shared_stream("members"): events, Asset("y"): strangers}}
     )
-    assert runtime.named("prepare")[0][3]["sections"] == sections
+    assert runtime.named("prepare")[0][1].sections == sections

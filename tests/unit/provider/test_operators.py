@@ -45,7 +45,7 @@ def test_plan_passes_the_data_interval_and_a_given_one_wins(runtime: Any, make_c
     for operator in (plan_operator(), plan_operator(data_interval="2013-05-01/2013-05-02")):
         operator.execute(make_context(operator, **day))
     plan_operator().execute(make_context(plan_operator()))
-    intervals = [given["interval"] and given["interval"].iso()[0] for _, _, _, given in runtime.named("prepare")]
+    intervals = [request.interval and request.interval.iso()[0] for _, request in runtime.named("prepare")]
     assert intervals == ["2013-01-01T00:00:00+00:00", "2013-05-01T00:00:00+00:00", None]
 
 
@@ -57,7 +57,7 @@ def test_a_cleared_plan_task_makes_a_new_generation_and_a_retried_one_does_not(r
         {"try_number": 3, "max_tries": 3},
     ):
         operator.execute(make_context(operator, **tries))
-    assert [given["generation"] for _, _, _, given in runtime.named("prepare")] == [1, 1, 3]
+    assert [request.generation for _, request in runtime.named("prepare")] == [1, 1, 3]
 
 
 def test_plan_refuses_stages_that_the_dag_has_no_tasks_for(runtime: Any, make_context: Any) -> None:
@@ -168,7 +168,7 @@ def test_a_cleared_whole_application_supersedes_all_its_stages(runtime: Any, mak
 def test_a_stage_alone_adopts_the_plan_of_its_siblings(runtime: Any, make_context: Any) -> None:
     operator = stream_operator(stage="by-member", retries=0)
     operator.execute(make_context(operator, try_number=2, max_tries=1))
-    assert runtime.named("prepare")[0][3]["generation"] == 1
+    assert runtime.named("prepare")[0][1].generation == 1
     assert runtime.named("submit") == [("submit", "by-member", "1.2")]
     assert runtime.named("close") == []
 

@@ -1,0 +1,130 @@
+"""The streams of a run as their systems see them: names, rendered paths, bounds by time, partition counts, columns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
+from airflow_samza.errors import ConfigError, SectionOpen, TopicError
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.prepare.serdes import serde_of
+from airflow_samza.prepare.side_inputs import side_input_missing, told_columns
+from airflow_samza.runs.records.data_interval import folder_of_values, needed_interval, render_path
+from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream, RunPlan
+from airflow_samza.schema import Schema
+from airflow_samza.systems.system import StreamMetadata, StreamSpec, System
+from airflow_samza.task.program.schemas import CompiledOperator
+
+
+def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunRequest) -> StreamSpec:
+    """Return a stream as its system sees it, before its partition count is known."""
+    path, below = stream.path, None
+    if path is not None:
+        below = folder_of_values(path)
+        path = render_path(
+            path, stream=stream.stream_id, interval=request.interval, run_id=request.run_id, config=spec.config
+        )
+    bounds: tuple[int, int] | None = None
+    if stream.slice_by == "timestamp" and stream.role is StreamRole.INPUT:
+        if stream.timestamp is None:
+            raise ConfigError(
+                f"The input {stream.stream_id!r} is sliced by timestamp, and has no timestamp column.",
+                hint='Name it: timestamp="at".',
+                key="timestamp",
+                stream=stream.stream_id,
+            )
+        bounds = needed_interval(request.interval, stream=stream.stream_id, what="slice by timestamp").micros()
+    return StreamSpec(
+        name=spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", stream.stream_id),
+        partitions=stream.partitions,
+        schema=stream.schema.ddl() if stream.schema is not None else None,
+        key=stream.key,
+        format=stream.format,
+        path=path,
+        timestamp=stream.timestamp,
+        interval=bounds,
+        broadcast=stream.broadcast,
+        written=stream.role is StreamRole.OUTPUT,
+        tolerant=stream.on_error is not None and stream.role is StreamRole.INPUT,
+        options=stream.options,
+        below=below,
+        serde=serde_of(stream),
+    )
+
+
+def known_metadata(
+    systems: Mapping[str, System], bound: Mapping[str, BoundStream], spec: ApplicationSpec
+) -> dict[str, StreamMetadata]:
+    """Return what the systems know of the streams, by stream id, with one call per system."""
+    by_system: dict[str, list[BoundStream]] = {}
+    for stream in bound.values():
+        if stream.role != StreamRole.INTERMEDIATE.value:
+            by_system.setdefault(stream.system, []).append(stream)
+    found: dict[str, StreamMetadata] = {}
+    for name, streams in by_system.items():
+        metadata = systems[name].admin.metadata([stream.spec for stream in streams])
+        for stream in streams:
+            if stream.spec.name in metadata:
+                found[stream.stream_id] = metadata[stream.spec.name]
+            elif stream.role == StreamRole.INPUT.value and spec.inputs[stream.stream_id].shared:
+                raise SectionOpen(
+                    f"The shared stream {stream.stream_id!r} does not exist yet: the system {name!r} has no stream "
+                    f"{stream.spec.name!r}.",
+                    hint="The plan of the application that writes it makes it (output_stream with shared=True); run "
+                    "that first.",
+                    stream=stream.stream_id,
+                    system=name,
+                )
+            elif stream.role == StreamRole.INPUT.value and stream.spec.partitions is None:
+                systems[name].slice(stream.spec)  # the system's own words say best what is missing: root, path, topic
+                raise TopicError(
+                    f"The input {stream.stream_id!r} does not exist: the system {name!r} has no stream "
+                    f"{stream.spec.name!r}.",
+                    hint="Create it, correct its name, or bind the system to where it lies.",
+                    stream=stream.stream_id,
+                    system=name,
+                )
+            elif stream.role == SIDE_INPUT:
+                raise side_input_missing(spec, stream)
+    return found
+
+
+def input_schemas(run: RunPlan, metadata: Mapping[str, StreamMetadata]) -> dict[str, Schema]:
+    """Return the columns of the inputs whose columns the systems know and the application does not declare."""
+    told: dict[str, Schema] = {}
+    for stream in run.streams.values():
+        if stream.role in (StreamRole.INPUT.value, SIDE_INPUT) and stream.spec.schema is None:
+            ddl = (stream.slice or {}).get("schema") or (
+                metadata[stream.stream_id].schema if stream.stream_id in metadata else None
+            )
+            if ddl is not None:
+                told[stream.stream_id] = (
+                    told_columns(Schema.of(str(ddl))) if stream.role == SIDE_INPUT else Schema.of(str(ddl))
+                )
+    return told
+
+
+def with_schemas(
+    run: RunPlan, spec: ApplicationSpec, compiled: Mapping[str, CompiledOperator]
+) -> dict[str, BoundStream]:
+    """Return the streams; the run's own topics have the columns that reach them, where Catalyst is not needed to know them."""
+    streams = dict(run.streams)
+    for stream_id in spec.intermediates:
+        found = compiled.get(spec.input_operator(stream_id).op_id)
+        if found is not None and found.schema is not None:
+            bound = streams[stream_id]
+            streams[stream_id] = dataclasses.replace(
+                bound, spec=dataclasses.replace(bound.spec, schema=found.schema.ddl())
+            )
+    return streams
+
+
+def with_plan(stream: BoundStream, plan: ExecutionPlan) -> BoundStream:
+    """Return the stream with the partition count and the schema that the plan gave it."""
+    planned = plan.stream(stream.stream_id)
+    partitions = planned.partitions if planned.partitions > 0 else stream.spec.partitions
+    schema = stream.spec.schema or planned.schema
+    return dataclasses.replace(stream, spec=dataclasses.replace(stream.spec, partitions=partitions, schema=schema))
