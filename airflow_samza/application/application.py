@@ -12,7 +12,8 @@ from airflow_samza.application.configured_side_inputs import ConfiguredSideInput
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
-from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.refusals import listed, raised_in_user_code, refuse
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.user_code import USER_ERRORS

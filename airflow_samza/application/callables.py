@@ -112,6 +112,22 @@ def name_of(function: object) -> str:
     return str(getattr(function, "__qualname__", None) or type(function).__qualname__).replace("<locals>.", "")
 
 
+def callable_name(function: Any) -> str | None:
+    """Return module and name of a callable, without the places inside functions and never an address.
+
+    >>> callable_name(len), callable_name(functools.partial(len)), callable_name(None)
+    ('len', 'partial len', None)
+    """
+    if function is None:
+        return None
+    if isinstance(function, functools.partial):
+        return f"partial {callable_name(function.func)}"
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    module = getattr(function, "__module__", None) or type(function).__module__
+    plain = str(name).replace("<locals>.", "")
+    return plain if module in ("builtins", "__main__") else f"{module}.{plain}"
+
+
 def _shown(value: object) -> str:
     return f"the text {value!r}" if isinstance(value, str) else f"{value!r}"
 

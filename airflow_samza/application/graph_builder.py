@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.identifiers import checked_id, is_blank
-from airflow_samza.application.operator_specs import OperatorSpec, TaskSpec
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import TaskSpec
 from airflow_samza.application.refusals import refuse
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import DuplicateId

@@ -23,6 +23,7 @@ from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.handles import OutputStream, SideInput, Table
 from airflow_samza.application.joins import event_time_of, join_stream, join_table
 from airflow_samza.application.operator_checks import check_same_application, check_sql, named
+from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import (
     FilterSpec,
     FlatMapSpec,
@@ -30,7 +31,6 @@ from airflow_samza.application.operator_specs import (
     MapBatchesSpec,
     MapSpec,
     MergeSpec,
-    OperatorSpec,
     SelectSpec,
     SinkSpec,
     TransformSpec,

@@ -1,164 +1,207 @@
 """OperatorSpecs: the operator graph that the API builds and everything after it reads. Values only.
 
 An OperatorSpec knows its inputs, never its outputs, so a graph is built by composition and stays immutable; the edges
-forward are derived once, in :class:`~airflow_samza.application.application.ApplicationSpec`. ``renamed_from`` is the
-former ``id=`` of an operator whose state or topic hangs on it. ``side_outputs`` are output streams that an operator
-writes beside its results, ``on_error`` says what becomes of messages on which it fails (None: they fail the stage); its
-dead-letter stream is among the side outputs.
+forward are derived once, in :class:`~airflow_samza.application.application.ApplicationSpec`. What holds of a kind of
+operator stands in its class. What needs more than this layer may load has a table by kind: ``planner/partitioning.py``
+(how its messages lie), ``task/program/schemas.py`` (its columns), ``task/program/state_meanings.py`` (the meaning of
+its state) and ``task/loop/operator_factory.py`` (what runs it); ``tests/unit/test_operator_tables.py`` names the rows
+that are missing.
 Source: planner-with-tables, "OperatorSpec graph"; ids by rule P8.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamDescriptor, TableDescriptor
-from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.windows import Aggregation, WindowSpec
+from airflow_samza.application.descriptors import StoreDescriptor, StreamDescriptor, TableDescriptor, TableKind
+from airflow_samza.application.operator_facts import (
+    BATCHES,
+    CALLABLE_ON_BATCHES,
+    DATAFRAME,
+    PER_MESSAGE,
+    READS,
+    SQL,
+    Emits,
+    Engine,
+    Names,
+)
+from airflow_samza.application.operator_spec import (
+    CallingSpec,
+    JoinSpec,
+    KeyedResultSpec,
+    OperatorSpec,
+    RepartitioningSpec,
+    SendingSpec,
+    StatelessSpec,
+    TableUserSpec,
+)
+from airflow_samza.application.windows import WindowSpec
 from airflow_samza.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)
-class OperatorSpec:
-    """One operator. ``op_id`` is ``<app>-<app id>-<op>-<name or number>``, ``name`` its last part.
-
-    ``schema`` is the schema of what it emits where the application says so (an input's, a return annotation,
-    ``schema=``); None
-    means: the input's, or derived when the stage is made ready to run.
-    """
-
-    op_id: str
-    name: str
-    inputs: tuple[OperatorSpec, ...] = field(
-        default=(), repr=False
-    )  # or the repr of a long chain is the whole chain, nested
-    schema: Schema | None = None
-    location: SourceLocation | None = None
-    side_outputs: tuple[StreamDescriptor, ...] = field(default=(), kw_only=True)
-    on_error: ErrorPolicy | None = field(default=None, kw_only=True)
-
-    op: ClassVar[str] = "operator"
-    """The word for this kind of operator in ids, plans and errors."""
-
-    is_terminal: ClassVar[bool] = False
-    """Whether the walk from an input stops here (rule P1)."""
-
-    @property
-    def title(self) -> str:
-        """The operator in a sentence.
-
-        ``where 'slow'``, and ``where-0`` as plans show it when the user gave it no id.
-        """
-        return f"{self.op}-{self.name}" if self.name.isdigit() else f"{self.op} {self.name!r}"
-
-
-@dataclass(frozen=True, eq=False)
-class InputOperatorSpec(OperatorSpec):
+class InputOperatorSpec(StatelessSpec):
     """Messages of an input or intermediate stream enter the graph."""
 
     stream: StreamDescriptor = field(kw_only=True)
     op: ClassVar[str] = "input"
+    emits = Emits.ONE_FOR_ONE
+    engine = READS
+    columns_read = ()
+    passes_columns = True
+    shown = ()
 
 
 @dataclass(frozen=True, eq=False)
-class ReadTimeSpec(OperatorSpec):
-    """Puts the time at which messages are read into a column: the system's time as event time."""
+class ReadTimeSpec(StatelessSpec):
+    """Puts the time at which messages are read into a column: the system's time as event time.
+
+    It keeps the time that it has reached, which is as good in any other task.
+    """
 
     column: str = field(kw_only=True)
     op: ClassVar[str] = "read_time"
+    emits = Emits.ONE_FOR_ONE
+    engine = BATCHES
+    columns_read = ()
+    passes_columns = True
+    shown = ("column",)
 
 
 @dataclass(frozen=True, eq=False)
-class FilterSpec(OperatorSpec):
+class FilterSpec(CallingSpec):
     """Keeps the messages for which a Python callable is true."""
 
-    function: Callable[[Any], bool] = field(kw_only=True)
     op: ClassVar[str] = "filter"
+    emits = Emits.AT_ONCE
 
 
 @dataclass(frozen=True, eq=False)
-class MapSpec(OperatorSpec):
+class MapSpec(CallingSpec):
     """One message out for each message in, by a Python callable."""
 
-    function: Callable[[Any], Any] = field(kw_only=True)
     op: ClassVar[str] = "map"
+    emits = Emits.ONE_FOR_ONE
 
 
 @dataclass(frozen=True, eq=False)
-class FlatMapSpec(OperatorSpec):
+class FlatMapSpec(CallingSpec):
     """Any number of messages out for each message in, by a Python callable that returns an iterable."""
 
-    function: Callable[[Any], Any] = field(kw_only=True)
     op: ClassVar[str] = "flat_map"
+    emits = Emits.AT_ONCE
 
 
 @dataclass(frozen=True, eq=False)
-class MapAsyncSpec(OperatorSpec):
+class MapAsyncSpec(CallingSpec):
     """One message out for each message in, by a coroutine function of which ``concurrency`` calls may be in flight at a time.
 
-    ``ordered``: results in the order of the messages, else as the calls end. ``timeout_ms`` bounds each call (None: any time).
+    ``ordered``: results in the order of the messages, else as the calls end. ``timeout_ms`` bounds each call (None: any
+    time).
     """
 
-    function: Callable[[Any], Any] = field(kw_only=True)
     concurrency: int = field(kw_only=True)
     ordered: bool = field(kw_only=True, default=True)
     timeout_ms: int | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "map_async"
+    emits = Emits.LATER
+    shown = ("calls", "timeout_ms", "function")
+
+    @property
+    def calls(self) -> str:
+        """How many calls may be in flight, and in which order their results come."""
+        return f"up to {self.concurrency} at a time, {'in order' if self.ordered else 'as they end'}"
 
 
 @dataclass(frozen=True, eq=False)
-class MapBatchesSpec(OperatorSpec):
+class MapBatchesSpec(CallingSpec):
     """A callable from ``pyarrow.RecordBatch`` to ``pyarrow.RecordBatch`` (or an iterable of them)."""
 
-    function: Callable[[Any], Any] = field(kw_only=True)
     op: ClassVar[str] = "map_batches"
+    emits = Emits.AT_ONCE
+    engine = CALLABLE_ON_BATCHES
 
 
 @dataclass(frozen=True, eq=False)
-class WhereSpec(OperatorSpec):
+class WhereSpec(StatelessSpec):
     """Keeps the messages for which a SQL condition is true (not null, not false)."""
 
     condition: str = field(kw_only=True)
     op: ClassVar[str] = "where"
+    emits = Emits.AT_ONCE
+    engine = SQL
+    columns_read = ()
+    passes_columns = True
+    shown = ("condition",)
+
+    @property
+    def sql(self) -> tuple[str, ...]:
+        """The condition."""
+        return (self.condition,)
 
 
 @dataclass(frozen=True, eq=False)
-class SelectSpec(OperatorSpec):
+class SelectSpec(StatelessSpec):
     """SQL expressions make the columns: ``"*"``, ``"a"``, ``"a + 1 AS b"``."""
 
     expressions: tuple[str, ...] = field(kw_only=True)
     op: ClassVar[str] = "select"
+    emits = Emits.ONE_FOR_ONE
+    engine = SQL
+    columns_read = ()
+    shown = ("expressions",)
+
+    @property
+    def passes_columns(self) -> bool:
+        """Return whether all columns are among those selected; the others stand in the SQL."""
+        return any(text.strip() == "*" for text in self.expressions)
+
+    @property
+    def sql(self) -> tuple[str, ...]:
+        """The expressions."""
+        return self.expressions
 
 
 @dataclass(frozen=True, eq=False)
-class TransformSpec(OperatorSpec):
+class TransformSpec(CallingSpec):
     """A narrow function from DataFrame to DataFrame, run by Catalyst."""
 
-    function: Callable[[Any], Any] = field(kw_only=True)
     op: ClassVar[str] = "transform"
+    emits = Emits.LATER
+    engine = DATAFRAME
 
 
 @dataclass(frozen=True, eq=False)
-class MergeSpec(OperatorSpec):
+class MergeSpec(StatelessSpec):
     """All messages of several streams of one schema."""
 
     op: ClassVar[str] = "merge"
+    emits = Emits.AT_ONCE
+    engine = BATCHES
+    columns_read = ()
+    passes_columns = True
+    shown = ()
 
 
 @dataclass(frozen=True, eq=False)
-class AggregateSpec(OperatorSpec):
+class AggregateSpec(KeyedResultSpec):
     """A row for each key, emitted at end-of-stream: the key columns, then the aggregations in the order given."""
 
-    key: tuple[str, ...] = field(kw_only=True)
-    aggregations: tuple[Aggregation, ...] = field(kw_only=True)
-    renamed_from: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "aggregate"
+    engine = BATCHES
+    shown = ("key", "aggregations")
+
+    @property
+    def columns_read(self) -> Names:
+        """Those that it names."""
+        return self.columns_named
 
 
 @dataclass(frozen=True, eq=False)
-class WindowOperatorSpec(OperatorSpec):
+class WindowOperatorSpec(KeyedResultSpec):
     """Windows over the messages, keyed or not, with aggregations or a fold (which makes messages of ``fold_schema``).
 
     ``time_column`` holds the event time; None: windows go by processing time.
@@ -166,17 +209,35 @@ class WindowOperatorSpec(OperatorSpec):
 
     window: WindowSpec = field(kw_only=True)
     time_column: str | None = field(kw_only=True, default=None)
-    key: tuple[str, ...] = field(kw_only=True, default=())
-    aggregations: tuple[Aggregation, ...] = field(kw_only=True, default=())
     fold: Callable[[Any, Any], Any] | None = field(kw_only=True, default=None)
     fold_schema: Schema | None = field(kw_only=True, default=None)
     initial: Any = field(kw_only=True, default=None)
-    renamed_from: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "window"
+    shown = ("window", "key", "aggregations", "fold", ("initial", "initial_type"))
+
+    @property
+    def engine(self) -> Engine:
+        """Whole batches, unless a callable folds the messages."""
+        return BATCHES if self.fold is None else PER_MESSAGE
+
+    @property
+    def columns_named(self) -> Names:
+        """The column of the event time, too."""
+        return (self.time_column, *super().columns_named)
+
+    @property
+    def columns_read(self) -> Names | None:
+        """Those that it names; all where a callable folds messages, or late ones are written."""
+        return self.columns_named if self.fold is None and not self.side_outputs else None
+
+    @property
+    def initial_type(self) -> str | None:
+        """The type of the value with which a fold begins, which is all that a plan shows of it."""
+        return None if self.initial is None else type(self.initial).__name__
 
 
 @dataclass(frozen=True, eq=False)
-class StreamJoinSpec(OperatorSpec):
+class StreamJoinSpec(JoinSpec):
     """Joins two streams by key within a time to live. ``inputs`` are left and right.
 
     ``left_time`` and ``right_time`` are their event-time columns; None on both sides: messages have the time at which
@@ -185,84 +246,93 @@ class StreamJoinSpec(OperatorSpec):
 
     left_key: tuple[str, ...] = field(kw_only=True, default=())
     right_key: tuple[str, ...] = field(kw_only=True, default=())
-    function: Callable[[Any, Any], Any] | None = field(kw_only=True, default=None)
-    how: str = field(kw_only=True, default="inner")
     ttl_ms: int = field(kw_only=True)
     left_time: str | None = field(kw_only=True, default=None)
     right_time: str | None = field(kw_only=True, default=None)
-    assume_partitioned_by: tuple[str, ...] = field(kw_only=True, default=())
-    renamed_from: str | None = field(kw_only=True, default=None)
-    op: ClassVar[str] = "join"
+    emits = Emits.LATER
+    keeps_state = True
+    shown = (("key", "keys"), "how", "ttl_ms", "assume_partitioned_by", "function")
+
+    @property
+    def keys(self) -> str:
+        """The keys of both sides, once where they are the same."""
+        return " = ".join(dict.fromkeys((", ".join(self.left_key), ", ".join(self.right_key))))
+
+    @property
+    def columns_compared(self) -> Names:
+        """The columns of both keys and event times."""
+        return (*self.left_key, *self.right_key, self.left_time, self.right_time)
 
 
 @dataclass(frozen=True, eq=False)
-class TableJoinSpec(OperatorSpec):
-    """Looks every message up in a table by key. ``function`` None merges the columns (the table's key column once).
+class TableJoinSpec(JoinSpec, TableUserSpec):
+    """Looks every message up in a table by key; where columns are merged, the table's key column comes once."""
 
-    ``time_column`` holds the messages' event time, by which rows of a table with a ttl are found; None where they have
-    none.
-    """
-
-    table: TableDescriptor = field(kw_only=True)
     key: tuple[str, ...] = field(kw_only=True, default=())
-    function: Callable[[Any, Any], Any] | None = field(kw_only=True, default=None)
-    how: str = field(kw_only=True, default="inner")
-    time_column: str | None = field(kw_only=True, default=None)
-    assume_partitioned_by: tuple[str, ...] = field(kw_only=True, default=())
-    renamed_from: str | None = field(kw_only=True, default=None)
-    op: ClassVar[str] = "join"
+    emits = Emits.AT_ONCE
+    shown = ("key", "how", "assume_partitioned_by", "function")
+
+    @property
+    def columns_compared(self) -> Names:
+        """The columns of the key and the event time."""
+        return (*self.key, self.time_column)
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionBySpec(OperatorSpec):
-    """Sends every message to an intermediate stream, to the partition of its key. The stage ends here."""
+class PartitionBySpec(RepartitioningSpec):
+    """Sends every message to an intermediate stream, to the partition of its key."""
 
-    stream: StreamDescriptor = field(kw_only=True)
     key: tuple[str, ...] = field(kw_only=True)
-    renamed_from: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "partition_by"
-    is_terminal: ClassVar[bool] = True
+    shown = ("key",)
+
+    @property
+    def columns_read(self) -> Names:
+        """The key."""
+        return self.key
 
 
 @dataclass(frozen=True, eq=False)
-class BroadcastSpec(OperatorSpec):
-    """Sends every message to a one-partition intermediate stream that every task reads whole. The stage ends here."""
+class BroadcastSpec(RepartitioningSpec):
+    """Sends every message to a one-partition intermediate stream that every task reads whole."""
 
-    stream: StreamDescriptor = field(kw_only=True)
-    renamed_from: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "broadcast"
-    is_terminal: ClassVar[bool] = True
+    columns_read = ()
 
 
 @dataclass(frozen=True, eq=False)
-class SendToSpec(OperatorSpec):
+class SendToSpec(SendingSpec):
     """Sends every message to an output stream."""
 
-    stream: StreamDescriptor = field(kw_only=True)
     op: ClassVar[str] = "send_to"
-    is_terminal: ClassVar[bool] = True
+    columns_read = None
 
 
 @dataclass(frozen=True, eq=False)
-class SendToTableSpec(OperatorSpec):
-    """Writes every message into a local table, by the table's key.
+class SendToTableSpec(TableUserSpec):
+    """Writes every message into a local or remote table, by the table's key."""
 
-    ``time_column``: its event time, with which a ttl begins.
-    """
-
-    table: TableDescriptor = field(kw_only=True)
-    time_column: str | None = field(kw_only=True, default=None)
     op: ClassVar[str] = "send_to_table"
-    is_terminal: ClassVar[bool] = True
+    emits = Emits.NOTHING
+    engine = BATCHES
+    columns_read = None
+    passes_columns = False
+    shown = ("delivery",)
+
+    @property
+    def delivery(self) -> str | None:
+        """How often a remote table may get a row."""
+        return "at least once" if self.table.kind is TableKind.REMOTE else None
 
 
 @dataclass(frozen=True, eq=False)
-class SinkSpec(OperatorSpec):
-    """Hands every message to a Python callable, for its effect (at-least-once)."""
+class SinkSpec(CallingSpec):
+    """Hands every message to a Python callable, for its effect."""
 
-    function: Callable[[Any], None] = field(kw_only=True)
     op: ClassVar[str] = "sink"
-    is_terminal: ClassVar[bool] = True
+    emits = Emits.NOTHING
+    delivery: ClassVar[str] = "at least once"
+    shown = ("delivery", "function")
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,4 +347,24 @@ class TaskSpec(OperatorSpec):
     tables: tuple[TableDescriptor, ...] = field(kw_only=True, default=())
     stores: tuple[StoreDescriptor, ...] = field(kw_only=True, default=())
     op: ClassVar[str] = "task"
-    is_terminal: ClassVar[bool] = True
+    emits = Emits.NOTHING
+    engine = PER_MESSAGE
+    grouped_by = None
+    columns_read = None
+    passes_columns = False
+    shown = (("task", "factory"), "outputs", "tables", "stores")
+
+    @property
+    def keeps_state(self) -> bool:
+        """Return whether it has stores, tables or timers; a factory that is no class may make a task that has timers."""
+        if self.stores or any(table.kind is not TableKind.REMOTE for table in self.tables):
+            return True
+        made = self.factory
+        while isinstance(made, functools.partial):
+            made = made.func
+        return not isinstance(made, type) or hasattr(made, "on_timer")
+
+    @property
+    def written_streams(self) -> tuple[str, ...]:
+        """Its outputs, and the streams beside them."""
+        return (*(stream.stream_id for stream in self.outputs), *super().written_streams)

@@ -10,7 +10,8 @@ from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_checks import former_id, named, required_id
-from airflow_samza.application.operator_specs import BroadcastSpec, InputOperatorSpec, OperatorSpec, PartitionBySpec
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import BroadcastSpec, InputOperatorSpec, PartitionBySpec
 from airflow_samza.application.source_location import SourceLocation
 
 

@@ -10,7 +10,8 @@ from airflow_samza.application.descriptors import StreamDescriptor, TableDescrip
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.handles import OutputStream, Table
 from airflow_samza.application.operator_checks import check_same_application, named
-from airflow_samza.application.operator_specs import OperatorSpec, SendToSpec, SendToTableSpec
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import SendToSpec, SendToTableSpec
 from airflow_samza.application.output_schemas import unwritable
 from airflow_samza.application.refusals import refuse
 from airflow_samza.schema import Schema

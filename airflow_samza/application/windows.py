@@ -135,6 +135,43 @@ class WindowSpec:
         """Return whether windows have results before they are closed."""
         return self.early_every is not None or self.early_after_ms is not None
 
+    @property
+    def text(self) -> str:
+        """The window in words.
+
+        >>> hopping("1 hour", "5 minutes").text, session("30 s", time="processing").text
+        ('hopping 1 hour every 5 minutes', 'session with gaps of 30 seconds, processing time')
+        """
+        if self.gap_ms is not None:
+            parts = [f"{self.kind} with gaps of {duration_text(self.gap_ms)}"]
+        else:
+            parts = [f"{self.kind} {duration_text(self.duration_ms or 0)}"]
+        if self.hop_ms is not None:
+            parts[0] += f" every {duration_text(self.hop_ms)}"
+        if self.time != "event":
+            parts.append(f"{self.time} time")
+        if self.zone != "UTC":
+            parts.append(self.zone)
+        if self.early_every is not None:
+            parts.append(f"early every {self.early_every} messages")
+        if self.early_after_ms is not None:
+            parts.append(f"early after {duration_text(self.early_after_ms)}")
+        if self.accumulating:
+            parts.append("accumulating")
+        return ", ".join(parts)
+
+
+def duration_text(ms: int) -> str:
+    """Return a length of time in its largest whole unit.
+
+    >>> duration_text(7_200_000), duration_text(1600)
+    ('2 hours', '1600 ms')
+    """
+    for unit, word in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second")):
+        if ms >= unit and ms % unit == 0:
+            return f"{ms // unit} {word}{'' if ms == unit else 's'}"
+    return f"{ms} ms"
+
 
 _UNITS = {
     "ms": 1,

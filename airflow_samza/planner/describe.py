@@ -5,35 +5,18 @@ Names and texts, never values of secrets, addresses or absolute paths.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.descriptors import TableKind
-from airflow_samza.application.operator_specs import (
-    AggregateSpec,
-    BroadcastSpec,
-    InputOperatorSpec,
-    MapAsyncSpec,
-    OperatorSpec,
-    PartitionBySpec,
-    ReadTimeSpec,
-    SelectSpec,
-    SendToSpec,
-    SendToTableSpec,
-    SinkSpec,
-    StreamJoinSpec,
-    TableJoinSpec,
-    TaskSpec,
-    WhereSpec,
-    WindowOperatorSpec,
-)
+from airflow_samza.application.callables import callable_name
+from airflow_samza.application.descriptors import StoreDescriptor, StreamDescriptor, TableDescriptor
+from airflow_samza.application.operator_spec import OperatorSpec, SendingSpec, TableUserSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.plan import Partitioning, PlannedOperator, PlannedStream, PlannedTable
 from airflow_samza.planner.stream_edges import StreamEdge
-from airflow_samza.planner.wording import duration_text
 
 if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec
@@ -55,10 +38,8 @@ def describe_operators(graph: JobGraph, in_task_0: Collection[str] = ()) -> tupl
                 name=op.name,
                 op=op.op,
                 inputs=tuple(source.op_id for source in op.inputs),
-                stream=op.stream.stream_id
-                if isinstance(op, InputOperatorSpec | PartitionBySpec | BroadcastSpec | SendToSpec)
-                else None,
-                table=op.table.table_id if isinstance(op, TableJoinSpec | SendToTableSpec) else None,
+                stream=op.stream.stream_id if isinstance(op, InputOperatorSpec | SendingSpec) else None,
+                table=op.table.table_id if isinstance(op, TableUserSpec) else None,
                 schema=schema,
                 details=operator_details(op) + ((("broadcast_handled_by", "task-0"),) if op.op_id in in_task_0 else ()),
             )
@@ -117,98 +98,27 @@ def describe_tables(spec: ApplicationSpec, graph: JobGraph) -> tuple[PlannedTabl
 
 
 def operator_details(op: OperatorSpec) -> Details:
-    """What an operator does, as (name, text) pairs in a fixed order."""
-    pairs: list[tuple[str, object]] = []
-    if isinstance(op, WhereSpec):
-        pairs.append(("condition", op.condition))
-    elif isinstance(op, SelectSpec):
-        pairs.append(("expressions", ", ".join(op.expressions)))
-    elif isinstance(op, AggregateSpec):
-        pairs += [("key", _names(op.key)), ("aggregations", _aggregations(op.aggregations))]
-    elif isinstance(op, WindowOperatorSpec):
-        pairs += [
-            ("window", window_text(op.window)),
-            ("key", _names(op.key)),
-            ("aggregations", _aggregations(op.aggregations)),
-        ]
-        pairs += [
-            ("fold", callable_name(op.fold)),
-            ("initial", None if op.initial is None else type(op.initial).__name__),
-        ]
-    elif isinstance(op, StreamJoinSpec):
-        same = op.left_key == op.right_key
-        pairs += [
-            ("key", _names(op.left_key) if same else f"{_names(op.left_key)} = {_names(op.right_key)}"),
-            ("how", op.how),
-        ]
-        pairs += [("ttl_ms", op.ttl_ms), ("assume_partitioned_by", _names(op.assume_partitioned_by))]
-    elif isinstance(op, TableJoinSpec):
-        pairs += [("key", _names(op.key)), ("how", op.how), ("assume_partitioned_by", _names(op.assume_partitioned_by))]
-    elif isinstance(op, ReadTimeSpec):
-        pairs.append(("column", op.column))
-    elif isinstance(op, PartitionBySpec):
-        pairs.append(("key", _names(op.key)))
-    elif isinstance(op, MapAsyncSpec):
-        order = "in order" if op.ordered else "as they end"
-        pairs += [("calls", f"up to {op.concurrency} at a time, {order}"), ("timeout_ms", op.timeout_ms)]
-    elif isinstance(op, SinkSpec) or (isinstance(op, SendToTableSpec) and op.table.kind is TableKind.REMOTE):
-        pairs.append(("delivery", "at least once"))
-    elif isinstance(op, TaskSpec):
-        pairs += [("task", callable_name(op.factory)), ("outputs", _names(tuple(s.stream_id for s in op.outputs)))]
-        pairs.append(("tables", _names(tuple(table.table_id for table in op.tables))))
-        pairs.append(("stores", _names(tuple(store.name for store in op.stores))))
-    pairs.append(("function", callable_name(getattr(op, "function", None))))
-    pairs.append(("on_error", op.on_error.text if op.on_error is not None else None))
-    pairs.append(("side_outputs", _names(tuple(stream.stream_id for stream in op.side_outputs))))
-    pairs.append(("renamed_from", getattr(op, "renamed_from", None)))
-    return tuple((name, str(value)) for name, value in pairs if value not in (None, ""))
+    """Return what an operator does, as (name, text) pairs in a fixed order."""
+    shown = [(each, each) if isinstance(each, str) else each for each in op.shown]
+    pairs = [(name, _text(getattr(op, attribute))) for name, attribute in shown]
+    pairs.append(("on_error", op.on_error.text if op.on_error is not None else ""))
+    pairs.append(("side_outputs", _text(op.side_outputs)))
+    pairs.append(("renamed_from", op.renamed_from or ""))
+    return tuple((name, text) for name, text in pairs if text)
 
 
-def callable_name(function: Any) -> str | None:
-    """Module and name of a callable, without the places inside functions and never an address.
-
-    >>> callable_name(len), callable_name(functools.partial(len)), callable_name(None)
-    ('len', 'partial len', None)
-    """
-    if function is None:
-        return None
-    if isinstance(function, functools.partial):
-        return f"partial {callable_name(function.func)}"
-    name = getattr(function, "__qualname__", None) or type(function).__qualname__
-    module = getattr(function, "__module__", None) or type(function).__module__
-    plain = str(name).replace("<locals>.", "")
-    return plain if module in ("builtins", "__main__") else f"{module}.{plain}"
-
-
-def window_text(window: WindowSpec) -> str:
-    """A window in words.
-
-    >>> from airflow_samza.application.windows import hopping, session
-    >>> window_text(hopping("1 hour", "5 minutes")), window_text(session("30 s", time="processing"))
-    ('hopping 1 hour every 5 minutes', 'session with gaps of 30 seconds, processing time')
-    """
-    if window.gap_ms is not None:
-        parts = [f"{window.kind} with gaps of {duration_text(window.gap_ms)}"]
-    else:
-        parts = [f"{window.kind} {duration_text(window.duration_ms or 0)}"]
-    if window.hop_ms is not None:
-        parts[0] += f" every {duration_text(window.hop_ms)}"
-    if window.time != "event":
-        parts.append(f"{window.time} time")
-    if window.zone != "UTC":
-        parts.append(window.zone)
-    if window.early_every is not None:
-        parts.append(f"early every {window.early_every} messages")
-    if window.early_after_ms is not None:
-        parts.append(f"early after {duration_text(window.early_after_ms)}")
-    if window.accumulating:
-        parts.append("accumulating")
-    return ", ".join(parts)
-
-
-def _aggregations(aggregations: Sequence[Aggregation]) -> str:
-    return ", ".join(f"{a.name}={a.function}({a.column or ''})" for a in aggregations)
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names)
+def _text(value: Any) -> str:
+    """Return names and texts as they are, and of everything else only its name."""
+    if isinstance(value, tuple):
+        return ", ".join(_text(part) for part in value)
+    if isinstance(value, StreamDescriptor):
+        return value.stream_id
+    if isinstance(value, TableDescriptor):
+        return value.table_id
+    if isinstance(value, StoreDescriptor):
+        return value.name
+    if isinstance(value, Aggregation):
+        return f"{value.name}={value.function}({value.column or ''})"
+    if isinstance(value, WindowSpec):
+        return value.text
+    return callable_name(value) or "" if callable(value) else "" if value is None else str(value)

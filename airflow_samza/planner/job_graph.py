@@ -15,17 +15,8 @@ from graphlib import CycleError
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.descriptors import TableKind
-from airflow_samza.application.operator_specs import (
-    BroadcastSpec,
-    InputOperatorSpec,
-    OperatorSpec,
-    PartitionBySpec,
-    SendToSpec,
-    SendToTableSpec,
-    StreamJoinSpec,
-    TableJoinSpec,
-    TaskSpec,
-)
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, StreamJoinSpec, TableJoinSpec
 from airflow_samza.application.traverse import traverse
 from airflow_samza.errors import DuplicateId, PlanError, Unreachable, UnsupportedShape
 from airflow_samza.planner.upstream_first import upstream_first
@@ -66,16 +57,6 @@ class JobGraph:
     def next_operators(self, op: OperatorSpec) -> tuple[OperatorSpec, ...]:
         """The real and the virtual edges forward."""
         return self.outputs.get(op.op_id, ()) + self.table_edges.get(op.op_id, ())
-
-
-def written_streams(op: OperatorSpec) -> tuple[str, ...]:
-    """The ids of the streams that an operator writes."""
-    beside = tuple(stream.stream_id for stream in op.side_outputs)
-    if isinstance(op, PartitionBySpec | BroadcastSpec | SendToSpec):
-        return (op.stream.stream_id, *beside)
-    if isinstance(op, TaskSpec):
-        return (*(stream.stream_id for stream in op.outputs), *beside)
-    return beside
 
 
 def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:

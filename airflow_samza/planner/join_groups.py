@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_samza.application.descriptors import TableDescriptor
-from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec, StreamJoinSpec, TableJoinSpec
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec, StreamJoinSpec, TableJoinSpec
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.stream_edges import StreamEdge
 from airflow_samza.planner.strong_components import strong_components

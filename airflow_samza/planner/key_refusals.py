@@ -9,13 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from airflow_samza.application.operator_specs import (
-    AggregateSpec,
-    OperatorSpec,
-    StreamJoinSpec,
-    TableJoinSpec,
-    WindowOperatorSpec,
-)
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import StreamJoinSpec, TableJoinSpec
 from airflow_samza.errors import PartitioningMismatch, PlanError
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.join_groups import streams_arriving
@@ -84,8 +79,8 @@ def check_keys(
         else:
             check.table_join(join)
     for op in sorted(graph.operators, key=lambda op: op.op_id):
-        if isinstance(op, AggregateSpec | WindowOperatorSpec):
-            check.keyed_operator(op) if op.key else check.unkeyed_operator(op)
+        if op.grouped_by is not None:
+            check.keyed_operator(op, op.grouped_by) if op.grouped_by else check.unkeyed_operator(op)
     return findings
 
 
@@ -136,12 +131,12 @@ class _Check:
                 if source_sound:
                     self._lie_together(join, stream, source)
 
-    def keyed_operator(self, op: AggregateSpec | WindowOperatorSpec) -> None:
+    def keyed_operator(self, op: OperatorSpec, key: tuple[str, ...]) -> None:
         state = self.states[op.inputs[0].op_id]
         partitioning = state.partitioning
         if state.partitions == 1 or partitioning.kind == "broadcast":
             return
-        if partitioning.kind == "keyed" and set(partitioning.key) <= set(op.key) and state.partitions != DIFFERENT:
+        if partitioning.kind == "keyed" and set(partitioning.key) <= set(key) and state.partitions != DIFFERENT:
             return
         names = streams_arriving(op)
         if partitioning.kind == "keyed" and state.partitions == DIFFERENT:
@@ -150,18 +145,18 @@ class _Check:
             why = _how_it_lies(_listed(names), partitioning, state.lost, self.edges, several=len(names) > 1)
         self.findings.errors.append(
             PartitioningMismatch(
-                f"{operator_label(op)} is keyed by {_columns(op.key)}, but the rows of one key may lie in several "
+                f"{operator_label(op)} is keyed by {_columns(key)}, but the rows of one key may lie in several "
                 f"partitions: {why}.",
-                hint=f"Put .partition_by({_columns(op.key)}, id=…) before it.",
+                hint=f"Put .partition_by({_columns(key)}, id=…) before it.",
                 operator=op.op_id,
-                key=op.key,
+                key=key,
                 streams=names,
                 partitioned_by=partitioning.key,
                 location=str(op.location) if op.location else None,
             )
         )
 
-    def unkeyed_operator(self, op: AggregateSpec | WindowOperatorSpec) -> None:
+    def unkeyed_operator(self, op: OperatorSpec) -> None:
         """Each task makes a result of what it reads, as a window without a key does in Samza.
 
         Worth a warning where there are several.

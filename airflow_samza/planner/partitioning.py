@@ -8,13 +8,15 @@ schema has it with the same type. What is lost is *unknown*, never guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.descriptors import StreamRole
+from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
+    BroadcastSpec,
     FilterSpec,
     FlatMapSpec,
     InputOperatorSpec,
@@ -22,12 +24,16 @@ from airflow_samza.application.operator_specs import (
     MapBatchesSpec,
     MapSpec,
     MergeSpec,
-    OperatorSpec,
     PartitionBySpec,
     ReadTimeSpec,
     SelectSpec,
+    SendToSpec,
+    SendToTableSpec,
+    SinkSpec,
     StreamJoinSpec,
     TableJoinSpec,
+    TaskSpec,
+    TransformSpec,
     WhereSpec,
     WindowOperatorSpec,
 )
@@ -50,7 +56,6 @@ UNKEYED = Partitioning("unkeyed")
 BROADCAST = Partitioning("broadcast")
 DIFFERENT = -1
 
-_KEEP_SCHEMA = (ReadTimeSpec, FilterSpec, WhereSpec, MapSpec, FlatMapSpec, MapAsyncSpec, MapBatchesSpec)
 _PLAIN = re.compile(rf"\s*({NAME})(?:\s+(?:AS\s+)?({NAME}))?\s*", re.IGNORECASE)
 _LAST_NAME = re.compile(rf"({NAME})\s*$")
 
@@ -192,25 +197,35 @@ def _comes_as_it_is(spec: ApplicationSpec, edge: StreamEdge) -> bool:
 
 
 def _after(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
-    """What an operator emits, given what arrives."""
-    if isinstance(op, MergeSpec):
-        return _merged(op, arriving)
-    if isinstance(op, StreamJoinSpec):
-        return _joined(op, arriving[0], arriving[1])
-    first = arriving[0]
-    if op.is_terminal:
-        return first
-    if isinstance(op, SelectSpec):
-        return _selected(op, first)
-    if isinstance(op, AggregateSpec | WindowOperatorSpec) and getattr(op, "fold", None) is None:
-        return _renamed(op, replace(first, schema=op.schema), {column: column for column in op.key})
-    if op.schema is not None:
-        return _through_schema(op, first, op.schema)
-    if isinstance(op, _KEEP_SCHEMA):
-        return first
-    if isinstance(op, TableJoinSpec):
-        return replace(first, schema=None)  # the stream's columns and the table's; nobody says which
-    return _lost(op, replace(first, schema=None))
+    """Return what an operator emits, given what arrives."""
+    return AFTER[type(op)](op, arriving)
+
+
+def _messages(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    """The messages that arrive, or such as the operator declares."""
+    return arriving[0] if op.schema is None else _through_schema(op, arriving[0], op.schema)
+
+
+def _nothing(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    """No edge leads on: what arrived at an operator that ends a stage is what it hands over."""
+    return arriving[0]
+
+
+def _keyed_results(op: KeyedResultSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    return _renamed(op, replace(arriving[0], schema=op.schema), {column: column for column in op.key})
+
+
+def _windows(op: WindowOperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    return _unknown(op, arriving) if op.fold is not None else _keyed_results(op, arriving)
+
+
+def _looked_up(op: TableJoinSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    """The stream's columns and the table's; which those are nobody declares."""
+    return replace(arriving[0], schema=None) if op.schema is None else _messages(op, arriving)
+
+
+def _unknown(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    return _lost(op, replace(arriving[0], schema=None)) if op.schema is None else _messages(op, arriving)
 
 
 def _through_schema(op: OperatorSpec, before: EdgeState, schema: Schema | None) -> EdgeState:
@@ -239,7 +254,8 @@ def _lost(op: OperatorSpec, before: EdgeState) -> EdgeState:
     return replace(before, partitioning=UNKNOWN, lost=op.name)
 
 
-def _selected(op: SelectSpec, before: EdgeState) -> EdgeState:
+def _selected(op: SelectSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    before = arriving[0]
     names: dict[str, str] = {}
     made: set[str] = set()
     everything = False
@@ -287,8 +303,9 @@ def _alike(arriving: Sequence[EdgeState]) -> bool:
     return True
 
 
-def _joined(op: StreamJoinSpec, left: EdgeState, right: EdgeState) -> EdgeState:
+def _joined(op: StreamJoinSpec, arriving: Sequence[EdgeState]) -> EdgeState:
     """Rows of a join lie where its keyed side lies; a side that may be missing gives no key."""
+    left, right = arriving
     partitions = max(left.partitions, right.partitions)
     sides = []
     if op.how in ("inner", "left"):
@@ -303,3 +320,28 @@ def _joined(op: StreamJoinSpec, left: EdgeState, right: EdgeState) -> EdgeState:
             if op.schema is None and side is left:
                 return after
     return EdgeState(UNKNOWN, op.schema, partitions, op.name)
+
+
+AFTER: Mapping[type[OperatorSpec], Callable[[Any, Sequence[EdgeState]], EdgeState]] = {
+    ReadTimeSpec: _messages,
+    FilterSpec: _messages,
+    WhereSpec: _messages,
+    MapSpec: _messages,
+    FlatMapSpec: _messages,
+    MapAsyncSpec: _messages,
+    MapBatchesSpec: _messages,
+    SelectSpec: _selected,
+    TransformSpec: _unknown,
+    MergeSpec: _merged,
+    AggregateSpec: _keyed_results,
+    WindowOperatorSpec: _windows,
+    TableJoinSpec: _looked_up,
+    StreamJoinSpec: _joined,
+    PartitionBySpec: _nothing,
+    BroadcastSpec: _nothing,
+    SendToSpec: _nothing,
+    SendToTableSpec: _nothing,
+    SinkSpec: _nothing,
+    TaskSpec: _nothing,
+}
+"""What every kind of operator makes of the way in which messages lie; those of an input lie as its stream's."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.stream_edges import StreamEdge
 from airflow_samza.planner.wording import operator_title

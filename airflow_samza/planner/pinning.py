@@ -8,39 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from airflow_samza.application.descriptors import StreamRole, TableKind
-from airflow_samza.application.operator_specs import (
-    AggregateSpec,
-    OperatorSpec,
-    SendToTableSpec,
-    StreamJoinSpec,
-    TableJoinSpec,
-    TaskSpec,
-    WindowOperatorSpec,
-)
+from airflow_samza.application.descriptors import StreamRole
+from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.errors import PlanChanged, PlanError
 from airflow_samza.planner.partition_counts import Counts, PartitionCount
 from airflow_samza.planner.plan import ExecutionPlan, PlannedStream
 from airflow_samza.planner.stream_edges import StreamEdge
 
 
-def keeps_state(op: OperatorSpec) -> bool:
-    """Return whether an operator has state that outlives an epoch.
-
-    Joins, windows, aggregations, tables, low-level tasks with stores or timers.
-    """
-    if isinstance(op, TableJoinSpec):
-        return op.table.kind is not TableKind.REMOTE
-    if isinstance(op, TaskSpec):
-        return bool(op.tables or op.stores) or hasattr(op.factory, "on_timer")
-    return isinstance(op, StreamJoinSpec | AggregateSpec | WindowOperatorSpec | SendToTableSpec)
-
-
 def pin_counts(
     pinned: ExecutionPlan, operators: Sequence[OperatorSpec], edges: Mapping[str, StreamEdge], counts: Counts
 ) -> list[PlanError]:
     """Take inferred counts over from the last plan; an error for every stream whose known count changed."""
-    stateful = sorted(op.op_id for op in operators if keeps_state(op))
+    stateful = sorted(op.op_id for op in operators if op.keeps_state)
     if not stateful or pinned.shape_only:
         return []
     former = {stream.stream_id: stream for stream in pinned.streams}

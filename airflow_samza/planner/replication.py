@@ -16,13 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
-from airflow_samza.application.operator_specs import (
-    InputOperatorSpec,
-    OperatorSpec,
-    SendToTableSpec,
-    TableJoinSpec,
-    TaskSpec,
-)
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, TableJoinSpec, TaskSpec
 
 
 @dataclass(frozen=True)

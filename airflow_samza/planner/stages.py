@@ -12,17 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError
 
-from airflow_samza.application.descriptors import TableDescriptor, TableKind
-from airflow_samza.application.operator_specs import (
-    InputOperatorSpec,
-    OperatorSpec,
-    SendToTableSpec,
-    TableJoinSpec,
-    TaskSpec,
-)
+from airflow_samza.application.descriptors import TableKind
+from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.errors import UnsupportedShape
 from airflow_samza.planner.ids import name_stages
-from airflow_samza.planner.job_graph import JobGraph, written_streams
+from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.plan import Stage
 from airflow_samza.planner.stream_edges import StreamEdge
@@ -98,7 +92,7 @@ def _linked_parts(graph: JobGraph) -> list[_Part]:
         for source in op.inputs:
             if not isinstance(source, InputOperatorSpec):
                 link(place_of[source.op_id], place)
-        for table in tables_of(op):
+        for table in op.tables:
             if table.kind is TableKind.LOCAL and not table.side_inputs:
                 link(table_users.setdefault(table.table_id, place), place)
     members: dict[int, list[int]] = defaultdict(list)
@@ -120,21 +114,14 @@ def _part(graph: JobGraph, places: Sequence[int], place_of: Mapping[str, int]) -
             if isinstance(source, InputOperatorSpec):
                 operators.add(place_of[source.op_id])  # each stage reads its own copy
                 inputs.add(source.stream.stream_id)
-                outputs.update(written_streams(source))  # dead letters
-        outputs.update(written_streams(op))
-        for table in tables_of(op):
+                outputs.update(source.written_streams)  # dead letters
+        outputs.update(op.written_streams)
+        for table in op.tables:
             tables.add(table.table_id)
             side_inputs.update(table.side_inputs)
     return _Part(
         tuple(sorted(operators)), frozenset(inputs), frozenset(outputs), frozenset(tables), frozenset(side_inputs)
     )
-
-
-def tables_of(op: OperatorSpec) -> tuple[TableDescriptor, ...]:
-    """The tables that an operator reads or writes."""
-    if isinstance(op, SendToTableSpec | TableJoinSpec):
-        return (op.table,)
-    return op.tables if isinstance(op, TaskSpec) else ()
 
 
 def _merge_equal_readers(parts: Sequence[_Part]) -> list[_Part]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
-from airflow_samza.application.operator_specs import BroadcastSpec, InputOperatorSpec, OperatorSpec, PartitionBySpec
+from airflow_samza.application.operator_spec import OperatorSpec, RepartitioningSpec
+from airflow_samza.application.operator_specs import BroadcastSpec, InputOperatorSpec
 from airflow_samza.errors import DuplicateId, PlanError
-from airflow_samza.planner.job_graph import JobGraph, written_streams
+from airflow_samza.planner.job_graph import JobGraph
 
 if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec
@@ -58,7 +59,7 @@ def build_stream_edges(spec: ApplicationSpec, graph: JobGraph) -> dict[str, Stre
     writers: dict[str, list[OperatorSpec]] = defaultdict(list)
     readers: dict[str, list[InputOperatorSpec]] = defaultdict(list)
     for op in graph.operators:
-        for stream_id in written_streams(op):
+        for stream_id in op.written_streams:
             writers[stream_id].append(op)
         if isinstance(op, InputOperatorSpec):
             readers[op.stream.stream_id].append(op)
@@ -80,9 +81,7 @@ def build_stream_edges(spec: ApplicationSpec, graph: JobGraph) -> dict[str, Stre
             bounded=stream_id not in unbounded,
             broadcast=descriptor.broadcast or any(isinstance(op, BroadcastSpec) for op in made_by),
             side_input_of=tuple(feeds[stream_id]),
-            renamed_from=next(
-                (op.renamed_from for op in made_by if isinstance(op, PartitionBySpec | BroadcastSpec)), None
-            ),
+            renamed_from=next((op.renamed_from for op in made_by if isinstance(op, RepartitioningSpec)), None),
         )
     return edges
 
@@ -118,7 +117,7 @@ def _unbounded_streams(
     while waiting:
         op = waiting.pop()
         following: list[OperatorSpec] = list(graph.outputs.get(op.op_id, ()))
-        for stream_id in written_streams(op):
+        for stream_id in op.written_streams:
             found.add(stream_id)
             following.extend(readers.get(stream_id, ()))
         for next_op in following:

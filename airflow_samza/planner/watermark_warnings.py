@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from airflow_samza.application.descriptors import StreamRole
-from airflow_samza.application.operator_specs import OperatorSpec, ReadTimeSpec, WindowOperatorSpec
-from airflow_samza.planner.job_graph import JobGraph, written_streams
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import ReadTimeSpec, WindowOperatorSpec
+from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.paths import operator_label
 from airflow_samza.planner.stream_edges import StreamEdge
 
@@ -41,5 +42,5 @@ def _follow(stream_id: str, graph: JobGraph, edges: Mapping[str, StreamEdge], be
             continue
         behind[op.op_id] = stream_id
         waiting.extend(graph.outputs.get(op.op_id, ()))
-        for written in written_streams(op):
+        for written in op.written_streams:
             waiting.extend(edges[written].readers)

@@ -5,7 +5,8 @@ One place, so that every face of a plan says the same.
 
 from __future__ import annotations
 
-from airflow_samza.application.operator_specs import OperatorSpec
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.windows import duration_text
 from airflow_samza.planner.plan import ExecutionPlan, Partitioning, PlannedOperator, PlannedStream, Stage
 
 
@@ -78,18 +79,6 @@ def count_text(number: int, word: str) -> str:
     ('1 stage', '2 tasks')
     """
     return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def duration_text(ms: int) -> str:
-    """A length of time in its largest whole unit.
-
-    >>> duration_text(7_200_000), duration_text(1600)
-    ('2 hours', '1600 ms')
-    """
-    for unit, word in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second")):
-        if ms >= unit and ms % unit == 0:
-            return count_text(ms // unit, word)
-    return f"{ms} ms"
 
 
 _TOLD = 160

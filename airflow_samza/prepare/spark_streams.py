@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.callables import callable_name
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.errors import ConfigError, UnsupportedShape
-from airflow_samza.planner.describe import callable_name
 from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan
 from airflow_samza.systems.spark.system import KIND, SparkSystem
 from airflow_samza.systems.system import System

@@ -71,7 +71,7 @@ def former_names(spec: ApplicationSpec, version: Version) -> dict[str, str]:
     }
     found = {}
     for operator in spec.operators:
-        former = getattr(operator, "renamed_from", None)
+        former = operator.renamed_from
         if former is not None and operator.op_id not in known:
             prefix = operator.op_id.removesuffix(operator.name)
             found[operator.op_id] = f"{prefix}{former}"

@@ -14,14 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.operator_specs import OperatorSpec, SelectSpec, TransformSpec, WhereSpec
+from airflow_samza.application.operator_facts import CATALYST
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import SelectSpec, TransformSpec, WhereSpec
 from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
 from airflow_samza.engine.driver_session import is_gone
 from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, UnsupportedShape
 from airflow_samza.schema import Schema
 from airflow_samza.spark.epoch_task import RESULT_SCHEMA, EpochTask
 from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
-from airflow_samza.task.program.schemas import CATALYST
 from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
 
 if TYPE_CHECKING:

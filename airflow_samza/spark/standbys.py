@@ -14,14 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.operator_specs import (
-    AggregateSpec,
-    SendToTableSpec,
-    StreamJoinSpec,
-    TableJoinSpec,
-    TaskSpec,
-    WindowOperatorSpec,
-)
 from airflow_samza.config import Config
 from airflow_samza.engine.driver_session import DriverSession
 from airflow_samza.engine.placement import Placement
@@ -84,16 +76,12 @@ class StandbyTask:
             return 0
 
 
-_KEEPING = (AggregateSpec, WindowOperatorSpec, StreamJoinSpec, TableJoinSpec, SendToTableSpec, TaskSpec)
-"""Operators whose tasks had better come back; all others have nothing at hand, and run wherever there is time."""
-
-
 def placement_of(context: StageContext, setup: StageSetup) -> Placement | None:
     """Where the tasks of a stage belong.
 
     None where they keep nothing, where executors are not known, or nobody wants to know.
     """
-    if not any(isinstance(compiled.spec, _KEEPING) for compiled in setup.program.operators.values()):
+    if not any(compiled.spec.keeps_state for compiled in setup.program.operators.values()):
         return None
     config = Config(setup.program.spec.config)
     copies = config.standby_replication

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.application import ApplicationSpec, StreamApplication
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.loader import load_application
+from airflow_samza.application.operator_spec import SendingSpec
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.errors import InvalidApplication, SchemaError, StageError, UnknownName
 from airflow_samza.partitioner import partition_array, split_by_partition
@@ -409,8 +410,7 @@ class TestDriver:
         if descriptor.schema is not None:
             return descriptor.schema
         for compiled in resolved.values():
-            written = getattr(compiled.spec, "stream", None)
-            if compiled.inputs and written is not None and written.stream_id == stream:
+            if isinstance(compiled.spec, SendingSpec) and compiled.spec.stream.stream_id == stream:
                 return compiled.inputs[0]
         return None
 

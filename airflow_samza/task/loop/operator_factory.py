@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, TableKind
+from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
     BroadcastSpec,
@@ -18,7 +19,6 @@ from airflow_samza.application.operator_specs import (
     MapBatchesSpec,
     MapSpec,
     MergeSpec,
-    OperatorSpec,
     PartitionBySpec,
     ReadTimeSpec,
     SelectSpec,
@@ -28,6 +28,7 @@ from airflow_samza.application.operator_specs import (
     StreamJoinSpec,
     TableJoinSpec,
     TaskSpec,
+    TransformSpec,
     WhereSpec,
     WindowOperatorSpec,
 )
@@ -93,81 +94,96 @@ def _dead_letters(spec: OperatorSpec, policy: ErrorPolicy, resources: TaskResour
 
 
 def _made(compiled: CompiledOperator, resources: TaskResources, beside: bool) -> Operator[Any]:
-    spec = compiled.spec
-    if isinstance(spec, InputOperatorSpec):
-        schema = _known(compiled, compiled.schema)
-        return Pass(spec, schema)
-    if isinstance(spec, TaskSpec):
-        return _low_level(spec, compiled, resources)
     given = [_known(compiled, schema) for schema in compiled.inputs]
-    first = given[0]
-    if isinstance(spec, FilterSpec):
-        return Filter(spec, first)
-    if isinstance(spec, WhereSpec):
-        return Where(spec, first, compiled.compiled)
-    if isinstance(spec, SelectSpec):
-        return Select(spec, first, compiled.compiled)
-    if isinstance(spec, SinkSpec):
-        return Sink(spec, first)
-    if isinstance(spec, SendToTableSpec) and spec.table.kind is TableKind.REMOTE:
-        return SendToRemoteTable(spec, first, resources.remote.of(spec.table))
-    if isinstance(spec, SendToTableSpec):
-        return SendToTable(spec, first, resources.tables[spec.table.table_id], resources.clock)
-    if isinstance(spec, PartitionBySpec | BroadcastSpec):
-        writer = resources.writers[spec.stream.stream_id]
-        if isinstance(compiled.compiled, Combining):
-            return Combiner(spec, compiled.compiled, writer)
-        return SendTo(spec, first, compiled.compiled or first, writer)
-    if isinstance(spec, SendToSpec):
-        return SendTo(spec, first, spec.stream.schema or first, resources.writers[spec.stream.stream_id])
-    schema = _known(compiled, compiled.schema)
-    if isinstance(spec, MapSpec):
-        return Map(spec, first, schema)
-    if isinstance(spec, FlatMapSpec):
-        return FlatMap(spec, first, schema)
-    if isinstance(spec, MapAsyncSpec):
-        return MapAsync(spec, first, schema, resources.task_name)
-    if isinstance(spec, MapBatchesSpec):
-        return MapBatches(spec, first, schema)
-    if isinstance(spec, ReadTimeSpec):
-        source = spec.inputs[0]
-        assert isinstance(source, InputOperatorSpec)
-        return ReadTime(spec, first, schema, resources.clock, bounded=source.stream.bounded)
-    if isinstance(spec, MergeSpec):
-        return Pass(spec, schema)
-    if isinstance(spec, WindowOperatorSpec):
-        dead_letters = spec.on_error.stream if spec.on_error is not None else None
-        late = next((stream for stream in spec.side_outputs if stream is not dead_letters), None) if beside else None
-        late_to = (
-            Sender(resources.writers[late.stream_id], first, late.schema or first, spec.title)
-            if late is not None
-            else None
-        )
-        return Window(spec, first, schema, resources.clock, late_to, combined=compiled.compiled is COMBINED)
-    if isinstance(spec, AggregateSpec):
-        return Aggregate(spec, first, schema, combined=compiled.compiled is COMBINED)
-    if isinstance(spec, TableJoinSpec) and spec.table.kind is TableKind.REMOTE:
-        return RemoteTableJoin(
-            spec, first, schema, resources.remote.of(spec.table), one_by_one=spec.op_id in resources.one_by_one
-        )
-    if isinstance(spec, TableJoinSpec):
-        store = resources.tables[spec.table.table_id]
-        return TableJoin(spec, first, schema, store, resources.clock, one_by_one=spec.op_id in resources.one_by_one)
-    if isinstance(spec, StreamJoinSpec):
-        return StreamJoin(spec, first, given[1], schema, resources.clock)
+    spec = compiled.spec
+    output = None if spec.is_terminal else _known(compiled, compiled.schema)
+    return MAKERS[type(spec)](_Making(compiled, spec, given, output, resources, beside))
+
+
+@dataclass(frozen=True)
+class _Making:
+    """What an operator is made of. ``output`` is None where it emits nothing."""
+
+    compiled: CompiledOperator
+    spec: Any
+    inputs: Sequence[Schema]
+    output: Schema | None
+    resources: TaskResources
+    beside: bool
+
+    @property
+    def first(self) -> Schema:
+        return self.inputs[0]
+
+    @property
+    def columns(self) -> Schema:
+        assert self.output is not None
+        return self.output
+
+
+def _read_time(making: _Making) -> ReadTime:
+    source = making.spec.inputs[0]
+    assert isinstance(source, InputOperatorSpec)
+    clock = making.resources.clock
+    return ReadTime(making.spec, making.first, making.columns, clock, bounded=source.stream.bounded)
+
+
+def _window(making: _Making) -> Window:
+    spec, combined = making.spec, making.compiled.compiled is COMBINED
+    dead_letters = spec.on_error.stream if spec.on_error is not None else None
+    late = next((stream for stream in spec.side_outputs if stream is not dead_letters), None)
+    late_to = None
+    if late is not None and making.beside:
+        writer = making.resources.writers[late.stream_id]
+        late_to = Sender(writer, making.first, late.schema or making.first, spec.title)
+    return Window(spec, making.first, making.columns, making.resources.clock, late_to, combined=combined)
+
+
+def _aggregate(making: _Making) -> Aggregate:
+    return Aggregate(making.spec, making.first, making.columns, combined=making.compiled.compiled is COMBINED)
+
+
+def _table_join(making: _Making) -> RemoteTableJoin | TableJoin:
+    spec, first, columns, resources = making.spec, making.first, making.columns, making.resources
+    one_by_one = spec.op_id in resources.one_by_one
+    if spec.table.kind is TableKind.REMOTE:
+        return RemoteTableJoin(spec, first, columns, resources.remote.of(spec.table), one_by_one=one_by_one)
+    store = resources.tables[spec.table.table_id]
+    return TableJoin(spec, first, columns, store, resources.clock, one_by_one=one_by_one)
+
+
+def _send_to_table(making: _Making) -> SendToRemoteTable | SendToTable:
+    spec, resources = making.spec, making.resources
+    if spec.table.kind is TableKind.REMOTE:
+        return SendToRemoteTable(spec, making.first, resources.remote.of(spec.table))
+    return SendToTable(spec, making.first, resources.tables[spec.table.table_id], resources.clock)
+
+
+def _repartition(making: _Making) -> Combiner | SendTo:
+    spec, sent = making.spec, making.compiled.compiled
+    writer = making.resources.writers[spec.stream.stream_id]
+    if isinstance(sent, Combining):
+        return Combiner(spec, sent, writer)
+    return SendTo(spec, making.first, sent or making.first, writer)
+
+
+def _send_to(making: _Making) -> SendTo:
+    stream = making.spec.stream
+    writer = making.resources.writers[stream.stream_id]
+    return SendTo(making.spec, making.first, stream.schema or making.first, writer)
+
+
+def _only_on_spark(making: _Making) -> Operator[Any]:
     raise NotYet(
-        f"{spec.title} is planned, and this version cannot run it yet.",
+        f"{making.spec.title} is planned, and this version cannot run it yet.",
         hint="Leave it out for now; the plan shows what the application will do.",
-        operator=spec.op_id,
+        operator=making.spec.op_id,
     )
 
 
-def _low_level(spec: TaskSpec, compiled: CompiledOperator, resources: TaskResources) -> LowLevelTask:
-    schemas = {
-        source.stream.stream_id: _known(compiled, schema)
-        for source, schema in zip(spec.inputs, compiled.inputs, strict=True)
-        if isinstance(source, InputOperatorSpec)
-    }
+def _low_level(making: _Making) -> LowLevelTask:
+    spec, resources = making.spec, making.resources
+    schemas = {source.stream.stream_id: schema for source, schema in zip(spec.inputs, making.inputs, strict=True)}
     tables: dict[str, TaskTable | RemoteTaskTable] = {
         table.table_id: RemoteTaskTable(resources.remote.of(table))
         if table.kind is TableKind.REMOTE
@@ -193,3 +209,31 @@ def _known(compiled: CompiledOperator, schema: Schema | None) -> Schema:
             operator=compiled.spec.op_id,
         )
     return schema
+
+
+MAKERS: Mapping[type[OperatorSpec], Callable[[_Making], Operator[Any]]] = {
+    InputOperatorSpec: lambda making: Pass(making.spec, making.columns),
+    ReadTimeSpec: _read_time,
+    FilterSpec: lambda making: Filter(making.spec, making.first),
+    WhereSpec: lambda making: Where(making.spec, making.first, making.compiled.compiled),
+    MapSpec: lambda making: Map(making.spec, making.first, making.columns),
+    FlatMapSpec: lambda making: FlatMap(making.spec, making.first, making.columns),
+    MapAsyncSpec: lambda making: MapAsync(making.spec, making.first, making.columns, making.resources.task_name),
+    MapBatchesSpec: lambda making: MapBatches(making.spec, making.first, making.columns),
+    SelectSpec: lambda making: Select(making.spec, making.first, making.compiled.compiled),
+    TransformSpec: _only_on_spark,
+    MergeSpec: lambda making: Pass(making.spec, making.columns),
+    AggregateSpec: _aggregate,
+    WindowOperatorSpec: _window,
+    TableJoinSpec: _table_join,
+    StreamJoinSpec: lambda making: StreamJoin(
+        making.spec, making.first, making.inputs[1], making.columns, making.resources.clock
+    ),
+    PartitionBySpec: _repartition,
+    BroadcastSpec: _repartition,
+    SendToSpec: _send_to,
+    SendToTableSpec: _send_to_table,
+    SinkSpec: lambda making: Sink(making.spec, making.first),
+    TaskSpec: _low_level,
+}
+"""What runs every kind of operator."""

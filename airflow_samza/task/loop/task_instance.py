@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.control.end_of_stream import task_name
 from airflow_samza.control.operator_watermark import OperatorWatermark
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
@@ -22,7 +23,7 @@ from airflow_samza.task.loop.operator_nodes import Edge, Node, Work, before, out
 from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.operators.low_level import LowLevelTask
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.program.stage_program import Section, StageProgram, output_streams
+from airflow_samza.task.program.stage_program import Section, StageProgram
 from airflow_samza.task.report import OperatorReport
 from airflow_samza.task.tables.kept_state import fitting_state
 from airflow_samza.task.tables.remote_table import RemoteTables
@@ -86,7 +87,7 @@ class TaskInstance:
             for side, source in enumerate(program.operators[op_id].spec.inputs):
                 if source.op_id in members:
                     self._connect(self._nodes[source.op_id], self._edge(source, node, side))
-            for stream in output_streams(program.operators[op_id].spec):
+            for stream in program.operators[op_id].spec.written_streams:
                 self._writers.setdefault(stream, []).append(node)
         self._timed = [node for node in self._nodes.values() if type(node.operator).on_time is not Operator.on_time]
 
@@ -280,7 +281,7 @@ class TaskInstance:
                     node.held_end[edge.node.op_id] = node.final
                 else:
                     waiting.append((edge.node, node.op_id, node.final))
-            for stream in output_streams(self.program.operators[node.op_id].spec):
+            for stream in self.program.operators[node.op_id].spec.written_streams:
                 if all(writer.ended for writer in self._writers[stream]):
                     self._on_output_ended(stream, all(writer.final for writer in self._writers[stream]))
 

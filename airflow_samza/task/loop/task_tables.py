@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.descriptors import TableKind
-from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
+from airflow_samza.application.operator_spec import TableUserSpec
+from airflow_samza.application.operator_specs import TableJoinSpec
 from airflow_samza.errors import NotYet
-from airflow_samza.planner.stages import tables_of
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import InputReport, TableReport, TaskReport, added
 from airflow_samza.task.tables.kept_state import fitting_state
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def section_tables(program: StageProgram, section: int) -> list[str]:
     """The ids of the tables that the operators of one section read or write."""
     specs = (program.operators[op_id].spec for op_id in program.sections[section].operators)
-    return sorted({table.table_id for spec in specs for table in tables_of(spec) if table.kind is not TableKind.REMOTE})
+    return sorted({table.table_id for spec in specs for table in spec.tables if table.kind is not TableKind.REMOTE})
 
 
 def side_partitions(program: StageProgram, stream_id: str, task: int) -> Sequence[int]:
@@ -46,8 +46,8 @@ def made_store(program: StageProgram, table_id: str) -> TableStore:
             table=table_id,
         )
     table = program.spec.table(table_id)
-    users = [o.spec for o in program.operators.values() if any(used.table_id == table_id for used in tables_of(o.spec))]
-    timed = all(isinstance(user, SendToTableSpec | TableJoinSpec) and user.time_column is not None for user in users)
+    users = [o.spec for o in program.operators.values() if any(used.table_id == table_id for used in o.spec.tables)]
+    timed = all(isinstance(user, TableUserSpec) and user.time_column is not None for user in users)
     return TableStore(table_id, schema, table.key, table.ttl_ms, by_event_time=timed)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_samza.application.operator_specs import WhereSpec
 from airflow_samza.errors import InvalidApplication, NotYet, StageError
 from airflow_samza.task.messages.user_errors import cut_short
 from airflow_samza.task.program.stage_program import StageProgram
@@ -16,9 +15,8 @@ def refuse_catalyst(program: StageProgram) -> None:
     if unreadable is not None:
         spec = unreadable.spec
         at = f" ({spec.location})" if spec.location is not None else ""
-        texts = (spec.condition,) if isinstance(spec, WhereSpec) else getattr(spec, "expressions", ())
         raise InvalidApplication(
-            f"{spec.title}{at} has a syntax error {unreadable.unreadable}: {cut_short(', '.join(texts))}.",
+            f"{spec.title}{at} has a syntax error {unreadable.unreadable}: {cut_short(', '.join(spec.sql))}.",
             hint="Correct the SQL; if Spark reads it as it stands, the stage runs on Spark only.",
             operator=spec.op_id,
         )

@@ -7,21 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import ErrorPolicy
-from airflow_samza.application.operator_specs import (
-    FilterSpec,
-    FlatMapSpec,
-    InputOperatorSpec,
-    MapBatchesSpec,
-    MapSpec,
-    MergeSpec,
-    OperatorSpec,
-    ReadTimeSpec,
-    SelectSpec,
-    SinkSpec,
-    TableJoinSpec,
-    TaskSpec,
-    WhereSpec,
-)
+from airflow_samza.application.operator_facts import Emits
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.quoting import are_shown, printable, told
 from airflow_samza.schema import Schema
@@ -46,22 +34,8 @@ _ERROR_LENGTH = 2000
 A traceback's worth, and a message that is quoted in it does not come twice at full length.
 """
 
-_ONE_TO_ONE = (InputOperatorSpec, ReadTimeSpec, MapSpec, SelectSpec)
-_AT_ONCE = (
-    *_ONE_TO_ONE,
-    FilterSpec,
-    WhereSpec,
-    FlatMapSpec,
-    MapBatchesSpec,
-    MergeSpec,
-    TableJoinSpec,
-    SinkSpec,
-    TaskSpec,
-)
-"""Operators that do with a message at once whatever they do.
-
-What comes to those behind them is of the messages being read.
-"""
+_ONE_TO_ONE = (Emits.ONE_FOR_ONE,)
+_AT_ONCE = (Emits.ONE_FOR_ONE, Emits.AT_ONCE)
 
 
 class Reading:
@@ -263,9 +237,9 @@ def readable(run: MessageRun, conformer: Conformer, bad: BadRecords) -> Iterator
     yield from readable(run.slice(middle, run.messages - middle), conformer, bad)
 
 
-def _all_before(spec: OperatorSpec, kinds: tuple[type[OperatorSpec], ...], *, without_on_error: bool = False) -> bool:
+def _all_before(spec: OperatorSpec, kinds: tuple[Emits, ...], *, without_on_error: bool = False) -> bool:
     return all(
-        isinstance(source, kinds)
+        source.emits in kinds
         and not (without_on_error and source.on_error is not None and not isinstance(source, InputOperatorSpec))
         and _all_before(source, kinds, without_on_error=without_on_error)
         for source in spec.inputs

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_samza.application.operator_specs import AggregateSpec, OperatorSpec, WindowOperatorSpec
+from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
+from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.output_writers import OutputWriter
 from airflow_samza.task.operators.operator import Operator
@@ -37,7 +38,7 @@ Else each message is sent as a partial result of its own.
 class Combining:
     """What a combiner does: for which aggregation, of messages of which schema, with which output, sent as ``sent``."""
 
-    aggregate: AggregateSpec | WindowOperatorSpec
+    aggregate: KeyedResultSpec
     messages: Schema
     output: Schema
     sent: Schema

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_samza.application.operator_specs import OperatorSpec
-from airflow_samza.application.windows import Aggregation
+from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
 from airflow_samza.task.expressions.expression import EvaluationFailure
 from airflow_samza.task.operators.accumulators import Accumulator, checked_sum, checked_sum_input
 from airflow_samza.task.operators.list_parts import Groups, interleaved, is_list_function, list_part
@@ -68,7 +67,7 @@ class Grouping:
         try:
             return compute()
         except EvaluationFailure as failure:
-            aggregations: Sequence[Aggregation] = getattr(self.spec, "aggregations", ())
+            aggregations = self.spec.aggregations if isinstance(self.spec, KeyedResultSpec) else ()
             text = ", ".join(f"{a.name}={a.function}({a.column or ''})" for a in aggregations)
             raise evaluation_failed(self.spec, text, failure) from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from airflow_samza.application.operator_specs import OperatorSpec
+from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:

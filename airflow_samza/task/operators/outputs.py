@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from airflow_samza.application.operator_specs import OperatorSpec
+from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.output_writers import OutputWriter, Sender
 from airflow_samza.task.operators.operator import Operator

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.operator_specs import AggregateSpec, WindowOperatorSpec
+from airflow_samza.application.operator_spec import KeyedResultSpec
+from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.application.windows import Aggregation
 from airflow_samza.schema import DataType, Field, Schema
 from airflow_samza.task.operators.accumulators import Accumulator, Part, same_key
@@ -33,7 +34,7 @@ def decomposable(aggregations: Sequence[Aggregation]) -> bool:
     return not any(aggregation.function in BY_VALUES for aggregation in aggregations)
 
 
-def accumulators_of(spec: AggregateSpec | WindowOperatorSpec, inputs: Schema, output: Schema) -> list[Accumulator]:
+def accumulators_of(spec: KeyedResultSpec, inputs: Schema, output: Schema) -> list[Accumulator]:
     """The accumulators of the decomposable aggregations, in order."""
     return [
         Accumulator(a, inputs[a.column].type if a.column is not None else None, output[a.name])
@@ -42,7 +43,7 @@ def accumulators_of(spec: AggregateSpec | WindowOperatorSpec, inputs: Schema, ou
     ]
 
 
-def partial_schema(spec: AggregateSpec | WindowOperatorSpec, inputs: Schema, output: Schema) -> Schema:
+def partial_schema(spec: KeyedResultSpec, inputs: Schema, output: Schema) -> Schema:
     """The columns of partial results as messages.
 
     The key columns (and the slice's start), then the parts of every aggregation.
@@ -83,7 +84,7 @@ class PartialGroups:
 
     def __init__(
         self,
-        spec: AggregateSpec | WindowOperatorSpec,
+        spec: KeyedResultSpec,
         accumulators: Sequence[Accumulator],
         watch: Callable[[list[Any], pa.RecordBatch], None] | None = None,
         *,

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from airflow_samza.application.operator_specs import FilterSpec, FlatMapSpec, MapSpec, OperatorSpec, SinkSpec
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import FilterSpec, FlatMapSpec, MapSpec, SinkSpec
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.application.watermark_functions import is_watermark_function
 from airflow_samza.schema import Schema

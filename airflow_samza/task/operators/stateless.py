@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.operator_specs import MapBatchesSpec, OperatorSpec, SelectSpec, WhereSpec
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import MapBatchesSpec, SelectSpec, WhereSpec
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.errors import MessageError, SamzaError, SchemaError
 from airflow_samza.row import Row

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.operator_specs import OperatorSpec
+from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.application.watermark_functions import WatermarkFunction
 from airflow_samza.control.watermarks import NONE_YET

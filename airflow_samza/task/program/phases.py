@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec, SendToTableSpec, TableJoinSpec
-from airflow_samza.planner.job_graph import written_streams
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, TableJoinSpec
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _readers_of_own_streams(operators: Sequence[OperatorSpec]) -> dict[str, list
     }
     found: dict[str, list[str]] = {}
     for operator in operators:
-        read = [inputs[stream_id] for stream_id in written_streams(operator) if stream_id in inputs]
+        read = [inputs[stream_id] for stream_id in operator.written_streams if stream_id in inputs]
         if read:
             found[operator.op_id] = read
     return found

@@ -8,13 +8,15 @@ Spark's engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
+from airflow_samza.application.operator_facts import ARROW, CATALYST
+from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
     BroadcastSpec,
@@ -25,7 +27,6 @@ from airflow_samza.application.operator_specs import (
     MapBatchesSpec,
     MapSpec,
     MergeSpec,
-    OperatorSpec,
     PartitionBySpec,
     ReadTimeSpec,
     SelectSpec,
@@ -66,12 +67,8 @@ from airflow_samza.task.operators.combiner import Combining
 from airflow_samza.task.operators.partial_groups import partial_schema
 from airflow_samza.task.program.pruning.columns import Columns, cut, lowered
 
-ARROW, PYTHON, CATALYST = "arrow", "python", "catalyst"
-
 COMBINED = "combined"
 """What an aggregation's ``compiled`` is when partial results come to it instead of messages."""
-
-_PER_MESSAGE = (FilterSpec, MapSpec, FlatMapSpec, MapAsyncSpec, SinkSpec, TaskSpec)
 
 
 @dataclass(frozen=True)
@@ -153,11 +150,7 @@ class SchemaResolver:
 
     def _is_behind(self, operator: InputOperatorSpec) -> bool:
         """Return whether the stream's writer waits for its own turn."""
-        writers = [
-            o
-            for o in self.spec.operators
-            if isinstance(o, PartitionBySpec | BroadcastSpec) and o.stream is operator.stream
-        ]
+        writers = [o for o in self.spec.operators if isinstance(o, RepartitioningSpec) and o.stream is operator.stream]
         return any(writer.op_id not in self.operators for writer in writers)
 
     def _resolve_one(self, operator: OperatorSpec) -> None:
@@ -170,7 +163,7 @@ class SchemaResolver:
             self._errors.append(error)
             made = CompiledOperator(operator, inputs, None, ARROW, "")
         self.operators[operator.op_id] = made
-        if isinstance(operator, PartitionBySpec | BroadcastSpec) and inputs[0] is not None:
+        if isinstance(operator, RepartitioningSpec) and inputs[0] is not None:
             sent = made.compiled.sent if isinstance(made.compiled, Combining) else made.compiled or inputs[0]
             self.streams.setdefault(operator.stream.stream_id, sent)
         if isinstance(operator, SendToSpec) and (operator.stream.schema or inputs[0]) is not None:
@@ -196,40 +189,29 @@ class SchemaResolver:
             self.tables[table.table_id] = schema
 
     def _compiled(self, operator: OperatorSpec, inputs: tuple[Schema | None, ...]) -> CompiledOperator:
-        if isinstance(operator, InputOperatorSpec):
-            schema = self._stream_schema(operator.stream)
-            if schema is not None:
-                self.streams.setdefault(operator.stream.stream_id, schema)
-                schema = cut(schema, self.used.get(operator.op_id))
-            return CompiledOperator(operator, (), schema, ARROW, "batches are read as they come")
-        if isinstance(operator, WhereSpec | SelectSpec):
-            return self._sql(operator, inputs[0])
-        if isinstance(operator, TransformSpec):
-            known = self.known.get(operator.op_id)
-            return CompiledOperator(operator, inputs, known or operator.schema, CATALYST, "transform takes a DataFrame")
-        if isinstance(operator, AggregateSpec | WindowOperatorSpec) and isinstance(
-            operator.inputs[0], InputOperatorSpec
-        ):
-            content = self.contents.get(operator.inputs[0].stream.stream_id)
-            if content is not None and content.combined_for == operator.op_id:
-                combining = self._combining(content)
-                return CompiledOperator(
-                    operator, (combining.messages,), combining.output, ARROW, "merges partial results", COMBINED
-                )
-        schema = self._schema(operator, inputs)
-        if isinstance(operator, PartitionBySpec | BroadcastSpec):
-            return CompiledOperator(
-                operator, inputs, schema, ARROW, "works on whole batches", self._sent(operator, inputs[0])
-            )
-        joins = isinstance(operator, TableJoinSpec | StreamJoinSpec)
-        if isinstance(operator, _PER_MESSAGE) or (joins and getattr(operator, "function", None) is not None):
-            return CompiledOperator(operator, inputs, schema, PYTHON, "a Python callable is called per message")
-        if getattr(operator, "fold", None) is not None:
-            return CompiledOperator(operator, inputs, schema, PYTHON, "a Python callable is called per message")
-        reason = "a callable takes whole batches" if isinstance(operator, MapBatchesSpec) else "works on whole batches"
-        return CompiledOperator(operator, inputs, schema, ARROW, reason)
+        made = SCHEMAS[type(operator)](self, operator, *inputs)
+        if isinstance(made, CompiledOperator):
+            return made
+        sent = self._sent(operator, inputs[0]) if isinstance(operator, RepartitioningSpec) else None
+        return CompiledOperator(operator, inputs, made, *operator.engine, sent)
 
-    def _sent(self, operator: PartitionBySpec | BroadcastSpec, schema: Schema | None) -> Schema | Combining | None:
+    def _input(self, operator: InputOperatorSpec) -> Schema | None:
+        schema = self._stream_schema(operator.stream)
+        if schema is None:
+            return None
+        self.streams.setdefault(operator.stream.stream_id, schema)
+        return cut(schema, self.used.get(operator.op_id))
+
+    def _keyed_result(self, operator: KeyedResultSpec, schema: Schema | None) -> CompiledOperator | Schema | None:
+        source = operator.inputs[0]
+        content = self.contents.get(source.stream.stream_id) if isinstance(source, InputOperatorSpec) else None
+        if content is None or content.combined_for != operator.op_id:
+            return self._results(operator, schema)
+        combining = self._combining(content)
+        reason = "merges partial results"
+        return CompiledOperator(operator, (combining.messages,), combining.output, ARROW, reason, COMBINED)
+
+    def _sent(self, operator: RepartitioningSpec, schema: Schema | None) -> Schema | Combining | None:
         """What of its messages an operator sends; None when that is not known yet."""
         content = self.contents.get(operator.stream.stream_id)
         if schema is None or content is None:
@@ -242,8 +224,8 @@ class SchemaResolver:
         """What goes through a topic that carries partial results; the types are those that the plan knew."""
         aggregate = next(o for o in self.spec.operators if o.op_id == content.combined_for)
         known = Schema.of(content.schema)
-        assert isinstance(aggregate, AggregateSpec | WindowOperatorSpec)
-        output = self._schema(aggregate, (known,))
+        assert isinstance(aggregate, KeyedResultSpec)
+        output = self._results(aggregate, known)
         assert output is not None
         return Combining(aggregate, messages or known, output, partial_schema(aggregate, known, output))
 
@@ -262,16 +244,16 @@ class SchemaResolver:
         return derived or told
 
     def _sql(self, operator: WhereSpec | SelectSpec, schema: Schema | None) -> CompiledOperator:
-        texts = (operator.condition,) if isinstance(operator, WhereSpec) else operator.expressions
+        texts = operator.sql
         known = self.known.get(operator.op_id)
         if schema is None:
             return CompiledOperator(operator, (None,), known, ARROW, "the columns are known when the stage runs")
         try:
             if isinstance(operator, WhereSpec):
                 conjuncts = compile_condition(operator.condition, schema)
-                return CompiledOperator(operator, (schema,), schema, ARROW, "SQL on whole batches", conjuncts)
+                return CompiledOperator(operator, (schema,), schema, *operator.engine, conjuncts)
             projection = compile_projection(operator.expressions, schema)
-            return CompiledOperator(operator, (schema,), projection.schema, ARROW, "SQL on whole batches", projection)
+            return CompiledOperator(operator, (schema,), projection.schema, *operator.engine, projection)
         except UnknownColumn as unknown:
             raise self._unknown(operator, unknown.name, cut_short(", ".join(texts)), schema) from None
         except UnsupportedExpression as unsupported:
@@ -295,45 +277,51 @@ class SchemaResolver:
                 f"{operator.title}{_at(operator)}: {error.sentence}", hint=error.hint, operator=operator.op_id
             ) from None
 
-    def _schema(self, operator: OperatorSpec, inputs: tuple[Schema | None, ...]) -> Schema | None:
-        where = f"{operator.title}"
-        first = inputs[0] if inputs else None
-        if isinstance(operator, AggregateSpec):
-            self._check_columns(
-                operator, [*operator.key, *(a.column for a in operator.aggregations if a.column is not None)], first
-            )
-            return aggregated_schema(first, operator.key, (), operator.aggregations, where)
+    def _results(self, operator: KeyedResultSpec, schema: Schema | None) -> Schema | None:
+        self._check_columns(operator, operator.columns_named, schema)
+        key, aggregations = operator.key, operator.aggregations
         if isinstance(operator, WindowOperatorSpec):
-            read = [operator.time_column, *operator.key, *(a.column for a in operator.aggregations)]
-            self._check_columns(operator, [column for column in read if column is not None], first)
-            return windowed_schema(
-                first, operator.window, operator.key, operator.aggregations, operator.fold_schema, where
-            )
-        if isinstance(operator, ReadTimeSpec):
-            return _stamped(operator, first)
-        if isinstance(operator, MergeSpec):
-            used = self.used.get(operator.op_id)
-            return merged_schema([cut(schema, used) if schema is not None else None for schema in inputs], where)
-        if isinstance(operator, TableJoinSpec):
-            self._check_columns(operator, operator.key, first)
-            if operator.function is not None:
-                return operator.schema or first
-            return joined_schema(
-                first, self.tables.get(operator.table.table_id), operator.table.key, operator.how, where
-            )
-        if isinstance(operator, StreamJoinSpec):
-            return self._stream_join(operator, first, inputs[1])
-        if isinstance(operator, PartitionBySpec):
-            self._check_columns(operator, operator.key, first)
-        if isinstance(operator, SendToSpec):
-            self._check_columns(operator, operator.stream.key, first)
-            self._check_writable(
-                operator, operator.stream.schema, first, f"output stream {operator.stream.stream_id!r}"
-            )
-        if isinstance(operator, SendToTableSpec):
-            self._check_columns(operator, operator.table.key, first)
-            self._check_writable(operator, operator.table.schema, first, f"table {operator.table.table_id!r}")
-        return operator.schema or (first if not operator.is_terminal else None)
+            folded = operator.fold_schema
+            return windowed_schema(schema, operator.window, key, aggregations, folded, operator.title)
+        return aggregated_schema(schema, key, (), aggregations, operator.title)
+
+    def _messages(self, operator: OperatorSpec, schema: Schema | None) -> Schema | None:
+        return operator.schema or schema
+
+    def _nothing(self, operator: OperatorSpec, *schemas: Schema | None) -> Schema | None:
+        return None
+
+    def _transformed(self, operator: TransformSpec, schema: Schema | None) -> Schema | None:
+        return self.known.get(operator.op_id) or operator.schema
+
+    def _stamped(self, operator: ReadTimeSpec, schema: Schema | None) -> Schema | None:
+        return _stamped(operator, schema)
+
+    def _merged(self, operator: MergeSpec, *schemas: Schema | None) -> Schema | None:
+        used = self.used.get(operator.op_id)
+        return merged_schema([cut(schema, used) if schema is not None else None for schema in schemas], operator.title)
+
+    def _looked_up(self, join: TableJoinSpec, schema: Schema | None) -> Schema | None:
+        self._check_columns(join, join.key, schema)
+        if join.function is not None:
+            return join.schema or schema
+        return joined_schema(schema, self.tables.get(join.table.table_id), join.table.key, join.how, join.title)
+
+    def _by_key(self, operator: PartitionBySpec, schema: Schema | None) -> Schema | None:
+        self._check_columns(operator, operator.key, schema)
+        return None
+
+    def _to_stream(self, operator: SendToSpec, schema: Schema | None) -> Schema | None:
+        stream = operator.stream
+        self._check_columns(operator, stream.key, schema)
+        self._check_writable(operator, stream.schema, schema, f"output stream {stream.stream_id!r}")
+        return None
+
+    def _to_table(self, operator: SendToTableSpec, schema: Schema | None) -> Schema | None:
+        table = operator.table
+        self._check_columns(operator, table.key, schema)
+        self._check_writable(operator, table.schema, schema, f"table {table.table_id!r}")
+        return None
 
     def _stream_join(self, join: StreamJoinSpec, left: Schema | None, right: Schema | None) -> Schema | None:
         for schema, key, time in ((left, join.left_key, join.left_time), (right, join.right_key, join.right_time)):
@@ -364,7 +352,7 @@ class SchemaResolver:
 
     def _check_columns(self, operator: OperatorSpec, columns: Any, schema: Schema | None) -> None:
         for column in columns:
-            if schema is not None and column not in schema:
+            if schema is not None and column is not None and column not in schema:
                 raise self._unknown(operator, column, f"the key or columns of {operator.op}", schema)
 
     def _check_writable(
@@ -403,3 +391,29 @@ def _stamped(operator: ReadTimeSpec, read: Schema | None) -> Schema | None:
 
 def _at(operator: OperatorSpec) -> str:
     return f" ({operator.location})" if operator.location is not None else ""
+
+
+SCHEMAS: Mapping[type[OperatorSpec], Callable[..., CompiledOperator | Schema | None]] = {
+    InputOperatorSpec: SchemaResolver._input,
+    ReadTimeSpec: SchemaResolver._stamped,
+    FilterSpec: SchemaResolver._messages,
+    WhereSpec: SchemaResolver._sql,
+    MapSpec: SchemaResolver._messages,
+    FlatMapSpec: SchemaResolver._messages,
+    MapAsyncSpec: SchemaResolver._messages,
+    MapBatchesSpec: SchemaResolver._messages,
+    SelectSpec: SchemaResolver._sql,
+    TransformSpec: SchemaResolver._transformed,
+    MergeSpec: SchemaResolver._merged,
+    AggregateSpec: SchemaResolver._keyed_result,
+    WindowOperatorSpec: SchemaResolver._keyed_result,
+    TableJoinSpec: SchemaResolver._looked_up,
+    StreamJoinSpec: SchemaResolver._stream_join,
+    PartitionBySpec: SchemaResolver._by_key,
+    BroadcastSpec: SchemaResolver._nothing,
+    SendToSpec: SchemaResolver._to_stream,
+    SendToTableSpec: SchemaResolver._to_table,
+    SinkSpec: SchemaResolver._nothing,
+    TaskSpec: SchemaResolver._nothing,
+}
+"""The columns that every kind of operator emits, from those of its inputs; what is wrong with them is raised."""

@@ -10,17 +10,13 @@ from dataclasses import dataclass, field
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.operator_specs import (
-    InputOperatorSpec,
-    OperatorSpec,
-    SendToTableSpec,
-    TableJoinSpec,
-)
+from airflow_samza.application.operator_facts import CATALYST
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, TableJoinSpec
 from airflow_samza.chooser.default import check_chooser, looks_at_messages
 from airflow_samza.config import Config
 from airflow_samza.control.end_of_stream import stage_producing_tasks
 from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape, raise_all
-from airflow_samza.planner.job_graph import written_streams
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.records import durable
@@ -31,7 +27,7 @@ from airflow_samza.task.program.phases import Phases, order_phases
 from airflow_samza.task.program.pruning.bounds import input_bounds
 from airflow_samza.task.program.pruning.columns import columns_used, cut
 from airflow_samza.task.program.pruning.topics import topic_columns
-from airflow_samza.task.program.schemas import CATALYST, CompiledOperator, SchemaResolver
+from airflow_samza.task.program.schemas import CompiledOperator, SchemaResolver
 from airflow_samza.task.program.side_input_checks import side_input_errors
 
 TASK = "task"
@@ -314,8 +310,3 @@ class ProgramSource:
         spec = load_application(self.application).spec(dict(self.config))
         known = {name: Schema.of(ddl) for name, ddl in self.schemas.items()}
         return compile_stage(spec, ExecutionPlan.from_json(self.plan), self.stage_id, known, self.contents)
-
-
-def output_streams(operator: OperatorSpec) -> tuple[str, ...]:
-    """The ids of the streams that an operator writes."""
-    return written_streams(operator)

@@ -5,22 +5,24 @@ Functions, keys, types, windows, columns of kept messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StoreDescriptor, TableDescriptor, TableKind
+from airflow_samza.application.operator_spec import OperatorSpec, TableUserSpec
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
-    OperatorSpec,
+    SendToTableSpec,
     StreamJoinSpec,
+    TableJoinSpec,
     TaskSpec,
     WindowOperatorSpec,
 )
-from airflow_samza.application.windows import Aggregation, WindowSpec
+from airflow_samza.application.windows import Aggregation, WindowSpec, duration_text
 from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.planner.wording import duration_text
 from airflow_samza.runs.records.state_meaning import STORE, TABLE, StateMeaning
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
@@ -44,7 +46,8 @@ def state_meanings(
     kept = _kept_messages(spec, plan, told, contents)
     found: dict[str, StateMeaning] = {}
     for op in spec.operators:
-        found.update(_of_operator(op, messages[op.op_id], kept.get(op.op_id, ())))
+        if type(op) in MEANINGS:
+            found.update(MEANINGS[type(op)](op, messages[op.op_id], kept.get(op.op_id, ())))
     for table in spec.tables.values():
         if table.kind is TableKind.LOCAL and not table.side_inputs:
             found[f"{TABLE}{table.table_id}"] = _of_table(table, resolver.tables.get(table.table_id))
@@ -72,32 +75,36 @@ def _keeps_messages(op: OperatorSpec) -> bool:
     )
 
 
-def _of_operator(op: OperatorSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
-    if isinstance(op, AggregateSpec):
-        facets = {"key": _columns(messages[0], op.key), "functions": _functions(messages[0], op.aggregations)}
-        yield op.op_id, StateMeaning(op.title, op.name, _told(facets))
-    elif isinstance(op, WindowOperatorSpec):
-        yield op.op_id, _of_window(op, messages[0], kept)
-    elif isinstance(op, StreamJoinSpec):
-        facets = {
-            "left key": _columns(messages[0], op.left_key),
-            "right key": _columns(messages[1], op.right_key),
-            "how": op.how,
-            "times": f"{op.left_time or 'of arrival'} and {op.right_time or 'of arrival'}",
-        }
-        yield (
-            op.op_id,
-            StateMeaning(op.title, op.name, _told(facets), _kept_columns(("left stream", "right stream"), kept)),
-        )
-    elif isinstance(op, TaskSpec):
-        yield op.op_id, StateMeaning(f"the timers of {op.title}", op.name)
-        for store in op.stores:
-            yield f"{op.op_id}{STORE}{store.name}", _of_store(store)
+def _of_aggregate(op: AggregateSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
+    facets = {"key": _columns(messages[0], op.key), "functions": _functions(messages[0], op.aggregations)}
+    yield op.op_id, StateMeaning(op.title, op.name, _told(facets))
 
 
-def _of_window(op: WindowOperatorSpec, messages: Schema | None, kept: Inputs) -> StateMeaning:
+def _of_stream_join(op: StreamJoinSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
     facets = {
-        "key": _columns(messages, op.key),
+        "left key": _columns(messages[0], op.left_key),
+        "right key": _columns(messages[1], op.right_key),
+        "how": op.how,
+        "times": f"{op.left_time or 'of arrival'} and {op.right_time or 'of arrival'}",
+    }
+    sides = _kept_columns(("left stream", "right stream"), kept)
+    yield op.op_id, StateMeaning(op.title, op.name, _told(facets), sides)
+
+
+def _of_task(op: TaskSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
+    yield op.op_id, StateMeaning(f"the timers of {op.title}", op.name)
+    for store in op.stores:
+        yield f"{op.op_id}{STORE}{store.name}", _of_store(store)
+
+
+def _of_its_table(op: TableUserSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
+    """Nothing of its own: the rows are the table's."""
+    return iter(())
+
+
+def _of_window(op: WindowOperatorSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
+    facets = {
+        "key": _columns(messages[0], op.key),
         "windows": _window_text(op.window),
         "event time": op.time_column,
         "early results": ("accumulating" if op.window.accumulating else "one after the other")
@@ -105,10 +112,10 @@ def _of_window(op: WindowOperatorSpec, messages: Schema | None, kept: Inputs) ->
         else "none",
     }
     if op.fold is None:
-        facets["functions"] = _functions(messages, op.aggregations)
+        facets["functions"] = _functions(messages[0], op.aggregations)
     elif op.fold_schema is not None:
         facets["fold to"] = op.fold_schema.ddl()
-    return StateMeaning(op.title, op.name, _told(facets), _kept_columns(("messages",), kept))
+    yield op.op_id, StateMeaning(op.title, op.name, _told(facets), _kept_columns(("messages",), kept))
 
 
 def _of_table(table: TableDescriptor, schema: Schema | None) -> StateMeaning:
@@ -171,3 +178,17 @@ def _kept_columns(sides: Sequence[str], kept: Inputs) -> dict[str, dict[str, str
 
 def _told(facets: Mapping[str, str | None]) -> dict[str, str]:
     return {name: text for name, text in facets.items() if text is not None}
+
+
+MEANINGS: Mapping[type[OperatorSpec], Callable[[Any, Inputs, Inputs], Iterator[tuple[str, StateMeaning]]]] = {
+    AggregateSpec: _of_aggregate,
+    WindowOperatorSpec: _of_window,
+    StreamJoinSpec: _of_stream_join,
+    TableJoinSpec: _of_its_table,
+    SendToTableSpec: _of_its_table,
+    TaskSpec: _of_task,
+}
+"""The meaning of the state of every kind of operator that keeps any, by the key under which it is kept.
+
+Each gets the columns of its inputs, and of those the ones that it keeps.
+"""

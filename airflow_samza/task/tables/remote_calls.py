@@ -25,7 +25,7 @@ from tenacity import (
 
 from airflow_samza.application.remote_access import RemoteAccess, is_coroutine_function
 from airflow_samza.application.user_code import USER_ERRORS
-from airflow_samza.planner.wording import duration_text
+from airflow_samza.application.windows import duration_text
 from airflow_samza.task.tables.async_calls import AsyncCalls, CallFailed, TaskLoop, ended_with, result_of
 
 _LONGEST_WAIT_S = 10.0

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from airflow_samza import stream_application
 from airflow_samza.application.task_application import task_application
 from airflow_samza.application.windows import count
 from airflow_samza.errors import PlanChanged, PlanError, UnknownName
@@ -115,6 +116,23 @@ def test_p10_a_task_keeps_state_in_stores_and_timers(task: type, store: bool, ke
         return
     with pytest.raises(PlanChanged, match="task-task keep state by the old partitions"):
         planned(4, planned(2))
+
+
+@pytest.mark.parametrize("low_level", [False, True])
+def test_p10_what_only_uses_a_remote_table_keeps_no_state(low_level: bool) -> None:
+    def planned(partitions: int, pinned: ExecutionPlan | None = None) -> ExecutionPlan:
+        def describe(app: Any) -> None:
+            views = app.input_stream("in", schema="k int", partitions=partitions)
+            rates = app.remote_table("rates", key="k", schema="k int", writer=lambda key, row: None)
+            if low_level:
+                app.task(Plain)
+            else:
+                views.send_to(rates)
+
+        made = task_application("a") if low_level else stream_application("a")
+        return ExecutionPlanner({}, {}).plan(made(describe).spec(), pinned)
+
+    assert planned(4, planned(2)).stream("in").partitions == 4
 
 
 def test_p10_the_plan_of_another_application_is_refused() -> None:

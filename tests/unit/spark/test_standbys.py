@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza import stream_application
+from airflow_samza import stream_application, task_application
 from airflow_samza.engine.placement import Executor, Placement
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.records.epoch_records import Manifest
@@ -164,10 +164,12 @@ def wait(made: Standbys) -> None:
         ("by_a_task", {}, True),
         ("written_and_joined", {"job.host-affinity.enabled": "false"}, False),
         ("stateless", {}, False),
+        ("looked_up_elsewhere", {}, False),
+        ("with_nothing_kept", {}, False),
     ],
 )
 def test_only_tasks_that_keep_something_have_a_place(name: str, more: dict[str, str], placed: bool) -> None:
-    application: Any = stateless if name == "stateless" else getattr(tables, name)
+    application: Any = globals().get(name) or getattr(tables, name)
     spec = application.spec(more)
     plan = ExecutionPlanner(spec.config, {}).plan(spec)
     setup: Any = SimpleNamespace(program=compile_stage(spec, plan, plan.stages[0].stage_id))
@@ -178,3 +180,20 @@ def test_only_tasks_that_keep_something_have_a_place(name: str, more: dict[str, 
 @stream_application("stateless")
 def stateless(app: Any) -> None:
     app.input_stream("views", schema="id bigint", partitions=2).where("id > 1").send_to(app.output_stream("out"))
+
+
+@stream_application("elsewhere")
+def looked_up_elsewhere(app: Any) -> None:
+    rates = app.remote_table("rates", key="id", schema="id bigint, rate double", reader=lambda key: None)
+    rated = app.input_stream("views", schema="id bigint", partitions=2).join(rates, id="rated")
+    rated.select("id").send_to(app.remote_table("seen", key="id", writer=lambda key, row: None))
+
+
+class Counting:
+    def process(self, envelope: Any, collector: Any, coordinator: Any) -> None: ...
+
+
+@task_application("nothing")
+def with_nothing_kept(app: Any) -> None:
+    app.input_stream("views", schema="id bigint", partitions=2)
+    app.task(Counting)

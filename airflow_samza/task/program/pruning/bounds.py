@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from airflow_samza.application.operator_specs import InputOperatorSpec, OperatorSpec, WhereSpec
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec, WhereSpec
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.task.expressions.reading import conjuncts

@@ -7,22 +7,10 @@ A set of column names in lower case (Spark's SQL does not tell cases apart); Non
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from airflow_samza.application.operator_specs import (
-    AggregateSpec,
-    BroadcastSpec,
-    InputOperatorSpec,
-    MergeSpec,
-    OperatorSpec,
-    PartitionBySpec,
-    ReadTimeSpec,
-    SelectSpec,
-    StreamJoinSpec,
-    TableJoinSpec,
-    WhereSpec,
-    WindowOperatorSpec,
-)
+from airflow_samza.application.operator_spec import OperatorSpec, RepartitioningSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
 from airflow_samza.application.watermark_strategies import PUNCTUATED
 from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.references import columns_named
@@ -67,9 +55,9 @@ def both(one: Columns, other: Columns) -> Columns:
     return None if one is None or other is None else one | other
 
 
-def lowered(names: Sequence[str]) -> frozenset[str]:
-    """Names as a set of columns."""
-    return frozenset(name.lower() for name in names)
+def lowered(names: Iterable[str | None]) -> frozenset[str]:
+    """Return names as a set of columns; a None among them names none."""
+    return frozenset(name.lower() for name in names if name is not None)
 
 
 def cut(schema: Schema, columns: Columns) -> Schema:
@@ -81,33 +69,13 @@ def cut(schema: Schema, columns: Columns) -> Schema:
 
 
 def _needed(operator: OperatorSpec, used: Columns, topics: Mapping[str, Columns]) -> Columns:
-    """The columns that an operator needs of its inputs when ``used`` of its output are read."""
-    if operator.on_error is not None and operator.on_error.stream is not None:
+    """Return the columns that an operator needs of its inputs when ``used`` of its output are read."""
+    if operator.columns_read is None or (operator.on_error is not None and operator.on_error.stream is not None):
         return None  # a dead letter is the whole message
-    if isinstance(operator, WhereSpec):
-        return both(used, columns_named((operator.condition,)))
-    if isinstance(operator, SelectSpec):
-        stars = [text for text in operator.expressions if text.strip() == "*"]
-        named = columns_named(tuple(text for text in operator.expressions if text.strip() != "*"))
-        return both(named, used if stars else NONE)
-    if isinstance(operator, MergeSpec):
-        return used
-    if isinstance(operator, ReadTimeSpec):
-        return None if used is None else used - lowered([operator.column])
-    if isinstance(operator, AggregateSpec):
-        return lowered([*operator.key, *(a.column for a in operator.aggregations if a.column is not None)])
-    if isinstance(operator, WindowOperatorSpec) and operator.fold is None and not operator.side_outputs:
-        read = [operator.time_column, *operator.key, *(a.column for a in operator.aggregations)]
-        return lowered([column for column in read if column is not None])
-    if isinstance(operator, TableJoinSpec) and operator.function is None:
-        return both(
-            used, lowered([*operator.key, *([operator.time_column] if operator.time_column is not None else [])])
-        )
-    if isinstance(operator, StreamJoinSpec) and operator.function is None:
-        times = [time for time in (operator.left_time, operator.right_time) if time is not None]
-        return both(used, lowered([*operator.left_key, *operator.right_key, *times]))
-    if isinstance(operator, PartitionBySpec):
-        return both(topics.get(operator.stream.stream_id), lowered(operator.key))
-    if isinstance(operator, BroadcastSpec):
-        return topics.get(operator.stream.stream_id)
-    return None  # a callable, a transform, an output: it may look at every column
+    if isinstance(operator, RepartitioningSpec):
+        used = topics.get(operator.stream.stream_id)
+    elif isinstance(operator, ReadTimeSpec) and used is not None:
+        used -= lowered([operator.column])
+    texts = tuple(text for text in operator.sql if text.strip() != "*")
+    named = columns_named(texts) if texts else NONE
+    return both(both(lowered(operator.columns_read), named), used if operator.passes_columns else NONE)

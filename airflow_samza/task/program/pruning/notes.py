@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.operator_facts import CATALYST
+from airflow_samza.application.operator_spec import OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import (
-    BroadcastSpec,
     InputOperatorSpec,
     MergeSpec,
-    OperatorSpec,
-    PartitionBySpec,
     SelectSpec,
     WhereSpec,
 )
@@ -21,7 +20,7 @@ from airflow_samza.systems.system import ColumnBound
 from airflow_samza.task.program.pruning.bounds import input_bounds
 from airflow_samza.task.program.pruning.columns import Columns, columns_used, cut, lowered
 from airflow_samza.task.program.pruning.topics import topic_columns
-from airflow_samza.task.program.schemas import CATALYST, CompiledOperator
+from airflow_samza.task.program.schemas import CompiledOperator
 
 
 def flow_notes(
@@ -107,7 +106,7 @@ def _encoded(
             elif isinstance(reader, SelectSpec):
                 plain = {text.strip() for text in reader.expressions}
                 waiting.append((reader, names if "*" in plain else names & plain))
-            elif isinstance(reader, PartitionBySpec | BroadcastSpec):
+            elif isinstance(reader, RepartitioningSpec):
                 content = contents.get(reader.stream.stream_id, TopicContent())
                 if content.combined_for is None:
                     carried = lowered(content.columns) if content.columns is not None else None

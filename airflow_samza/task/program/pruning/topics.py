@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
 from airflow_samza.application.operator_specs import (
-    AggregateSpec,
     InputOperatorSpec,
-    OperatorSpec,
     PartitionBySpec,
     WindowOperatorSpec,
 )
@@ -65,10 +64,8 @@ def topic_columns(spec: ApplicationSpec, contents: Mapping[str, TopicContent]) -
     for stream_id, content in contents.items():
         if content.combined_for is not None:
             aggregate = next(operator for operator in spec.operators if operator.op_id == content.combined_for)
-            assert isinstance(aggregate, AggregateSpec | WindowOperatorSpec)
-            time = aggregate.time_column if isinstance(aggregate, WindowOperatorSpec) else None
-            read = [*aggregate.key, time, *(a.column for a in aggregate.aggregations)]
-            found[stream_id] = lowered([column for column in read if column is not None])
+            assert isinstance(aggregate, KeyedResultSpec)
+            found[stream_id] = lowered(aggregate.columns_named)
         elif content.columns is not None:
             found[stream_id] = lowered(content.columns)
     return found
@@ -103,9 +100,9 @@ def _combined(
     return contents
 
 
-def _sole_reader(readers: Sequence[OperatorSpec]) -> AggregateSpec | WindowOperatorSpec | None:
+def _sole_reader(readers: Sequence[OperatorSpec]) -> KeyedResultSpec | None:
     reader = readers[0] if len(readers) == 1 else None
-    return reader if isinstance(reader, AggregateSpec | WindowOperatorSpec) else None
+    return reader if isinstance(reader, KeyedResultSpec) else None
 
 
 def _kept(

@@ -18,8 +18,10 @@ import pytest
 
 from airflow_samza import count, dead_letter, stream_application, sum_, system_time, task_application, tumbling
 from airflow_samza.application import operator_specs as specs
+from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.errors import PlanError, UnsupportedShape
 from airflow_samza.testing import TestDriver
+from tests.support.operator_kinds import operator_kinds
 
 ROW = "k bigint, v bigint, at timestamp"
 Rows = list[tuple[int, int]]
@@ -107,7 +109,7 @@ def _joined(app: Any, other: Any, stream: Any) -> Any:
     return stream.join(other, lambda one, two: {**one, "v": two.v}, schema=ROW, key="k", ttl="1 hour", id="meet")
 
 
-BETWEEN: dict[type[specs.OperatorSpec], list[tuple[Build, Model]]] = {
+BETWEEN: dict[type[OperatorSpec], list[tuple[Build, Model]]] = {
     specs.InputOperatorSpec: [(lambda app, s: s, lambda rows: rows)],
     specs.FilterSpec: [
         (lambda app, s: s.filter(lambda row: row.v > 1), lambda rows: [(k, v) for k, v in rows if v > 1])
@@ -159,8 +161,7 @@ ALONE = (specs.ReadTimeSpec, specs.TaskSpec, specs.TransformSpec)
 
 
 def test_every_operator_has_its_case() -> None:
-    kinds = {kind for kind in vars(specs).values() if isinstance(kind, type) and issubclass(kind, specs.OperatorSpec)}
-    assert kinds - {specs.OperatorSpec} == {*BETWEEN, *ENDS, *ALONE}
+    assert operator_kinds() == {*BETWEEN, *ENDS, *ALONE}
 
 
 CASES = [
@@ -249,7 +250,7 @@ KEPT = [(k, v) for k, v in FEW if v > 1]
 
 
 @pytest.mark.parametrize("kind", [specs.PartitionBySpec, specs.BroadcastSpec, specs.SendToSpec])
-def test_what_is_sent_to_a_stream_is_sent_by_one_task(kind: type[specs.OperatorSpec]) -> None:
+def test_what_is_sent_to_a_stream_is_sent_by_one_task(kind: type[OperatorSpec]) -> None:
     def end(app: Any, rows: Any) -> None:
         out = app.output_stream("out")
         if kind is specs.PartitionBySpec:
