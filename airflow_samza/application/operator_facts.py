@@ -18,7 +18,7 @@ class Emits(Enum):
     ONE_FOR_ONE = "one message for each, at once: its offset in the input stays known"
     AT_ONCE = "any number, before it gets the next batch: its stream and partition stay known"
     LATER = "at any time"
-    NOTHING = "nothing: the walk from an input stops here (rule P1)"
+    NOTHING = "nothing: the walk from an input stops here"
 
 
 ARROW, PYTHON, CATALYST = "arrow", "python", "catalyst"

@@ -126,7 +126,7 @@ class CallingSpec(StatelessSpec):
     engine = PER_MESSAGE
     columns_read = None
     passes_columns = False
-    shown: Shown = ("function",)
+    shown: ClassVar[Shown] = ("function",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ class SendingSpec(StatelessSpec):
     emits = Emits.NOTHING
     engine = BATCHES
     passes_columns = True
-    shown: Shown = ()
+    shown: ClassVar[Shown] = ()
 
     @property
     def written_streams(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from airflow_samza.task.program.state_meanings import MEANINGS
 from tests.support.operator_kinds import operator_kinds, subclasses
 
 KINDS = operator_kinds()
-STATEFUL = {kind for kind in KINDS if kind.keeps_state is not False}
+STATEFUL = {kind for kind in KINDS if inspect.getattr_static(kind, "keeps_state") is not False}
 """Kinds that keep state, all of them or some."""
 
 
@@ -86,3 +86,9 @@ def test_an_operator_that_takes_snapshots_is_of_a_kind_that_keeps_state() -> Non
     assert len(keeping) > 4
     # The time that has been reached belongs to no partition: it is as good in any other task.
     assert keeping - STATEFUL == {ReadTimeSpec}
+
+
+def test_no_fact_is_given_when_an_operator_is_made() -> None:
+    facts = OperatorSpec.__abstractmethods__
+    given = {(kind.__name__, field.name) for kind in KINDS for field in dataclasses.fields(kind) if field.name in facts}
+    assert not given

@@ -320,7 +320,7 @@ def test_renaming_is_kept_where_a_topic_or_state_hangs_on_the_id() -> None:
 
     spec = application.spec()
     assert spec.tables["t"].renamed_from == "old-t"
-    renamed = {op.op: vars(op)["renamed_from"] for op in spec.operators if "renamed_from" in vars(op)}
+    renamed = {op.op: op.renamed_from for op in spec.operators if op.renamed_from is not None}
     assert renamed == {
         "partition_by": "old-p",
         "window": "old-w",

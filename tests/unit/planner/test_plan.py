@@ -100,8 +100,18 @@ class Timed(Plain):
     def on_timer(self, key: Any, time: int, collector: Any, coordinator: Any) -> None: ...
 
 
-@pytest.mark.parametrize(("task", "store", "keeps"), [(Plain, False, False), (Plain, True, True), (Timed, False, True)])
-def test_p10_a_task_keeps_state_in_stores_and_timers(task: type, store: bool, keeps: bool) -> None:
+@pytest.mark.parametrize(
+    ("task", "store", "keeps"),
+    [
+        (Plain, False, False),
+        (Plain, True, True),
+        (Timed, False, True),
+        (lambda: Timed(), False, True),
+        (partial(Timed), False, True),
+        (partial(Plain), False, False),
+    ],
+)
+def test_p10_a_task_keeps_state_in_stores_and_timers(task: Any, store: bool, keeps: bool) -> None:
     def planned(partitions: int, pinned: ExecutionPlan | None = None) -> ExecutionPlan:
         def describe(app: Any) -> None:
             app.input_stream("in", schema="k int")
