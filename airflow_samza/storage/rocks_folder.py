@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """Of keys and values: raised whenever a former version of this package wrote them in another way."""
 
 _RECORD = "store.json"

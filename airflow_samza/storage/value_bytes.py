@@ -2,8 +2,7 @@
 
 One row at a time, or columns.
 
-The layout says the types, so the bytes do not. A nested value is written recursively; a byte before each part says
-whether it is null.
+The layout says the types, so the bytes do not. A nested value is MessagePack.
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ from __future__ import annotations
 import datetime
 import decimal
 import struct
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,7 +36,6 @@ _LETTERS = {
 }
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 _WIDE = decimal.Context(prec=76)
-_SIZE = struct.Struct("<I")
 
 
 class ValueBytes:
@@ -48,6 +47,7 @@ class ValueBytes:
         self._bits = (len(self._types) + 7) // 8
         letters = "".join(_LETTERS.get(kind.name, "I") for kind in self._types)
         self._head = struct.Struct(f"<{self._bits}s{letters}")
+        self._read = [_reader(kind) for kind in self._types]
         # Most values are numbers and texts as Python has them.
         self._as_they_are = [
             kind.name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double") for kind in self._types
@@ -86,7 +86,7 @@ class ValueBytes:
                 head[place] = _shown(head[place], kind)
             else:
                 end = at + head[place]
-                head[place] = _from_tail(data[at:end], kind)
+                head[place] = self._read[place](data[at:end])
                 at = end
         return tuple(head)
 
@@ -173,81 +173,39 @@ def _tails(column: pa.Array, kind: DataType) -> pa.Array:
 
 
 def _tail(value: Any, kind: DataType) -> bytes:
+    return value.encode() if kind.name == "string" else bytes(value) if kind.name == "binary" else _nested(value)
+
+
+def _reader(kind: DataType) -> Callable[[bytes], Any]:
+    """Return what makes a value of a text, of bytes or of what is nested; nothing asks it for other types."""
     if kind.name == "string":
-        return value.encode()  # type: ignore[no-any-return]
-    if kind.name == "binary":
-        return bytes(value)
-    out = bytearray()
-    _write(out, value, kind)
-    return bytes(out)
+        return bytes.decode
+    return msgspec.msgpack.Decoder(_python_type(kind)).decode if kind.children else bytes
 
 
-def _from_tail(data: bytes, kind: DataType) -> Any:
-    if kind.name == "string":
-        return data.decode()
-    return data if kind.name == "binary" else _read(data, 0, kind)[0]
-
-
-# -- nested values -----------------------------------------------------------------------------------------------------
-
-
-def _write(out: bytearray, value: Any, kind: DataType) -> None:
+def _python_type(kind: DataType) -> Any:
+    """Return the Python type of a nested value, each part of which may be null."""
+    parts = [_python_type(child) for child in kind.children]
     if kind.name == "array":
-        out += _SIZE.pack(len(value))
-        for part in value:
-            _write_part(out, part, kind.children[0])
+        found: Any = list[parts[0]]  # type: ignore[valid-type]
     elif kind.name == "map":
-        entries = value.items() if isinstance(value, dict) else value
-        out += _SIZE.pack(len(entries))
-        for key, part in entries:
-            _write_part(out, key, kind.children[0])
-            _write_part(out, part, kind.children[1])
+        found = list[tuple[parts[0], parts[1]]]  # type: ignore[valid-type]
     elif kind.name == "struct":
-        for name, child in zip(kind.names, kind.children, strict=True):
-            _write_part(out, value[name], child)
-    elif kind.name in _LETTERS:
-        plain = (
-            value
-            if kind.name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double")
-            else _plain(value, kind)
-        )
-        out += struct.pack(f"<{_LETTERS[kind.name]}", plain)
+        found = _typed_dict("struct", dict(zip(kind.names, parts, strict=True)))
     else:
-        data = _tail(value, kind)
-        out += _SIZE.pack(len(data))
-        out += data
+        found = _PYTHON_TYPES[kind.name]
+    return found | None
 
 
-def _write_part(out: bytearray, value: Any, kind: DataType) -> None:
-    out.append(value is None)
-    if value is not None:
-        _write(out, value, kind)
-
-
-def _read(data: bytes, at: int, kind: DataType) -> tuple[Any, int]:
-    if kind.name == "struct":
-        parts: dict[str, Any] = {}
-        for name, child in zip(kind.names, kind.children, strict=True):
-            parts[name], at = _read_part(data, at, child)
-        return parts, at
-    if kind.name in _LETTERS:
-        letter = f"<{_LETTERS[kind.name]}"
-        (plain,) = struct.unpack_from(letter, data, at)
-        whole = kind.name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double")
-        return plain if whole else _shown(plain, kind), at + struct.calcsize(letter)
-    (count,) = _SIZE.unpack_from(data, at)
-    at += _SIZE.size
-    if kind.name in ("string", "binary"):
-        return _from_tail(data[at : at + count], kind), at + count
-    items: list[Any] = []
-    for _ in range(count):
-        item, at = _read_part(data, at, kind.children[0])
-        if kind.name == "map":
-            part, at = _read_part(data, at, kind.children[1])
-            item = (item, part)
-        items.append(item)
-    return items, at
-
-
-def _read_part(data: bytes, at: int, kind: DataType) -> tuple[Any, int]:
-    return (None, at + 1) if data[at] else _read(data, at + 1, kind)
+_nested = msgspec.msgpack.Encoder(order="deterministic").encode
+_typed_dict: Any = TypedDict
+_PYTHON_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), int),
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), datetime.datetime),
+    **dict.fromkeys(("float", "double"), float),
+    "boolean": bool,
+    "date": datetime.date,
+    "decimal": decimal.Decimal,
+    "string": str,
+    "binary": bytes,
+}

@@ -93,6 +93,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
         "fsspec": ANYWHERE,
         "sortedcontainers": ANYWHERE,
         "rocksdict": ANYWHERE,
+        "msgspec": ANYWHERE,
     },
     # No pyspark: a triggerer looks after runs, too.
     "runs": {"pendulum": ANYWHERE, "psutil": ANYWHERE},

@@ -161,7 +161,7 @@ def scramble(version: Path) -> None:
         (lose, "is damaged: "),
         (cut, "is damaged or cannot be opened"),
         (scramble, "is damaged: store.json cannot be read"),
-        (age, "was written in the format 0 by another version, and this one reads 1"),
+        (age, "was written in the format 0 by another version, and this one reads 2"),
     ],
 )
 def test_a_version_that_is_damaged_or_of_another_format_is_built_again_with_a_warning(
