@@ -49,6 +49,7 @@ PATTERNS = [
 ]  # fmt: skip
 
 STRINGS = [
+    "character_length(x)", "lcase(y)", "ilike(x, 'A%')",
     "length(x)", "char_length(x)", "len(x)", "octet_length(x)", "upper(x)", "lower(x)", "ucase(h)", "trim(x)", "ltrim(x)", "rtrim(x)",
     "btrim(x)", "btrim(x, 'a ')", "trim(BOTH 'a' FROM x)", "trim(LEADING 'x' FROM x)", "trim(TRAILING FROM x)", "trim(FROM x)",
     "trim(x, 'a')", "substring(x, 1, 2)", "substring(x, 0, 2)", "substring(x, -2)", "substring(x, -5, 4)", "substring(x, -2, 1)",
@@ -83,6 +84,7 @@ NUMBERS = [
 ]  # fmt: skip
 
 DATES = [
+    "datepart('month', u)", "datepart('year', w)",
     "concat_ws('-', x, y)", "concat_ws(',', x)", "abs(t)", "floor(n)", "floor(m)", "round(n)", "round(n, 1)", "ceil(n)", "ceil(o)",
     "round(m)", "concat(n, x)", "concat(u, x)", "concat(w, x)", "concat(o, x)", "year(u)", "year(w)", "month(u)", "month(w)", "day(u)",
     "dayofmonth(w)", "quarter(u)", "quarter(w)", "dayofweek(u)", "weekday(w)", "dayofyear(u)", "weekofyear(u)", "weekofyear(w)",
