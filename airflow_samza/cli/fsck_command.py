@@ -11,11 +11,11 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.upkeep.run_fsck import fsck_run, published_by, written_by
 from airflow_samza.runs.upkeep.state_fsck import fsck_state, fsck_tables
+from airflow_samza.systems.bindings import log_under
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.fsck import Finding, Published, is_sound
 from airflow_samza.systems.log.system import LogSystem
-from airflow_samza.systems.system import SystemBinding
 
 Tell = Callable[[str], None]
 
@@ -23,7 +23,7 @@ Tell = Callable[[str], None]
 def fsck(environment: Environment, tell: Tell) -> bool:
     """Print a line per finding and how much was checked; return whether all of it is sound."""
     files = open_filesystem(environment.root)
-    log = LogSystem("log", SystemBinding("log", {"root": environment.root}))
+    log = log_under(environment.root)
     runs = run_folders(files)
     said = published(files, log, runs)
     results = [_told("topic", name, topic_findings(log, name, said.get(name, ())), tell) for name in log.topics()]

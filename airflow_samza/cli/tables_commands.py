@@ -31,9 +31,9 @@ from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.rollback import PREVIOUS
 from airflow_samza.runs.tables.version_text import describe_version, rollback_text
 from airflow_samza.runs.tables.versions import TableVersion
-from airflow_samza.systems.bindings import bind_system
+from airflow_samza.system_kinds import EMBEDDED
+from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from airflow_samza.systems.system import SystemBinding
 
 tables = typer.Typer(help="List pushed tables and their versions, push one, roll one back.", no_args_is_help=True)
 
@@ -73,7 +73,7 @@ def list_tables(place: Place, as_json: Json = False) -> None:
 
 @tables.command("versions")
 @at_place(ROOT)
-def show_versions(place: Place, table: Table, system: Named = "log", as_json: Json = False) -> None:
+def show_versions(place: Place, table: Table, system: Named = EMBEDDED, as_json: Json = False) -> None:
     """List the versions of a table, oldest first: push, the time since it was current, rows written."""
     files = open_filesystem(place.environment().root)
     topic = f"{table}-push"
@@ -168,7 +168,7 @@ def push(
 def rollback(
     place: Place,
     table: Table,
-    system: Named = "log",
+    system: Named = EMBEDDED,
     to: Annotated[
         str, typer.Option("--to", metavar="VERSION", help="previous, a version's number, or a push id.")
     ] = PREVIOUS,
@@ -177,7 +177,7 @@ def rollback(
     """Make the rows of an older version of a table current again, as a new version."""
     environment = place.environment()
     files = open_filesystem(environment.root)
-    bound = bind_system(system, environment.systems.get(system) or SystemBinding("log"), environment.root)
+    bound = bind_system(system, environment.systems.get(system) or UNDER_ROOT, environment.root)
     made = table_rollback.rollback(
         files, system, f"{table}-push", to, push_id or f"cli-rollback-{versions.now()}", bound
     )
@@ -186,7 +186,7 @@ def rollback(
 
 @tables.command()
 @at_place(EVERYTHING)
-def compact(place: Place, table: Table, log_system: Named = "log") -> None:
+def compact(place: Place, table: Table, log_system: Named = EMBEDDED) -> None:
     """Write the rows of the current version as one section, for new readers and further changes.
 
     Here, without Spark.
@@ -201,7 +201,7 @@ def compact(place: Place, table: Table, log_system: Named = "log") -> None:
     if len(version.sections) == 1:
         typer.echo(f"Table {table}: version {version.number} is one section already.")
         return
-    made, is_new = compact_here(files, environment.systems.get(log_system, SystemBinding("log")), folder, version)
+    made, is_new = compact_here(files, environment.systems.get(log_system, UNDER_ROOT), folder, version)
     done = "is" if is_new else "was already"
     typer.echo(
         f"Table {table}: version {version.number} {done} compacted: {len(made.chain)} sections to one of "

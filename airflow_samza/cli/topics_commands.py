@@ -10,7 +10,7 @@ import typer
 from airflow_samza.cli import topic_reports
 from airflow_samza.cli.options import SYSTEMS, Place, Yes, at_place
 from airflow_samza.errors import ConfigError, TopicError
-from airflow_samza.systems.system import SystemBinding
+from airflow_samza.systems.bindings import bind_log, is_log, log_under
 
 if TYPE_CHECKING:
     from airflow_samza.systems.log.system import LogSystem
@@ -146,18 +146,16 @@ def _refuse_push_stream(log: LogSystem, topic: str, place: Place) -> None:
 
 
 def _log(place: Place, of: str | None) -> LogSystem:
-    from airflow_samza.systems.log.system import LogSystem
-
     environment = place.environment()
     if of is None:
-        return LogSystem("log", SystemBinding("log", {"root": environment.root}))
+        return log_under(environment.root)
     binding = environment.systems.get(of)
-    if binding is None or binding.kind != "log":
-        logs = ", ".join(sorted(name for name, bound in environment.systems.items() if bound.kind == "log")) or "none"
+    if binding is None or not is_log(binding):
+        logs = ", ".join(sorted(name for name, bound in environment.systems.items() if is_log(bound))) or "none"
         raise ConfigError(
             f"There is no log {of!r} in {environment.origin}.",
             hint=f"Its systems of kind log are: {logs}.",
             key=OF,
             value=of,
         )
-    return LogSystem(of, binding, environment.root)
+    return bind_log(of, binding, environment.root)

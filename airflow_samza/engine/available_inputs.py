@@ -11,9 +11,10 @@ from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.engine.positions import TaskPosition
-from airflow_samza.prepare.superseded_inputs import SupersedingSystem, replaced_while_running
+from airflow_samza.prepare.superseded_inputs import replaced_while_running
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan
+from airflow_samza.systems.capabilities import ReportsNews, SupersedesOutput
 from airflow_samza.systems.system import System
 
 
@@ -122,7 +123,7 @@ class AtHand:
         """Refuses an input of which a writer has replaced what tasks of this run, or a run before, have read."""
         former = self._looked[stream_id]
         planned = (bound.slice or {}).get("offsets")
-        if planned is None or "commit" not in former or not isinstance(system, SupersedingSystem):
+        if planned is None or "commit" not in former or not isinstance(system, SupersedesOutput):
             return
         began = (bound.slice or {}).get("first") or [int(first) for first, _ in planned]
         heads = [[int(first), int(end)] for (first, _), (_, end) in zip(planned, former["offsets"], strict=True)]
@@ -152,5 +153,4 @@ def _reached(stream_id: str, offsets: list[list[int]], positions: Iterable[TaskP
 
 def _has_news(system: System, bound: BoundStream, known: Mapping[str, Any]) -> bool:
     """Return whether a stream may have grown; a system that cannot say so cheaply is asked for the whole slice."""
-    asked = getattr(system, "has_news", None)
-    return True if asked is None else bool(asked(bound.spec, known))
+    return system.has_news(bound.spec, known) if isinstance(system, ReportsNews) else True

@@ -11,8 +11,8 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import Keep
 from airflow_samza.runs.upkeep.retention import SWEEP_SECONDS, SweptRoot, sweep_application, sweep_root
 from airflow_samza.runs.upkeep.run_removal import SweptRuns
+from airflow_samza.systems.bindings import bind_log, is_log, log_under
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import System, SystemBinding
 
 log = logging.getLogger(__name__)
@@ -52,12 +52,8 @@ class RootUpkeep:
 
     def sweep_root(self, keep: Keep, *, dry: bool = False) -> SweptRoot:
         """Deletes what has expired of all applications and in all logs; ``dry`` only says what that would be."""
-        logs = [LogSystem("log", SystemBinding("log"), self.files.root)]
-        logs += [
-            LogSystem(name, binding, self.files.root)
-            for name, binding in self.bindings.items()
-            if binding.kind == "log"
-        ]
+        root = self.files.root
+        logs = [log_under(root), *(bind_log(name, b, root) for name, b in self.bindings.items() if is_log(b))]
         places = {known.filesystem.root: known for known in logs}  # one root may be bound by several names
         return sweep_root(self.files, list(places.values()), self.systems_of, keep, dry=dry)
 

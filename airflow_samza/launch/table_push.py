@@ -25,8 +25,8 @@ from airflow_samza.runs.stages.stage_state import QUEUED, RUNNING, StageHandle, 
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_finish import discard, newest_staging
 from airflow_samza.runs.tables.push_request import SOURCE, PushRequest, request_path
+from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 
 OWN_PARTITIONER = "samza"
@@ -64,7 +64,7 @@ def table_place(
         )
     name = system_name(spec, stream, bindings, default_system)
     binding = run_bindings(declared_systems(spec, [name], bindings), bindings)[name]
-    if binding.kind != LogSystem.kind:
+    if not traits_of(binding.kind).keeps_versions:
         raise PushError(
             f"The table {table!r} lies in the system {name!r} of kind {binding.kind}, which keeps no versions.",
             hint="Bind it to a log: system= of the table, or the system's connection.",

@@ -46,6 +46,7 @@ from airflow_samza.planner.plan import Partitioning
 from airflow_samza.planner.replication import Replication
 from airflow_samza.planner.stream_edges import StreamEdge
 from airflow_samza.schema import Schema
+from airflow_samza.system_kinds import traits_of
 
 if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec
@@ -191,9 +192,9 @@ def _comes_as_it_is(spec: ApplicationSpec, edge: StreamEdge) -> bool:
     name = stream.system or spec.default_system or ""
     system = spec.systems.get(name)
     kind = spec.config.get(f"systems.{name}.kind") or (system.kind if system else None)
-    if stream.path or stream.format or stream.reader is not None or kind in ("files", "spark"):
+    if stream.path or stream.format or stream.reader is not None:
         return True
-    return edge.role is StreamRole.INPUT and stream.bounded and kind not in ("log", "kafka")
+    return traits_of(kind).unkeyed_splits if kind else edge.role is StreamRole.INPUT and stream.bounded
 
 
 def _after(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:

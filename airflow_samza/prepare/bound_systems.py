@@ -13,14 +13,9 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import ConfigError, UnknownName
-from airflow_samza.systems.bindings import EMBEDDED, bind_system
+from airflow_samza.system_kinds import DATAFRAMES, EMBEDDED, KINDS_OF_NAMES, traits_of
+from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.system import System, SystemBinding
-
-DATAFRAMES = "dataframe"
-"""The system of what ``from_dataframe`` makes, of kind ``spark``."""
-
-# Topics of a run carry control messages in band; plain files have no place for them.
-_WITHOUT_TOPICS = frozenset({"files", "spark"})
 
 
 def system_name(
@@ -32,7 +27,7 @@ def system_name(
     if stream.system is not None:
         return stream.system
     name = spec.default_system or default_system or EMBEDDED
-    if stream.role is StreamRole.INTERMEDIATE and _kind(spec, name, bindings) in _WITHOUT_TOPICS:
+    if stream.role is StreamRole.INTERMEDIATE and not traits_of(_kind(spec, name, bindings)).carries_control:
         return EMBEDDED
     return name
 
@@ -58,12 +53,12 @@ def declared_systems(
                 "command line.",
                 name=name,
             )
-        if kind == "memory":
+        if traits_of(kind).in_one_process:
             raise ConfigError(
-                f"The system {name!r} is of kind memory, which lives in one process, and stages run in others.",
-                hint="Bind it to a log or to files; memory is for airflow_samza.testing.",
+                f"The system {name!r} is of kind {kind}, which lives in one process, and stages run in others.",
+                hint=f"Bind it to a log or to files; {kind} is for airflow_samza.testing.",
                 key=f"systems.{name}.kind",
-                value="memory",
+                value=kind,
             )
         declared = spec.systems.get(name)
         options = dict(declared.options) if name not in bindings and declared is not None else {}
@@ -110,4 +105,4 @@ def _kind(spec: ApplicationSpec, name: str, bindings: Mapping[str, SystemBinding
     declared = spec.systems.get(name)
     if declared is not None and declared.kind:
         return declared.kind
-    return {EMBEDDED: "log", DATAFRAMES: "spark"}.get(name)
+    return KINDS_OF_NAMES.get(name)

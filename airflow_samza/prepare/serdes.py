@@ -13,19 +13,8 @@ from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.errors import ConfigError, SamzaError, UnsupportedShape
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.schema import Schema
+from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.serdes.binding import bind_serde, with_schema_file
-
-_WITHOUT_BYTES = {
-    "log": (
-        "which keeps columns and sends no bytes",
-        "Leave serde= out: schema= says it all. Serdes are for systems that send bytes, and tables of bytes that "
-        "Spark reads or writes.",
-    ),
-    "files": (
-        "whose bytes are a matter of the file's format",
-        "Say format= (parquet, json, csv, orc, avro) in place of serde=.",
-    ),
-}
 
 
 def serde_of(stream: StreamDescriptor) -> str | None:
@@ -52,8 +41,9 @@ def check_serdes(
 def _wrong(spec: ApplicationSpec, stream: BoundStream, kind: str) -> list[SamzaError]:
     declared = spec.stream(stream.stream_id)
     said = f"The stream {stream.stream_id!r} has serde={declared.serde!r}, and"
-    if kind in _WITHOUT_BYTES:
-        what, hint = _WITHOUT_BYTES[kind]
+    rejected = traits_of(kind).without_serdes
+    if rejected is not None:
+        what, hint = rejected
         where = f"{said} lies in the system {stream.system!r} of kind {kind}, {what}."
         return [UnsupportedShape(where, hint=hint, stream=stream.stream_id, system=stream.system)]
     if stream.spec.interval is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor
@@ -21,19 +21,12 @@ from airflow_samza.prepare.superseded_inputs import InputHistory
 from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.system_kinds import traits_of
+from airflow_samza.systems.capabilities import HasSections
 from airflow_samza.systems.sections import Section, described
-from airflow_samza.systems.system import StreamSpec, System
+from airflow_samza.systems.system import System
 
 _POLL_SECONDS = 0.5
-
-
-@runtime_checkable
-class SharedSystem(Protocol):
-    """A system whose streams applications can share: it knows who wrote what."""
-
-    def sections(self, stream: StreamSpec) -> list[Section]:
-        """What each run has written of a stream, oldest first."""
-        ...
 
 
 def check_names(spec: ApplicationSpec, sections: Mapping[str, str]) -> None:
@@ -62,11 +55,11 @@ def refuse_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Map
                     stream=stream_id,
                 )
             )
-        if stream.shared and kinds.get(stream_id) == "files":
+        if stream.shared and not traits_of(kinds[stream_id]).carries_control:
             errors.append(
                 UnsupportedShape(
-                    f"The shared output {stream_id!r} lies in a system of kind files, where no end-of-stream can be "
-                    "written.",
+                    f"The shared output {stream_id!r} lies in a system of kind {kinds[stream_id]}, where no end-of-stream "
+                    "can be written.",
                     hint="Put it into a log.",
                     stream=stream_id,
                 )
@@ -88,7 +81,7 @@ def section_slice(
     A section that the state holds and that was written anew since is refused, whichever is asked for. ``named`` is the
     run whose section it is; it is waited for so long, and refused with a :class:`SectionOpen` that can be tried again.
     """
-    if not isinstance(system, SharedSystem):
+    if not isinstance(system, HasSections):
         raise ConfigError(
             f"The shared stream {stream.stream_id!r} lies in the system {stream.system!r}, whose streams cannot be "
             "shared.",

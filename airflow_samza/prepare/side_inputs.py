@@ -21,6 +21,7 @@ from airflow_samza.runs.records.run_plan import BoundStream, RunPlan, side_input
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.pins import CURRENT, PinnedTable, check_asked, check_columns, find_version, push_stream
 from airflow_samza.schema import Schema
+from airflow_samza.systems.capabilities import HasSections
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -107,8 +108,8 @@ def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) ->
 
 def _refuse_half_pushed(table: TableDescriptor, stream: BoundStream, system: System) -> None:
     """Without a version, nothing that a push has written may be seen; what others wrote may."""
-    sections = getattr(system, "sections", None)
-    if sections is not None and any(section.producer.startswith(PUSHES) for section in sections(stream.spec)):
+    sections = system.sections(stream.spec) if isinstance(system, HasSections) else []
+    if any(section.producer.startswith(PUSHES) for section in sections):
         raise NoSuchVersion(
             f"The table {table.table_id!r} has no version yet: its first push has not come to its end.",
             hint="Wait for the push, or clear it: a push that was killed is completed by its next try.",

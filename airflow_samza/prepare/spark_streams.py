@@ -13,7 +13,8 @@ from airflow_samza.application.callables import callable_name
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.errors import ConfigError, UnsupportedShape
 from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan
-from airflow_samza.systems.spark.system import KIND, SparkSystem
+from airflow_samza.system_kinds import traits_of
+from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.system import System
 
 Notes = Mapping[str, Mapping[str, str]]
@@ -27,12 +28,11 @@ def refuse_unreadable(
     An input that goes on, a table's feed, rows that fail one by one.
     """
     for stream in bound.values():
-        if kept[stream.system]["kind"] != KIND or stream.role not in (
-            StreamRole.INPUT.value,
-            StreamRole.SIDE_INPUT.value,
-        ):
+        kind = kept[stream.system]["kind"]
+        read = stream.role in (StreamRole.INPUT.value, StreamRole.SIDE_INPUT.value)
+        if not (read and traits_of(kind).through_topics):
             continue
-        where = f"{stream.stream_id!r} lies in the system {stream.system!r} of kind spark"
+        where = f"{stream.stream_id!r} lies in the system {stream.system!r} of kind {kind}"
         if stream.role == StreamRole.SIDE_INPUT.value:
             raise UnsupportedShape(
                 f"The side input {where}, where no store can follow it.",
@@ -85,7 +85,7 @@ def with_spark_notes(
                 texts[stream_id] = f"written by Spark to {table.place}; {table.delivery}"
         for stream_id in stage.inputs:
             system = systems[run.stream(stream_id).system]
-            if not run.is_own(stream_id) and isinstance(system, SparkSystem):
+            if not run.is_own(stream_id) and isinstance(system, CarriedByDriver):
                 texts[stream_id] = f"read once by Spark, before the stage: {_source(spec, run, system, stream_id)}"
         for stream_id, text in texts.items():
             told = found.setdefault(stage.stage_id, {})
@@ -93,7 +93,7 @@ def with_spark_notes(
     return found
 
 
-def _source(spec: ApplicationSpec, run: RunPlan, system: SparkSystem, stream_id: str) -> str:
+def _source(spec: ApplicationSpec, run: RunPlan, system: CarriedByDriver, stream_id: str) -> str:
     reader = spec.inputs[stream_id].reader
     if reader is None:
         return system.table(run.stream(stream_id).spec).place
@@ -101,10 +101,10 @@ def _source(spec: ApplicationSpec, run: RunPlan, system: SparkSystem, stream_id:
     return f"the DataFrame of {callable_name(reader)}" + (f", line {at.line}" if at is not None else "")
 
 
-def _outputs(run: RunPlan, systems: Mapping[str, System]) -> list[tuple[str, SparkSystem]]:
+def _outputs(run: RunPlan, systems: Mapping[str, System]) -> list[tuple[str, CarriedByDriver]]:
     found = []
     for stream_id in sorted({stream_id for stage in run.plan.stages for stream_id in stage.outputs}):
         system = systems[run.stream(stream_id).system]
-        if not run.is_own(stream_id) and isinstance(system, SparkSystem):
+        if not run.is_own(stream_id) and isinstance(system, CarriedByDriver):
             found.append((stream_id, system))
     return found

@@ -11,33 +11,18 @@ be cleared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
 
 from airflow_samza.errors import StateError
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.systems.capabilities import Superseded, SupersedesOutput
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.log.superseded import Superseded
 from airflow_samza.systems.sections import Section
-from airflow_samza.systems.system import StreamSpec, System
-
-
-@runtime_checkable
-class SupersedingSystem(Protocol):
-    """A system in which a newer generation of a writer takes the place of what the former one wrote."""
-
-    def superseded(
-        self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]
-    ) -> list[Superseded]:
-        """What was read up to the offsets ``read``, as of a slice, and was superseded since.
-
-        ``first`` is where the reading began.
-        """
-        ...
+from airflow_samza.systems.system import System
 
 
 @dataclass(frozen=True)
@@ -56,7 +41,7 @@ class InputHistory:
         """Refuses an input of whose messages the state holds some that were superseded since they were read."""
         stream_id = stream.stream_id
         known = self.version.read.get(stream_id) if self.version is not None else None
-        if self.version is None or known is None or not isinstance(system, SupersedingSystem):
+        if self.version is None or known is None or not isinstance(system, SupersedesOutput):
             return
         found = system.superseded(stream.spec, known, known["first"], self.version.offsets[stream_id])
         if found:

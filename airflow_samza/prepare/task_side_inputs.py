@@ -18,6 +18,7 @@ from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.tables.compactions import sections_since
 from airflow_samza.storage.side_inputs import Place, resume
+from airflow_samza.systems.capabilities import DatesTopics
 from airflow_samza.systems.system import Envelope, OffsetRange, System, SystemConsumer, SystemStreamPartition
 from airflow_samza.task.loop.reading import TaskInput
 from airflow_samza.task.loop.side_tables import SideTables
@@ -147,10 +148,9 @@ MADE = "made"
 """Beside the offsets of a side input's slice: when its topic was made, where its system can tell."""
 
 
-def made(system: System, bound: BoundStream) -> Any:
-    """When the topic of a stream was made; None where its system does not tell."""
-    asked = getattr(system, "made", None)
-    return None if asked is None else asked(bound.spec.name)
+def made(system: System, bound: BoundStream) -> int | None:
+    """Return when the topic of a stream was made; None where its system does not know."""
+    return system.made(bound.spec.name) if isinstance(system, DatesTopics) else None
 
 
 def refuse_made_anew(system: System, bound: BoundStream, slice_: Slice) -> None:

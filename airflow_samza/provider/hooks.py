@@ -306,11 +306,10 @@ class SamzaHook(BaseHook):
         from airflow_samza.runs.tables.rollback import rollback
         from airflow_samza.runs.tables.version_text import rollback_text
         from airflow_samza.runs.tables.versions import newest
-        from airflow_samza.systems.bindings import bind_system
-        from airflow_samza.systems.system import SystemBinding
+        from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
 
         place = self.pushed_table(application, table, config)
-        bound = bind_system(place.system, self.bindings().get(place.system) or SystemBinding("log"), self.root)
+        bound = bind_system(place.system, self.bindings().get(place.system) or UNDER_ROOT, self.root)
         made = rollback(self.files, place.system, place.topic, to, push_id, bound)
         return made, rollback_text(made, newest(self.files, place.system, place.topic))
 

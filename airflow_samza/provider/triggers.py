@@ -29,10 +29,10 @@ from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
-from airflow_samza.systems.bindings import EMBEDDED
+from airflow_samza.system_kinds import EMBEDDED
+from airflow_samza.systems.bindings import UNDER_ROOT
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from airflow_samza.systems.system import SystemBinding
 
 PATIENCE_SECONDS = 300.0
 """Seconds for which a root that cannot be read is tried again, in case a shared filesystem comes back."""
@@ -188,7 +188,7 @@ class SamzaStageTrigger(RunTrigger):
         assert self._run is not None
         assert self._files is not None
         # The heads of topics under the root need no connection; those of other systems are left out here.
-        embedded = {EMBEDDED: SystemBinding("log")} if EMBEDDED in self._run.systems else {}
+        embedded = {EMBEDDED: UNDER_ROOT} if EMBEDDED in self._run.systems else {}
         systems = bind_systems(embedded, self._files.root)
         return stage_progress(self._files, systems, self._run, handle.stage_id, handle.generation, status=status)
 

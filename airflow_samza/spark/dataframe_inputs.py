@@ -37,7 +37,7 @@ from airflow_samza.secrecy import secret_names
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, refuse_secrets
 from airflow_samza.spark.shuffles import shuffles
 from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
-from airflow_samza.systems.spark.system import SparkSystem
+from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.spark.tables import SparkTable
 from airflow_samza.systems.system import Publication
 from airflow_samza.task.messages.user_errors import user_location
@@ -63,7 +63,7 @@ def read_inputs(context: StageContext) -> RunPlan:
     spec: ApplicationSpec | None = None
     for stream_id in run.plan.stage(context.handle.stage_id).inputs:
         system = context.systems[run.stream(stream_id).system]
-        if run.is_own(stream_id) or not isinstance(system, SparkSystem):
+        if run.is_own(stream_id) or not isinstance(system, CarriedByDriver):
             continue
         spec = spec or load_application(run.reference).spec(run.config)
         bound = run.through(run.stream(stream_id), Generation(run.generation, 1))
@@ -80,7 +80,7 @@ class _Reading:
     """One input that Spark reads."""
 
     def __init__(
-        self, context: StageContext, system: SparkSystem, stream: StreamDescriptor, bound: BoundStream
+        self, context: StageContext, system: CarriedByDriver, stream: StreamDescriptor, bound: BoundStream
     ) -> None:
         self._context = context
         self._system = system
@@ -106,7 +106,7 @@ class _Reading:
             epoch=0,
             staged={int(task): described for task, described in known["staged"].items()},
         )
-        self._system.log.publish(dataclasses.replace(spec, name=str(spec.through)), publication)
+        self._system.publish_read(spec, publication)
         reach("read-after-publish")
         return {"schema": known["schema"], "slice": self._system.slice(spec)}
 
@@ -249,7 +249,7 @@ class _Reading:
             )
         assert self._table is not None
         return StageFailed(
-            f"Spark cannot read the input {stream_id!r} from {self._table.place} (system {self._system.name!r}): "
+            f"Spark cannot read the input {stream_id!r} from {self._table.place} (system {self._bound.system!r}): "
             f"{said}.",
             hint="Does it exist, may this Spark read it, and has it the reader (a JDBC driver, a catalog) that it "
             "takes?",

@@ -35,6 +35,7 @@ from airflow_samza.spark.worker_rows import one_row, read_over
 from airflow_samza.storage.host_files import HostFiles, sweep_host
 from airflow_samza.storage.local_store import host_part
 from airflow_samza.storage.snapshots import KnownTables, Restored, read_snapshot, snapshot_files, write_snapshot
+from airflow_samza.systems.capabilities import Durable
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System, SystemProducer
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
@@ -257,7 +258,7 @@ class _Section:
     def _kept_state(self, section: SectionRun, before: _Before, attempt: str) -> dict[str, Any] | None:
         folder = self._folder.state(self._intent.epoch, attempt)
         # Where outputs survive a power failure, what the next epoch goes on from does so, too.
-        durable = any(getattr(system, "durable", False) for system in self._systems.values())
+        durable = any(isinstance(system, Durable) and system.durable for system in self._systems.values())
         return write_snapshot(
             self._files,
             folder,

@@ -28,6 +28,7 @@ from airflow_samza.runs.tables.pins import CURRENT
 from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.stage_setup import StageSetup
 from airflow_samza.spark.worker_rows import one_row, own_partition
+from airflow_samza.systems.capabilities import ReportsNews
 from airflow_samza.task.loop.side_tables import SIDE_INPUT_SECONDS
 
 if TYPE_CHECKING:
@@ -210,17 +211,12 @@ class FollowedTables:
         """All that there is of a side input now, asked again only when there is news; None: its topic is deleted."""
         bound, known = self._bound[stream_id], self._heads.get(stream_id)
         system = self._context.systems[bound.system]
-        asked = getattr(system, "has_news", None)
         since = made(system, bound)
-        if (
-            known is not None
-            and asked is not None
-            and since == known.slice[MADE]
-            and not asked(bound.spec, known.slice)
-        ):
-            return known
-        if since is None and asked is not None:
-            return None  # who reads of it says so
+        if isinstance(system, ReportsNews):
+            if known is not None and since == known.slice[MADE] and not system.has_news(bound.spec, known.slice):
+                return known
+            if since is None:
+                return None  # its reader reports that
         self._heads[stream_id] = InputIntent(bound.spec.name, {**system.slice(bound.spec), MADE: since})
         return self._heads[stream_id]
 

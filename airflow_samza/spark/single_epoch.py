@@ -33,7 +33,7 @@ from airflow_samza.spark.stage_loop import StageLoop
 from airflow_samza.spark.stage_setup import set_up_stage
 from airflow_samza.spark.table_writer import connect_tables
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.spark.system import SparkSystem
+from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.system import System, SystemBinding
 
 log = logging.getLogger("airflow_samza.runner")
@@ -76,7 +76,7 @@ def run_stage(
 def _note_who_finishes(context: StageContext) -> None:
     """Leaves word, before there is an intent, that what this stage writes to Spark only a runner can publish."""
     outputs = context.run.plan.stage(context.handle.stage_id).outputs
-    if any(isinstance(context.systems[context.run.stream(stream_id).system], SparkSystem) for stream_id in outputs):
+    if any(isinstance(context.systems[context.run.stream(stream_id).system], CarriedByDriver) for stream_id in outputs):
         write_once(context.files, context.handle.folder.needs_runner, {"outputs": list(outputs)})
 
 

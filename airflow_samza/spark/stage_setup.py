@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import TransformSpec
 from airflow_samza.config import Config
@@ -21,9 +21,10 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.spark.catalyst import analyse_sections
 from airflow_samza.spark.epoch_task import EpochTask
+from airflow_samza.system_kinds import traits_of
+from airflow_samza.systems.capabilities import IdentifiesTopics
 from airflow_samza.systems.log.topic import other_topic
-from airflow_samza.systems.spark.system import KIND
-from airflow_samza.systems.system import StreamSpec, System, SystemBinding
+from airflow_samza.systems.system import System, SystemBinding
 from airflow_samza.task.program.processor_digest import processor_digests
 from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
 
@@ -87,28 +88,16 @@ def make_topics(context: StageContext, outputs: Mapping[str, BoundStream]) -> No
     for stream_id, bound in outputs.items():
         system = context.systems[bound.system]
         is_own = context.run.is_own(stream_id) or bound.spec.through is not None
-        if is_own and known is not None and known.get(stream_id) and isinstance(system, IdentifyingSystem):
+        if is_own and known is not None and known.get(stream_id) and isinstance(system, IdentifiesTopics):
             found = system.identity(bound.spec)
             if found != known[stream_id]:
                 what = "it was deleted" if found is None else "it was deleted and made anew"
                 raise other_topic(bound.spec.through or bound.spec.name, what)
         system.admin.create([bound.spec])
-        if is_own and isinstance(system, IdentifyingSystem):
+        if is_own and isinstance(system, IdentifiesTopics):
             own[stream_id] = system.identity(bound.spec)
     if known is None:
         write_once(context.files, path, own)
-
-
-@runtime_checkable
-class IdentifyingSystem(Protocol):
-    """A system whose topics can be told apart from others that had their names."""
-
-    def identity(self, stream: StreamSpec) -> str | None:
-        """The identity of a stream's topic.
-
-        None when there is none, empty when it was made before there were identities.
-        """
-        ...
 
 
 def _host_dir(context: StageContext, program: StageProgram) -> str | None:
@@ -153,4 +142,7 @@ def _for_workers(bindings: Mapping[str, SystemBinding]) -> dict[str, SystemBindi
 
     They never see a database, so no password of one leaves the driver.
     """
-    return {name: SystemBinding(KIND) if binding.kind == KIND else binding for name, binding in bindings.items()}
+    return {
+        name: SystemBinding(binding.kind) if traits_of(binding.kind).through_topics else binding
+        for name, binding in bindings.items()
+    }

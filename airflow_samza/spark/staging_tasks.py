@@ -59,11 +59,11 @@ class ReadTask:
     def _stage(self, batches: Iterator[pa.RecordBatch], attempt: str) -> dict[str, Any]:
         from airflow_samza.partitioner import split_by_partition
         from airflow_samza.schema import Schema
-        from airflow_samza.systems.log.system import LogSystem
-        from airflow_samza.systems.system import StreamSpec, SystemBinding
+        from airflow_samza.systems.bindings import log_under
+        from airflow_samza.systems.system import StreamSpec
         from airflow_samza.task.messages.conform import Conformer
 
-        log = LogSystem("log", SystemBinding("log"), self.root)
+        log = log_under(self.root)
         producer = log.producer(StreamSpec(self.topic, self.partitions, self.schema), attempt)
         conformer = Conformer(Schema.of(self.schema), f"what Spark reads as {self.stream!r}")
         messages = self._decoder()
@@ -130,16 +130,15 @@ class WriteTask:
             raise from_worker(error, self.stage, number) from error
 
     def _rows(self, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        from airflow_samza.systems.log.system import LogSystem
+        from airflow_samza.systems.bindings import log_under
         from airflow_samza.systems.system import (
             MessageRun,
             OffsetRange,
             StreamSpec,
-            SystemBinding,
             SystemStreamPartition,
         )
 
-        log = LogSystem("log", SystemBinding("log"), self.root)
+        log = log_under(self.root)
         consumer = log.consumer(StreamSpec(self.topic, self.partitions), self.slice)
         try:
             for envelope in consumer.read(SystemStreamPartition("log", self.topic, partition), OffsetRange(start, end)):

@@ -19,7 +19,7 @@ from airflow_samza.spark.dataframe_inputs import first_line, refuse_hidden
 from airflow_samza.spark.hidden_options import hidden_view, is_remote
 from airflow_samza.spark.stage_job import lost
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
-from airflow_samza.systems.spark.system import SparkSystem, Staged
+from airflow_samza.systems.spark.system import CarriedByDriver, Staged
 from airflow_samza.systems.spark.tables import OVERWRITE, OVERWRITE_PARTITIONS, SparkTable
 from airflow_samza.systems.system import System
 
@@ -78,7 +78,7 @@ class SparkTableWriter:
 def connect_tables(systems: Mapping[str, System], context: StageContext) -> None:
     """Gives systems of kind spark what writes their tables."""
     for system in systems.values():
-        if isinstance(system, SparkSystem):
+        if isinstance(system, CarriedByDriver):
             system.writer = SparkTableWriter(context)
 
 

@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow_samza.application.refusals import did_you_mean
 from airflow_samza.errors import ConfigError
+from airflow_samza.system_kinds import EMBEDDED, find_kind, kinds
 from airflow_samza.systems.system import System, SystemBinding
 
-KINDS = ("memory", "log", "files", "spark")
+if TYPE_CHECKING:
+    from airflow_samza.systems.log.system import LogSystem
 
-EMBEDDED = "log"
-"""The system that is always there, and the default one where nobody names another: the log under the root."""
+UNDER_ROOT = SystemBinding(EMBEDDED)
+"""The binding of the log under the root, which needs no settings."""
 
 
 def bind_system(name: str, binding: SystemBinding, root: str) -> System:
-    """The system that a name stands for in one environment; ``root`` is where a log without a root of its own lies.
+    """Return the system that a name stands for in one environment.
 
-    Each kind is loaded only when it is bound: its clients may be heavy, or not installed.
+    ``root`` is where a log without a root of its own lies. Each kind is loaded only when it is bound: its clients may be
+    heavy, or not installed.
     """
-    if binding.kind == "memory":
-        from airflow_samza.systems.memory.system import MemorySystem
+    kind = find_kind(binding.kind)
+    if kind is None:
+        raise ConfigError(
+            f"The system {name!r} is bound to the kind {binding.kind!r}, which is not known.",
+            hint=f"{did_you_mean(binding.kind, kinds())}The kinds are {', '.join(kinds())}.",
+            key=f"systems.{name}.kind",
+            value=binding.kind,
+        )
+    bound: System = kind.load()(name, binding, root)
+    return bound
 
-        return MemorySystem(name, binding)
-    if binding.kind == "log":
-        from airflow_samza.systems.log.system import LogSystem
 
-        return LogSystem(name, binding, root)
-    if binding.kind == "files":
-        from airflow_samza.systems.files.system import FilesSystem
+def is_log(binding: SystemBinding) -> bool:
+    """Return whether a binding is of a log: files of ours, which the command line shows and retention sweeps."""
+    return binding.kind == EMBEDDED
 
-        return FilesSystem(name, binding)
-    if binding.kind == "spark":
-        from airflow_samza.systems.spark.system import SparkSystem
 
-        return SparkSystem(name, binding, root)
-    raise ConfigError(
-        f"The system {name!r} is bound to the kind {binding.kind!r}, which is not known.",
-        hint=f"{did_you_mean(binding.kind, KINDS)}The kinds are {', '.join(KINDS)}.",
-        key=f"systems.{name}.kind",
-        value=binding.kind,
-    )
+def log_under(root: str) -> LogSystem:
+    """Return the log under a root."""
+    return bind_log(EMBEDDED, UNDER_ROOT, root)
+
+
+def bind_log(name: str, binding: SystemBinding, root: str) -> LogSystem:
+    """Return the log that a binding of its kind stands for."""
+    from airflow_samza.systems.log.system import LogSystem
+
+    return LogSystem(name, binding, root)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from airflow_samza.control.messages import ControlMessage
 from airflow_samza.secrecy import secret_names, shown
@@ -281,14 +281,6 @@ class SystemProducer(Protocol):
         ...
 
 
-class KeyedProducer(SystemProducer, Protocol):
-    """A producer that can partition by itself: memory and log have it, and it is their fast path."""
-
-    def write_keyed(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
-        """Appends user messages, each to the partition of its key (``partitioner``)."""
-        ...
-
-
 class Publication(NamedTuple):
     """One stage epoch's output to one stream, ready to be made visible.
 
@@ -306,6 +298,7 @@ class Publication(NamedTuple):
     final: bool = True
 
 
+@runtime_checkable
 class System(Protocol):
     """One bound system: the factory of the three, and the publisher of staged output."""
 

@@ -1,4 +1,4 @@
-"""What every system with topics (memory and log) holds to: one contract, run over each of them."""
+"""The contract of systems of topics, run over every registered kind whose streams carry control messages."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, WatermarkMessage
+from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
 from airflow_samza.errors import ConfigError, SchemaError, TopicError
 from airflow_samza.partitioner import partition_of
+from airflow_samza.system_kinds import kinds
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.log.system import LogSystem
-from airflow_samza.systems.memory.system import MemorySystem
+from airflow_samza.systems.capabilities import TopicSystem
 from airflow_samza.systems.sections import described
 from airflow_samza.systems.system import (
     ControlEnvelope,
@@ -25,41 +25,12 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
-
-TopicSystem = LogSystem | MemorySystem
-STREAM = StreamSpec("views/run 1/1.1", partitions=3, schema="id bigint, name string")
+from tests.support.topic_contract import STREAM, batch, bound_topics, publish, ssp, systems_with, write_keyed
 
 
-@pytest.fixture(params=["memory", "log", pytest.param("log on HDFS", marks=pytest.mark.hdfs)])
+@pytest.fixture(params=systems_with())
 def system(request: pytest.FixtureRequest, tmp_path: Path) -> TopicSystem:
-    kind, _, on_hdfs = request.param.partition(" ")
-    root = f"{request.getfixturevalue('hdfs').webhdfs}{tmp_path}" if on_hdfs else str(tmp_path)
-    bound = bind_system("topics", SystemBinding(kind), root)
-    assert isinstance(bound, LogSystem | MemorySystem)
-    return bound
-
-
-def ssp(partition: int, stream: StreamSpec = STREAM) -> SystemStreamPartition:
-    return SystemStreamPartition("topics", stream.name, partition)
-
-
-def batch(first: int, rows: int) -> pa.RecordBatch:
-    ids = range(first, first + rows)
-    return pa.record_batch({"id": pa.array(ids, pa.int64()), "name": [f"n{number}" for number in ids]})
-
-
-def publish(
-    system: TopicSystem,
-    epoch: int,
-    rows: dict[int, pa.RecordBatch],
-    control: tuple[ControlMessage, ...] = (),
-    generation: str = "1.1",
-    producer: str = "app/run/stage",
-) -> dict[str, object]:
-    writer = system.producer(STREAM, f"{producer}-{generation}-{epoch}")
-    for partition, piece in rows.items():
-        writer.write(partition, piece)
-    return system.publish(STREAM, Publication(producer, generation, epoch, {0: writer.finish()}, control))
+    return bound_topics(request, tmp_path)
 
 
 def ids(system: TopicSystem, partition: int, offsets: OffsetRange | None = None) -> list[tuple[int, int]]:
@@ -190,10 +161,10 @@ def test_publishing_again_changes_nothing(system: TopicSystem) -> None:
 def test_nothing_is_seen_before_it_is_published_nor_after_an_abort(system: TopicSystem) -> None:
     system.admin.create([STREAM])
     writer = system.producer(STREAM, "a")
-    writer.write_keyed(batch(0, 100), ["id"])
+    write_keyed(writer, batch(0, 100))
     writer.finish()
     aborted = system.producer(STREAM, "b")
-    aborted.write_keyed(batch(0, 100), ["id"])
+    write_keyed(aborted, batch(0, 100))
     aborted.abort()
     assert system.admin.metadata([STREAM])[STREAM.name].head == (0, 0, 0)
 
@@ -202,7 +173,7 @@ def test_keyed_rows_go_to_the_partition_of_their_key_in_their_order(system: Topi
     system.admin.create([STREAM])
     writer = system.producer(STREAM, "a")
     for start in range(0, 1000, 100):
-        writer.write_keyed(batch(start, 100), ["id"])
+        write_keyed(writer, batch(start, 100))
     system.publish(STREAM, Publication("app/run/stage", "1.1", 0, {0: writer.finish()}))
     for partition in range(3):
         found = [number for _, number in ids(system, partition)]
@@ -330,7 +301,8 @@ def test_a_null_in_a_column_declared_not_null_is_refused(system: TopicSystem) ->
 def test_an_unknown_kind_of_system_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'lgo', which is not known") as refused:
         bind_system("x", SystemBinding("lgo"), str(tmp_path))
-    assert refused.value.hint == "Did you mean 'log'? The kinds are memory, log, files, spark."
+    assert refused.value.hint == f"Did you mean 'log'? The kinds are {', '.join(kinds())}."
+    assert {"memory", "log", "files", "spark"} <= set(kinds())
     with pytest.raises(ConfigError, match="has no root"):
         bind_system("x", SystemBinding("log"), "")
 
@@ -338,7 +310,7 @@ def test_an_unknown_kind_of_system_is_refused_with_the_known_ones(tmp_path: Path
 def of_section(system: TopicSystem, slice_: dict[str, object], partition: int = 0) -> list[object]:
     """What a reader of sections sees: ids of messages, and control messages."""
     found: list[object] = []
-    for envelope in system.consumer(STREAM, slice_).read(ssp(partition)):
+    for envelope in system.consumer(STREAM, slice_).read(ssp(partition), None):
         if isinstance(envelope, MessageRun):
             found += envelope.batch.column("id").to_pylist()
         else:

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from airflow_samza.system_kinds import BUILT_IN
+
 PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("quoting",),
     ("errors",),
-    ("config", "records", "row", "schema", "secrecy", "private_folder"),
+    ("config", "records", "row", "schema", "secrecy", "private_folder", "system_kinds"),
     ("murmur3",),
     ("partitioner",),
     ("application",),
@@ -36,15 +38,19 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 """From left to right; a package may import itself and whatever stands to the left of its group."""
 
+KINDS_OF_SYSTEMS = tuple(sorted({kind.loader.split(".")[2] for kind in BUILT_IN.values()} - {"log", "files"}))
+"""The folders of the other registered kinds of systems."""
+
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "systems": (
         ("dictionaries", "filesystems", "generations"),
         ("producers_seen", "system"),
         ("sections", "topic_refusals", "topic_rows"),
+        ("capabilities",),
         ("log",),
         ("files",),
         ("serdes",),
-        ("memory", "spark"),
+        KINDS_OF_SYSTEMS,
         ("bindings",),
     ),
     "runs": (("failpoints", "records"), ("stages",), ("lineage", "tables"), ("finish", "progress"), ("upkeep",)),
@@ -70,6 +76,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     "row": {},
     "secrecy": {},
     "private_folder": {},
+    "system_kinds": {},
     "application": {},
     "planner": {},
     "control": {},

@@ -6,23 +6,14 @@ What it publishes under its former generation would be taken for published.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
 
 from airflow_samza.errors import TopicError
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.capabilities import RemembersWriters
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.system import StreamSpec, System
-
-
-@runtime_checkable
-class RememberingSystem(Protocol):
-    """A system that remembers who has published to a stream, also when the records of that run are gone."""
-
-    def standing(self, stream: StreamSpec, producer: str) -> str | None:
-        """The newest generation of a producer that has published to a stream; None when it never has."""
-        ...
+from airflow_samza.systems.system import System
 
 
 def refuse_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) -> None:
@@ -33,7 +24,7 @@ def refuse_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, Syst
         for stream_id in stage.outputs:
             stream = run.stream(stream_id)
             system = systems[stream.system]
-            if run.is_own(stream_id) or not isinstance(system, RememberingSystem):
+            if run.is_own(stream_id) or not isinstance(system, RemembersWriters):
                 continue
             known = system.standing(stream.spec, run.producer(stage.stage_id))
             if known is not None and Generation.parse(known).plan >= run.generation:

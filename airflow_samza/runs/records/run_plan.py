@@ -16,6 +16,7 @@ from airflow_samza.runs.records.names import NAMES, Generation, intermediate_top
 from airflow_samza.runs.records.run_state import RunState
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.system import StreamSpec
 
 STAGED, PIPELINED, CONTINUOUS = "staged", "pipelined", "continuous"
@@ -118,7 +119,7 @@ class RunPlan:
 
     def through(self, bound: BoundStream, generation: Generation) -> BoundStream:
         """A stream with the topic that it goes through, where tasks cannot reach the place itself (kind ``spark``)."""
-        if self.systems.get(bound.system, {}).get("kind") != "spark":
+        if not traits_of(self.systems.get(bound.system, {}).get("kind")).through_topics:
             return bound
         name = self._own_topic(bound.stream_id, generation)
         return replace(bound, spec=replace(bound.spec, through=name, owner=self._owner(bound.stream_id)))

@@ -25,8 +25,8 @@ from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.runs.tables.versions import FULL, TableVersion
 from airflow_samza.schema import Schema
+from airflow_samza.systems.capabilities import DiscardsStaged
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
 
 log = logging.getLogger("airflow_samza.runner")
@@ -208,10 +208,10 @@ def discard(files: Filesystem, system: System, request: PushRequest) -> None:
         if last is not None and last["digest"]:
             nothing = _add_publication(files, request, {"digest": "", "staged": {}})
             _publish(system, request, nothing)  # of a newer generation: what was committed before makes room
-    elif isinstance(system, LogSystem):
+    elif isinstance(system, DiscardsStaged):
         for epoch in numbers(files, folder.epochs):
             for name in files.list(folder.manifests(epoch)):
                 manifest = read(files, f"{folder.manifests(epoch)}/{name}")
-                if manifest is not None and manifest["staged"].get("segment"):
-                    system.filesystem.delete(system.topic(request.topic).segment_path(manifest["staged"]["segment"]))
+                if manifest is not None:
+                    system.discard(StreamSpec(request.topic), manifest["staged"])
     files.delete_tree(f"{folder.path}/manifests")

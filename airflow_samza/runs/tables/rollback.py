@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from airflow_samza.errors import PushError
-from airflow_samza.runs.records.forgotten_runs import RememberingSystem
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.versions import (
     ROLLBACK,
@@ -21,6 +20,7 @@ from airflow_samza.runs.tables.versions import (
     pin,
     taken,
 )
+from airflow_samza.systems.capabilities import RemembersWriters
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System
 
@@ -102,7 +102,7 @@ def _brought_back(files: Filesystem, system: str, topic: str, former: TableVersi
 
 def _refuse_without_rows(bound: System, topic: str, version: TableVersion) -> None:
     """Refuses a version of which a section was given up: whatever its records say, it cannot be read."""
-    if not isinstance(bound, RememberingSystem):
+    if not isinstance(bound, RemembersWriters):
         return
     stream = StreamSpec(topic, len(version.offsets))
     for producer, generation in version.read_sections:

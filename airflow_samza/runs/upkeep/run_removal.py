@@ -21,7 +21,6 @@ from airflow_samza.runs.upkeep.kept_runs import OverRun, SystemsOf, over_since
 from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.trash import move_to_trash
-from airflow_samza.systems.log.maintenance import delete_topic
 from airflow_samza.systems.system import System
 
 
@@ -87,7 +86,7 @@ def remove_run(
         systems = systems_of(plan)
         for system, name in topics:
             topic = find_own(systems, system, name)
-            if topic is not None and (dry or delete_topic(topic)):
+            if topic is not None and (dry or topic.delete()):
                 swept.topics.append(name)
     swept.runs.append(f"{folder.application}/{folder.run_id}")
     if dry:
@@ -130,7 +129,7 @@ def _sweep_topics(
             continue
         if expiry(topic, run.at) > now or is_open():
             left = True
-        elif dry or delete_topic(topic, is_open):
+        elif dry or topic.delete(is_open):
             swept.topics.append(name)
     return left
 

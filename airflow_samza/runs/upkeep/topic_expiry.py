@@ -12,12 +12,8 @@ from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.capabilities import ExpiresTopics, ExpiringTopic
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.log.index import read_floor
-from airflow_samza.systems.log.maintenance import mark_expired
-from airflow_samza.systems.log.system import LogSystem
-from airflow_samza.systems.log.topic import Topic, find_topic
-from airflow_samza.systems.spark.system import SparkSystem
 from airflow_samza.systems.system import System
 
 KEEP_AFTER_SUCCESS_SECONDS = 24 * 3600.0
@@ -52,7 +48,7 @@ def expire_topics(files: Filesystem, systems: Mapping[str, System], run: RunPlan
     for system, name in own_topics(files, run):
         topic = find_own(systems, system, name)
         if topic is not None:
-            mark_expired(topic, int(at * 1000))
+            topic.expire(int(at * 1000))
             marked.append(name)
     return marked
 
@@ -66,8 +62,8 @@ def reopen(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> No
     open_again(files, RunFolder(run.application, run.run_id))
     for system, name in own_topics(files, run):
         topic = find_own(systems, system, name)
-        if topic is not None and read_floor(topic).expires_at is not None:
-            mark_expired(topic, None)
+        if topic is not None and topic.expires_at is not None:
+            topic.expire(None)
 
 
 def open_again(files: Filesystem, folder: RunFolder) -> None:
@@ -80,12 +76,12 @@ def open_again(files: Filesystem, folder: RunFolder) -> None:
         raise being_removed(folder.application, folder.run_id)
 
 
-def expiry(topic: Topic, over: float) -> float:
+def expiry(topic: ExpiringTopic, over: float) -> float:
     """When a topic of a run that has been over since ``over`` may be deleted (seconds since 1970).
 
     As it is marked, else after a week.
     """
-    at = read_floor(topic).expires_at
+    at = topic.expires_at
     return at / 1000 if at is not None else over + KEEP_AFTER_FAILURE_SECONDS
 
 
@@ -100,8 +96,7 @@ def being_removed(application: str, run_id: str) -> UnknownName:
     )
 
 
-def find_own(systems: Mapping[str, System], system: str, name: str) -> Topic | None:
-    """A topic of a run; None when it is not there, or its system looks after itself."""
+def find_own(systems: Mapping[str, System], system: str, name: str) -> ExpiringTopic | None:
+    """Return a topic of a run; None when it is not there, or its system looks after itself."""
     bound = systems[system]
-    log = bound.log if isinstance(bound, SparkSystem) else bound
-    return find_topic(log.filesystem, log.name, name) if isinstance(log, LogSystem) else None
+    return bound.expiring(name) if isinstance(bound, ExpiresTopics) else None

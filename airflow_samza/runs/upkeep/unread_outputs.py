@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, numbers, read
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.capabilities import CountsOutput
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.log.commits import load_tail, read_commits
-from airflow_samza.systems.log.system import LogSystem
-from airflow_samza.systems.log.topic import Topic, find_topic
-from airflow_samza.systems.system import System
+from airflow_samza.systems.system import StreamSpec, System
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class UnreadOutputs:
     def __init__(self, files: Filesystem) -> None:
         self._files = files
         self._readers: dict[str, list[_Reader]] = {}
-        self._written: dict[tuple[str, str], Mapping[str, tuple[int, ...]]] = {}
+        self._written: dict[str, Mapping[str, tuple[int, ...]]] = {}
         for lineage in files.list("state"):
             self._take(f"state/{lineage}/versions")
 
@@ -62,10 +60,14 @@ class UnreadOutputs:
             for stream_id in stage.outputs:
                 stream = run.stream(stream_id)
                 system = systems[stream.system]
-                if run.is_own(stream_id) or stream.spec.name not in self._readers or not isinstance(system, LogSystem):
+                if (
+                    run.is_own(stream_id)
+                    or stream.spec.name not in self._readers
+                    or not isinstance(system, CountsOutput)
+                ):
                     continue
                 producer = run.producer(stage.stage_id)
-                end = self._ends(system, stream.spec.name).get(producer)
+                end = self._ends(system, stream.spec).get(producer)
                 for reader in self._readers[stream.spec.name] if end is not None else ():
                     assert end is not None
                     if reader.sections is not None:
@@ -76,22 +78,8 @@ class UnreadOutputs:
                         return reader.application
         return None
 
-    def _ends(self, system: LogSystem, name: str) -> Mapping[str, tuple[int, ...]]:
-        """Where the last rows end that each producer has written to a topic, which readers still see."""
-        place = (system.filesystem.location(""), name)
+    def _ends(self, system: CountsOutput, stream: StreamSpec) -> Mapping[str, tuple[int, ...]]:
+        place = system.location(stream)
         if place not in self._written:
-            topic = find_topic(system.filesystem, system.name, name)
-            self._written[place] = _ends(topic) if topic is not None else {}
+            self._written[place] = system.written_ends(stream)
         return self._written[place]
-
-
-def _ends(topic: Topic) -> dict[str, tuple[int, ...]]:
-    seen = load_tail(topic).seen
-    found: dict[str, tuple[int, ...]] = {}
-    for commit in read_commits(topic, 0):
-        if commit.rows and not commit.once and not seen.is_superseded(commit.producer, commit.generation):
-            rows = commit.rows_by_partition
-            former = found.get(commit.producer, (0,) * topic.partitions)
-            own = (end - len(commit.control) if count else 0 for end, count in zip(commit.next, rows, strict=True))
-            found[commit.producer] = tuple(max(one, other) for one, other in zip(own, former, strict=True))
-    return found

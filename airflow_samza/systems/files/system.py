@@ -23,13 +23,16 @@ class FilesSystem:
     """Bounded input and output as files of any format below a root (or at absolute paths and URLs).
 
     Options of the binding: ``root``, ``format`` (the default of its streams), ``partitions`` (of inputs that declare
-    none; 1), and fsspec's storage options for a root that is a URL.
+    none; 1), and fsspec's storage options for a root that is a URL. The root of topics is not its own; tests give a
+    ``location`` instead of a root.
     """
 
-    def __init__(self, name: str, binding: SystemBinding, *, root: Location | None = None) -> None:
+    def __init__(
+        self, name: str, binding: SystemBinding, root: str | None = None, location: Location | None = None
+    ) -> None:
         self.name = name
         self.binding = binding
-        self._root = root
+        self._root = location
         options = storage_options(binding.options)
         where = binding.options.get("root")
         if options and (where is None or not is_url(str(where)) or str(where).startswith("file:")):

@@ -154,6 +154,26 @@ def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> b
     return True
 
 
+@dataclass(frozen=True)
+class ExpiringLogTopic:
+    """A topic that can be marked to expire, and be deleted."""
+
+    topic: Topic
+
+    @property
+    def expires_at(self) -> int | None:
+        """The time (ms since 1970) after which it may be deleted; None: it has no mark."""
+        return read_floor(self.topic).expires_at
+
+    def expire(self, at: int | None) -> None:
+        """Mark it to be deleted after a time (ms since 1970); None takes the mark away."""
+        mark_expired(self.topic, at)
+
+    def delete(self, is_held: Callable[[], bool] = lambda: False) -> bool:
+        """Delete it; return False when it is held, and given back, or another process was quicker."""
+        return delete_topic(self.topic, is_held)
+
+
 def _delete_parts(topic: Topic) -> None:
     """Deletes a topic beside topics below it: its record first, so that nobody opens a half.
 

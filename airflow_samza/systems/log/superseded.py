@@ -7,25 +7,11 @@ would read the same rows twice; the commits say so, also those that were compact
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from airflow_samza.systems.capabilities import Superseded
 from airflow_samza.systems.log.commits import load_tail, read_commits
 from airflow_samza.systems.log.index import first_offset
 from airflow_samza.systems.log.topic import Topic
-
-
-@dataclass(frozen=True)
-class Superseded:
-    """What ``generation`` of a producer had written and a reader had read, replaced by the generation ``newer``.
-
-    ``partition`` and ``offset`` are a place of the first of its messages that was read.
-    """
-
-    producer: str
-    generation: str
-    newer: str
-    partition: int
-    offset: int
 
 
 def superseded_since(topic: Topic, commits: int, first: Sequence[int], read: Sequence[int]) -> list[Superseded]:
@@ -53,3 +39,16 @@ def superseded_since(topic: Topic, commits: int, first: Sequence[int], read: Seq
                 found[producer] = Superseded(producer, commit.generation, newer[producer], partition, offset)
                 break
     return list(found.values())
+
+
+def written_ends(topic: Topic) -> dict[str, tuple[int, ...]]:
+    """Return by producer where its last rows end in each partition, of rows that readers still see."""
+    seen = load_tail(topic).seen
+    found: dict[str, tuple[int, ...]] = {}
+    for commit in read_commits(topic, 0):
+        if commit.rows and not commit.once and not seen.is_superseded(commit.producer, commit.generation):
+            rows = commit.rows_by_partition
+            former = found.get(commit.producer, (0,) * topic.partitions)
+            own = (end - len(commit.control) if count else 0 for end, count in zip(commit.next, rows, strict=True))
+            found[commit.producer] = tuple(max(one, other) for one, other in zip(own, former, strict=True))
+    return found

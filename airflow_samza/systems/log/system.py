@@ -10,14 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.systems.capabilities import Superseded
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.commits import load_tail
 from airflow_samza.systems.log.consumer import LogConsumer
 from airflow_samza.systems.log.index import Control, LogIndex
+from airflow_samza.systems.log.maintenance import ExpiringLogTopic
 from airflow_samza.systems.log.producer import LogProducer, publish_segments
 from airflow_samza.systems.log.records import control_message
-from airflow_samza.systems.log.superseded import Superseded, superseded_since
+from airflow_samza.systems.log.superseded import superseded_since, written_ends
 from airflow_samza.systems.log.topic import (
     Topic,
     create_topic,
@@ -26,6 +28,7 @@ from airflow_samza.systems.log.topic import (
     made_at,
     open_topic,
     refuse_other,
+    topic_directory,
 )
 from airflow_samza.systems.sections import Section, is_section
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
@@ -87,6 +90,25 @@ class LogSystem:
         None: there is none.
         """
         return made_at(self.filesystem, name)
+
+    def location(self, stream: StreamSpec) -> str:
+        """Return the place of the topic: the same text for all names under which this log is bound."""
+        return self.filesystem.location(topic_directory(stream.name))
+
+    def written_ends(self, stream: StreamSpec) -> dict[str, tuple[int, ...]]:
+        """Return by producer where its last rows end in each partition, of rows that readers still see."""
+        topic = find_topic(self.filesystem, self.name, stream.name)
+        return written_ends(topic) if topic is not None else {}
+
+    def expiring(self, name: str) -> ExpiringLogTopic | None:
+        """Return the topic of this name, to be marked or deleted; None when there is none."""
+        topic = find_topic(self.filesystem, self.name, name)
+        return ExpiringLogTopic(topic) if topic is not None else None
+
+    def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
+        """Delete a segment that was staged and will never be published."""
+        if staged.get("segment"):
+            self.filesystem.delete(self.topic(stream.name).segment_path(staged["segment"]))
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """What a run reads.

@@ -36,7 +36,7 @@ class MemorySystem:
 
     kind = "memory"
 
-    def __init__(self, name: str = "memory", binding: SystemBinding | None = None) -> None:
+    def __init__(self, name: str = "memory", binding: SystemBinding | None = None, root: str | None = None) -> None:
         self.name = name
         self.binding = binding or SystemBinding("memory")
         self._topics: dict[str, MemoryTopic] = {}

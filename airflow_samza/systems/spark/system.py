@@ -12,16 +12,18 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError, StageLost
+from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.log.consumer import LogConsumer
+from airflow_samza.systems.log.maintenance import ExpiringLogTopic
 from airflow_samza.systems.log.producer import LogProducer
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.spark.tables import SparkTable
-from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
+from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, System, SystemBinding
 
 KIND = "spark"
 
@@ -50,6 +52,22 @@ class TableWriter(Protocol):
         ...
 
 
+@runtime_checkable
+class CarriedByDriver(System, Protocol):
+    """A system that tasks do not reach: the driver process carries its streams through topics of the run."""
+
+    writer: TableWriter | None
+    """Writes tables; set in driver processes only."""
+
+    def table(self, stream: StreamSpec) -> SparkTable:
+        """Return the stream as Spark sees it."""
+        ...
+
+    def publish_read(self, stream: StreamSpec, publication: Publication) -> None:
+        """Publish what Spark has read of a stream to the topic that it goes through."""
+        ...
+
+
 class SparkSystem:
     """One bound system. ``writer`` is there in stage runners only."""
 
@@ -57,7 +75,7 @@ class SparkSystem:
         self.name = name
         self.binding = binding
         self.writer: TableWriter | None = None
-        self.log = LogSystem(name, SystemBinding("log"), root)
+        self.log = LogSystem(name, SystemBinding(EMBEDDED), root)
         self._admin = SparkAdmin(self)
 
     @property
@@ -125,6 +143,14 @@ class SparkSystem:
             self.writer.write(table, self._staged(stream, publication, facts, whole=table.waits_for_the_end))
         self.log.filesystem.put_if_absent(record, json.dumps(told, sort_keys=True).encode())
         return told
+
+    def publish_read(self, stream: StreamSpec, publication: Publication) -> None:
+        """Publish what Spark has read of a stream to the topic that it goes through."""
+        self.log.publish(_topic(stream), publication)
+
+    def expiring(self, name: str) -> ExpiringLogTopic | None:
+        """Return a topic that a stream goes through."""
+        return self.log.expiring(name)
 
     def _staged(self, stream: StreamSpec, publication: Publication, facts: Mapping[str, Any], *, whole: bool) -> Staged:
         topic = _topic(stream)

@@ -16,7 +16,7 @@ from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.runs import RunChooser, taken
 from airflow_samza.chooser.settings import AlsoNamed, ChooserSettings, InputChoice
 from airflow_samza.config import Config
-from airflow_samza.systems.bindings import EMBEDDED
+from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.system import Envelope, MessageRun, SystemStreamPartition
 from airflow_samza.task.loop.arrived import Arrived
 from airflow_samza.task.messages.conform import Conformer

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.schema import Schema
+from airflow_samza.systems.capabilities import TakesDictionaries, WritesByKey
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.messages.conform import Conformer, with_missing
 
@@ -24,8 +25,7 @@ class Writer(Protocol):
 class OutputWriter:
     """Sends batches to one stream, each row to the partition of its key; without a key all to ``partition``.
 
-    A producer may offer ``write_keyed(batch, key)``, which splits the rows itself, and say that it
-    ``takes_dictionaries``.
+    A producer may split the rows itself (``WritesByKey``), and take dictionaries (``TakesDictionaries``).
     """
 
     def __init__(self, stream_id: str, writer: Writer, key: tuple[str, ...], partitions: int, partition: int) -> None:
@@ -36,8 +36,8 @@ class OutputWriter:
         self._key = key
         self._partitions = partitions
         self._partition = partition % max(partitions, 1)
-        self._write_keyed = getattr(writer, "write_keyed", None)
-        self._takes_dictionaries = getattr(writer, "takes_dictionaries", False)
+        self._write_keyed = writer.write_keyed if isinstance(writer, WritesByKey) else None
+        self._takes_dictionaries = isinstance(writer, TakesDictionaries) and writer.takes_dictionaries
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Send all rows of a batch."""

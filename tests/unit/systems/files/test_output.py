@@ -95,7 +95,7 @@ class FaultyHandler(pafs.FileSystemHandler):  # type: ignore[misc]
 
 def system(root: Path, handler: FaultyHandler | None = None) -> FilesSystem:
     place = Location(pafs.PyFileSystem(handler), str(root)) if handler is not None else None
-    return FilesSystem("lake", SystemBinding("files", {"root": str(root)}), root=place)
+    return FilesSystem("lake", SystemBinding("files", {"root": str(root)}), location=place)
 
 
 def stage(root: Path, attempt: str, ids: list[int], stream: StreamSpec = STREAM) -> dict[str, Any]:

@@ -1,0 +1,130 @@
+"""The registry of the kinds of systems: the class that each is loaded from, and its traits, which load nothing.
+
+A new kind is a folder below ``systems/`` and one line in :data:`BUILT_IN`. An installed package adds a kind of its own by
+an entry point of the group :data:`GROUP`, whose name is the kind and whose object is a :class:`SystemKind`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from airflow_samza.errors import ConfigError
+
+GROUP = "airflow_samza.systems"
+
+EMBEDDED = "log"
+"""The system that is always there, and the default one where nobody names another: the log under the root."""
+
+DATAFRAMES = "dataframe"
+"""The system of what ``from_dataframe`` makes."""
+
+KINDS_OF_NAMES = {EMBEDDED: "log", DATAFRAMES: "spark"}
+"""The kinds of those two, where an environment binds nothing else to their names."""
+
+
+@dataclass(frozen=True)
+class SystemTraits:
+    """Facts of a kind of system that plans depend on; the defaults are those of topics that every process reaches.
+
+    What a bound system can *do* is not said here but by the protocols that it has (``systems/capabilities.py``).
+    """
+
+    carries_control: bool = True
+    """Its streams hold control messages in band, as a run's own topics and shared streams need."""
+    unkeyed_splits: bool = False
+    """Its streams are cut where their storage is (files, tables), so that no key says where a message lies."""
+    in_one_process: bool = False
+    """Only the process that bound it sees its streams."""
+    through_topics: bool = False
+    """Tasks do not reach it: the driver process carries its streams through topics of the run, before and after."""
+    keeps_versions: bool = False
+    """What was written stays readable by its offsets, as the versions of a pushed table need."""
+    without_serdes: tuple[str, str] | None = None
+    """Why ``serde=`` is rejected (the end of a sentence), and the remedy; None: messages are sent as bytes."""
+
+
+@dataclass(frozen=True)
+class SystemKind:
+    """A kind of system.
+
+    ``loader`` is ``package.module:Class``; the class takes a system's name, its
+    :class:`~airflow_samza.systems.system.SystemBinding` and the root (a path or URL).
+    """
+
+    loader: str
+    traits: SystemTraits = SystemTraits()
+
+    def load(self) -> type[Any]:
+        """Return the class; its clients may be heavy, or not installed."""
+        module, _, name = self.loader.partition(":")
+        found: type[Any] = getattr(import_module(module), name)
+        return found
+
+
+BUILT_IN = {
+    "memory": SystemKind("airflow_samza.systems.memory.system:MemorySystem", SystemTraits(in_one_process=True)),
+    "log": SystemKind(
+        "airflow_samza.systems.log.system:LogSystem",
+        SystemTraits(
+            keeps_versions=True,
+            without_serdes=(
+                "which keeps columns and sends no bytes",
+                "Leave serde= out: schema= says it all. Serdes are for systems that send bytes, and tables of bytes "
+                "that Spark reads or writes.",
+            ),
+        ),
+    ),
+    "files": SystemKind(
+        "airflow_samza.systems.files.system:FilesSystem",
+        SystemTraits(
+            carries_control=False,
+            unkeyed_splits=True,
+            without_serdes=(
+                "whose bytes are a matter of the file's format",
+                "Say format= (parquet, json, csv, orc, avro) in place of serde=.",
+            ),
+        ),
+    ),
+    "spark": SystemKind(
+        "airflow_samza.systems.spark.system:SparkSystem",
+        SystemTraits(carries_control=False, unkeyed_splits=True, through_topics=True),
+    ),
+}
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the names of all kinds: ours, then those that installed packages add."""
+    return (*BUILT_IN, *(name for name in _plugged() if name not in BUILT_IN))
+
+
+def find_kind(name: str) -> SystemKind | None:
+    """Return the kind of this name, or None; only one that an installed package adds is loaded."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    point = _plugged().get(name)
+    if point is None:
+        return None
+    found = point.load()
+    if not isinstance(found, SystemKind):
+        raise ConfigError(
+            f"The entry point {name!r} of the group {GROUP} is {point.value}, a {type(found).__name__}.",
+            hint="Name a airflow_samza.system_kinds.SystemKind there.",
+            key=GROUP,
+            value=point.value,
+        )
+    return found
+
+
+def traits_of(kind: str | None) -> SystemTraits:
+    """Return the traits of a kind; of one that is not known, those of ordinary topics."""
+    found = find_kind(kind) if kind else None
+    return found.traits if found is not None else SystemTraits()
+
+
+@cache
+def _plugged() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}

@@ -1,0 +1,201 @@
+"""Capabilities that some systems have beside those of every :class:`~airflow_samza.systems.system.System`.
+
+A system has one by having its methods; callers ask with ``isinstance`` and do without it, or reject the stream, where the
+system lacks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from airflow_samza.systems.sections import Section
+from airflow_samza.systems.system import StreamSpec, System, SystemConsumer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@runtime_checkable
+class ReportsNews(Protocol):
+    """A system that knows at little cost whether a stream has grown; others are asked for the whole slice."""
+
+    def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
+        """Return whether anything was committed after what a slice covers; reject a topic that was made anew."""
+        ...
+
+
+@runtime_checkable
+class HasSections(Protocol):
+    """A system whose streams applications can share: it knows which run wrote what."""
+
+    def sections(self, stream: StreamSpec) -> list[Section]:
+        """Return what each run has written of a stream, oldest first."""
+        ...
+
+
+@runtime_checkable
+class IdentifiesTopics(Protocol):
+    """A system whose topics can be told apart from others that had their names."""
+
+    def identity(self, stream: StreamSpec) -> str | None:
+        """Return the identity of a stream's topic.
+
+        None when there is none, empty when it was made before there were identities.
+        """
+        ...
+
+
+@runtime_checkable
+class DatesTopics(Protocol):
+    """A system that knows when its topics were made."""
+
+    def made(self, name: str) -> int | None:
+        """Return when the topic was made (ms since 1970); None when there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Superseded:
+    """What ``generation`` of a producer had written and a reader had read, replaced by the generation ``newer``.
+
+    ``partition`` and ``offset`` are a place of the first of its messages that was read.
+    """
+
+    producer: str
+    generation: str
+    newer: str
+    partition: int
+    offset: int
+
+
+@runtime_checkable
+class SupersedesOutput(Protocol):
+    """A system in which a newer generation of a writer takes the place of what the former one wrote."""
+
+    def superseded(
+        self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]
+    ) -> list[Superseded]:
+        """Return what was read from ``first`` up to the offsets ``read``, as of a slice, and was superseded since."""
+        ...
+
+
+@runtime_checkable
+class RemembersWriters(Protocol):
+    """A system that remembers who has published to a stream, also when the records of that run are gone."""
+
+    def standing(self, stream: StreamSpec, producer: str) -> str | None:
+        """Return the newest generation of a producer that has published to a stream; None when it never has."""
+        ...
+
+
+@runtime_checkable
+class CountsOutput(Protocol):
+    """A system that knows up to which offsets each producer has written a stream."""
+
+    def location(self, stream: StreamSpec) -> str:
+        """Return the place of a stream: the same text for all names under which its system is bound."""
+        ...
+
+    def written_ends(self, stream: StreamSpec) -> Mapping[str, tuple[int, ...]]:
+        """Return by producer where its last rows end in each partition, of rows that readers still see."""
+        ...
+
+
+@runtime_checkable
+class DiscardsStaged(Protocol):
+    """A system in which output that was staged, and will never be published, can be deleted at once."""
+
+    def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
+        """Delete what a producer's description names."""
+        ...
+
+
+class ExpiringTopic(Protocol):
+    """A topic that can be marked to expire, and be deleted."""
+
+    @property
+    def expires_at(self) -> int | None:
+        """The time (ms since 1970) after which it may be deleted; None: it has no mark."""
+        ...
+
+    def expire(self, at: int | None) -> None:
+        """Mark it to be deleted after a time (ms since 1970); None takes the mark away."""
+        ...
+
+    def delete(self, is_held: Callable[[], bool] = ...) -> bool:
+        """Delete it; return False when it is held, and given back, or another process was quicker."""
+        ...
+
+
+@runtime_checkable
+class ExpiresTopics(Protocol):
+    """A system that leaves it to us when the topics of a run are deleted."""
+
+    def expiring(self, name: str) -> ExpiringTopic | None:
+        """Return the topic of this name, or None."""
+        ...
+
+
+@runtime_checkable
+class Durable(Protocol):
+    """A system that says whether its output survives a power failure."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether producers wait for the disk."""
+        ...
+
+
+@runtime_checkable
+class WritesByKey(Protocol):
+    """A producer that puts rows into the partitions of their keys by itself: the fast path."""
+
+    def write_keyed(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
+        """Append user messages, each to the partition of its key (``partitioner``)."""
+        ...
+
+
+@runtime_checkable
+class TakesDictionaries(Protocol):
+    """A producer that may take dictionary-encoded columns."""
+
+    @property
+    def takes_dictionaries(self) -> bool:
+        """Whether it takes them."""
+        ...
+
+
+class TopicConsumer(SystemConsumer, Protocol):
+    """A consumer that knows the columns of its topic before it reads."""
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns of the topic, also of an empty one; None when nobody has declared or written any."""
+        ...
+
+
+@runtime_checkable
+class TopicSystem(System, HasSections, Protocol):
+    """A system of topics that are made, listed and appended to by hand, as notebooks and the command line do."""
+
+    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> TopicConsumer:
+        """Return a consumer that reads the topic as of the slice, or as it is now."""
+        ...
+
+    def topics(self) -> list[str]:
+        """Return the names of all topics."""
+        ...
+
+    def append(
+        self,
+        name: str,
+        rows: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
+        *,
+        key: Sequence[str] = (),
+        partitions: int | None = None,
+        schema: str | None = None,
+    ) -> dict[str, Any]:
+        """Append rows to a topic, all or nothing; make the topic when it is missing and ``partitions`` says how many."""
+        ...

@@ -1,0 +1,186 @@
+"""The contract of every registered kind of system, and of each capability over the kinds that have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.system_kinds import find_kind, kinds, traits_of
+from airflow_samza.systems.bindings import bind_system
+from airflow_samza.systems.capabilities import (
+    CountsOutput,
+    DatesTopics,
+    DiscardsStaged,
+    ExpiresTopics,
+    HasSections,
+    IdentifiesTopics,
+    RemembersWriters,
+    ReportsNews,
+    Superseded,
+    SupersedesOutput,
+    TopicSystem,
+)
+from airflow_samza.systems.spark.system import CarriedByDriver
+from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, System, SystemBinding
+from tests.support.topic_contract import STREAM, batch, bound_topics, publish, ssp, systems_with
+
+REACHED_BY_TASKS = [kind for kind in kinds() if not traits_of(kind).through_topics]
+
+
+@pytest.fixture
+def system(request: pytest.FixtureRequest, tmp_path: Path) -> TopicSystem:
+    return bound_topics(request, tmp_path)
+
+
+def having(*capabilities: type) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("system", systems_with(*capabilities), indirect=True)
+
+
+def bound(kind: str, root: Path) -> System:
+    return bind_system("here", SystemBinding(kind, {"root": str(root)}), str(root))
+
+
+@pytest.mark.parametrize("kind", REACHED_BY_TASKS)
+def test_what_is_published_is_what_a_slice_holds_and_is_read_back(kind: str, tmp_path: Path) -> None:
+    system = bound(kind, tmp_path)
+    out = StreamSpec("out", partitions=1, schema="id bigint, name string", written=True)
+    system.admin.create([out])
+    system.check_writable(out)
+    writer = system.producer(out, "attempt")
+    writer.write(0, batch(0, 3))
+    staged = {0: writer.finish()}
+    for _ in range(2):  # again changes nothing
+        assert system.publish(out, Publication("app/run/stage", "1.1", 0, staged))["rows"] == 3
+    read = StreamSpec("out", partitions=1, schema="id bigint, name string")
+    fixed = system.slice(read)
+    assert (fixed["kind"], fixed["partitions"]) == (kind, 1)
+    runs = [run for run in system.consumer(read, fixed).read(ssp(0, read), None) if isinstance(run, MessageRun)]
+    assert [row["id"] for run in runs for row in run.batch.to_pylist()] == [0, 1, 2]
+    (metadata,) = system.admin.metadata([read]).values()
+    assert metadata.partitions == 1
+
+
+@pytest.mark.parametrize("kind", REACHED_BY_TASKS)
+def test_a_missing_stream_is_an_error_of_ours_and_no_metadata(kind: str, tmp_path: Path) -> None:
+    system, nothing = bound(kind, tmp_path), StreamSpec("nothing", schema="id bigint")
+    assert system.admin.metadata([nothing]) == {}
+    with pytest.raises(SamzaError, match="nothing"):
+        system.slice(nothing)
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_the_traits_of_a_kind_agree_with_its_capabilities(kind: str, tmp_path: Path) -> None:
+    system, traits, found = bound(kind, tmp_path), traits_of(kind), find_kind(kind)
+    assert found is not None
+    assert isinstance(system, found.load())
+    assert isinstance(system, System)
+    assert isinstance(system, TopicSystem) == traits.carries_control
+    assert isinstance(system, CarriedByDriver) == traits.through_topics
+    if traits.keeps_versions:
+        for capability in (HasSections, RemembersWriters, DatesTopics, DiscardsStaged):
+            assert isinstance(system, capability)
+    if traits.carries_control and not traits.in_one_process:  # as the topics of a run need
+        assert isinstance(system, IdentifiesTopics)
+
+
+@having(ReportsNews)
+def test_reports_news_when_something_was_committed_after_a_slice(system: TopicSystem) -> None:
+    assert isinstance(system, ReportsNews)
+    system.admin.create([STREAM])
+    before = system.slice(STREAM)
+    assert not system.has_news(STREAM, before)
+    publish(system, 0, {0: batch(0, 1)})
+    assert system.has_news(STREAM, before)
+    assert not system.has_news(STREAM, system.slice(STREAM))
+
+
+@having(IdentifiesTopics, ExpiresTopics)
+def test_a_topic_that_was_made_anew_has_another_identity(system: TopicSystem) -> None:
+    assert isinstance(system, IdentifiesTopics)
+    assert isinstance(system, ExpiresTopics)
+    assert system.identity(STREAM) is None
+    found = []
+    for _ in range(2):
+        system.admin.create([STREAM])
+        found.append(system.identity(STREAM))
+        topic = system.expiring(STREAM.name)
+        assert topic is not None
+        assert topic.delete()
+    assert len({*found, None}) == 3
+
+
+@having(DatesTopics)
+def test_a_topic_has_a_date_when_it_is_there(system: TopicSystem) -> None:
+    assert isinstance(system, DatesTopics)
+    assert system.made(STREAM.name) is None
+    system.admin.create([STREAM])
+    assert system.made(STREAM.name) == system.made(STREAM.name) is not None
+
+
+@having(RemembersWriters)
+def test_remembers_the_newest_generation_of_a_writer(system: TopicSystem) -> None:
+    assert isinstance(system, RemembersWriters)
+    assert system.standing(STREAM, "app/run/stage") is None
+    system.admin.create([STREAM])
+    for generation in ("1.9", "1.10"):
+        publish(system, 0, {0: batch(0, 1)}, generation=generation)
+        assert system.standing(STREAM, "app/run/stage") == generation
+    assert system.standing(STREAM, "app/run/another") is None
+
+
+@having(SupersedesOutput)
+def test_names_what_was_read_and_superseded_since(system: TopicSystem) -> None:
+    assert isinstance(system, SupersedesOutput)
+    system.admin.create([STREAM])
+    publish(system, 0, {1: batch(0, 2)})
+    fixed = system.slice(STREAM)
+    assert system.superseded(STREAM, fixed, [0, 0, 0], [0, 2, 0]) == []
+    publish(system, 0, {1: batch(0, 2)}, generation="1.2")
+    (found,) = system.superseded(STREAM, fixed, [0, 0, 0], [0, 2, 0])
+    assert found == Superseded("app/run/stage", "1.1", "1.2", 1, 0)
+    assert system.superseded(STREAM, fixed, [0, 0, 0], [0, 0, 0]) == []
+
+
+@having(CountsOutput)
+def test_counts_how_far_each_writer_has_come(system: TopicSystem) -> None:
+    assert isinstance(system, CountsOutput)
+    assert system.written_ends(STREAM) == {}
+    system.admin.create([STREAM])
+    publish(system, 0, {0: batch(0, 2)})
+    publish(system, 0, {0: batch(0, 3), 2: batch(0, 1)}, producer="app/run/another")
+    assert system.written_ends(STREAM) == {"app/run/stage": (2, 0, 0), "app/run/another": (5, 0, 1)}
+    assert system.location(STREAM) == system.location(STREAM) != system.location(StreamSpec("other"))
+
+
+@having(ExpiresTopics)
+def test_a_topic_that_expires_is_marked_held_and_deleted(system: TopicSystem) -> None:
+    assert isinstance(system, ExpiresTopics)
+    assert system.expiring(STREAM.name) is None
+    system.admin.create([STREAM])
+    topic = system.expiring(STREAM.name)
+    assert topic is not None
+    for at in (None, 5, 7, None):
+        topic.expire(at)
+        assert topic.expires_at == at
+    assert not topic.delete(lambda: True)
+    assert system.admin.metadata([STREAM])
+    assert topic.delete()
+    assert not topic.delete()
+    assert system.admin.metadata([STREAM]) == {}
+
+
+@having(DiscardsStaged)
+def test_discarded_output_leaves_the_topic_as_it_was(system: TopicSystem, tmp_path: Path) -> None:
+    assert isinstance(system, DiscardsStaged)
+    system.admin.create([STREAM])
+    publish(system, 0, {0: batch(0, 1)})
+    files = sorted(tmp_path.rglob("*"))
+    writer = system.producer(STREAM, "given up")
+    writer.write(0, batch(1, 5))
+    staged = writer.finish()
+    for _ in range(2):
+        system.discard(STREAM, staged)
+    assert sorted(tmp_path.rglob("*")) == files
+    assert system.admin.metadata([STREAM])[STREAM.name].head == (1, 0, 0)

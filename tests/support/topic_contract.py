@@ -1,0 +1,72 @@
+"""Systems of topics for the contract: every registered kind, by what it can do, and a topic that tests write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from airflow_samza.control.messages import ControlMessage
+from airflow_samza.system_kinds import SystemKind, find_kind, kinds
+from airflow_samza.systems.bindings import bind_system
+from airflow_samza.systems.capabilities import TopicSystem, WritesByKey
+from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding, SystemStreamPartition
+
+STREAM = StreamSpec("views/run 1/1.1", partitions=3, schema="id bigint, name string")
+
+ON_SERVERS = {"log on HDFS": ("log", "hdfs")}
+"""Kinds in places that a fixture starts: what tests call them, the kind, and the fixture and mark."""
+
+
+def kind_of(name: str) -> SystemKind:
+    found = find_kind(ON_SERVERS[name][0] if name in ON_SERVERS else name)
+    assert found is not None
+    return found
+
+
+def systems_with(*capabilities: type) -> list[object]:
+    """Return the parameters of the fixture ``system``: the kinds that have topics, and these capabilities."""
+    names = [name for name in (*kinds(), *ON_SERVERS) if kind_of(name).traits.carries_control]
+    return [
+        pytest.param(name, marks=getattr(pytest.mark, ON_SERVERS[name][1])) if name in ON_SERVERS else name
+        for name in names
+        if all(issubclass(kind_of(name).load(), capability) for capability in capabilities)
+    ]
+
+
+def bound_topics(request: pytest.FixtureRequest, tmp_path: Path) -> TopicSystem:
+    """Return the system that a test's parameter names, in a place of its own."""
+    kind, fixture = ON_SERVERS.get(request.param, (request.param, None))
+    root = str(tmp_path) if fixture is None else f"{request.getfixturevalue(fixture).webhdfs}{tmp_path}"
+    bound = bind_system("topics", SystemBinding(kind), root)
+    assert isinstance(bound, TopicSystem)
+    return bound
+
+
+def ssp(partition: int, stream: StreamSpec = STREAM) -> SystemStreamPartition:
+    return SystemStreamPartition("topics", stream.name, partition)
+
+
+def batch(first: int, rows: int) -> pa.RecordBatch:
+    ids = range(first, first + rows)
+    return pa.record_batch({"id": pa.array(ids, pa.int64()), "name": [f"n{number}" for number in ids]})
+
+
+def publish(
+    system: TopicSystem,
+    epoch: int,
+    rows: dict[int, pa.RecordBatch],
+    control: tuple[ControlMessage, ...] = (),
+    generation: str = "1.1",
+    producer: str = "app/run/stage",
+) -> dict[str, object]:
+    writer = system.producer(STREAM, f"{producer}-{generation}-{epoch}")
+    for partition, piece in rows.items():
+        writer.write(partition, piece)
+    return system.publish(STREAM, Publication(producer, generation, epoch, {0: writer.finish()}, control))
+
+
+def write_keyed(writer: object, rows: pa.RecordBatch) -> None:
+    assert isinstance(writer, WritesByKey)
+    writer.write_keyed(rows, ["id"])
