@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_samza.application.bad_records import on_error_fields
 from airflow_samza.application.callables import check_callable, declared_schema
@@ -20,30 +21,40 @@ from airflow_samza.application.operator_checks import (
 from airflow_samza.application.operator_specs import StreamJoinSpec, TableJoinSpec
 from airflow_samza.application.output_schemas import joined_schema, joined_streams_schema
 from airflow_samza.application.refusals import listed, located, refuse
+from airflow_samza.application.stream import Stream
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.schema import Schema
-
-if TYPE_CHECKING:
-    from airflow_samza.application.message_stream import MessageStream
 
 _STREAM_JOINS = ("inner", "left", "right", "full")
 _TABLE_JOINS = ("inner", "left")
 
 
-def join_table(
-    stream: MessageStream[Any],
-    table: Table[Any],
-    function: Callable[[Any, Any], Any] | None,
-    id: str | None,
-    how: str,
-    key: Columns | None,
-    schema: object,
-    assumed: Columns | None,
-    renamed_from: str | None,
-    on_error: object,
-) -> TableJoinSpec:
-    """The lookup of every message in a table; parameters as :meth:`MessageStream.join`."""
-    descriptor = table.descriptor
+@dataclass(frozen=True)
+class JoinOptions:
+    """The arguments of :meth:`MessageStream.join` as the user gave them, the other side apart."""
+
+    function: Callable[[Any, Any], Any] | None
+    id: str | None
+    how: str = "inner"
+    key: Columns | None = None
+    left_key: Columns | None = None
+    right_key: Columns | None = None
+    ttl: str | int | timedelta | None = None
+    schema: object = None
+    assume_partitioned_by: Columns | None = None
+    renamed_from: str | None = None
+    on_error: object = "fail"
+
+
+def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> TableJoinSpec:
+    """Return the lookup of every message of a stream in a table."""
+    descriptor, id, how = table.descriptor, options.id, options.how
+    if options.ttl is not None or options.left_key is not None or options.right_key is not None:
+        refuse(
+            f"The join with table {descriptor.table_id!r} names "
+            f"{'ttl' if options.ttl is not None else 'left_key or right_key'}",
+            hint="A table join takes key= (columns of the stream); ttl, left_key and right_key belong to stream joins.",
+        )
     where = named("join", id)
     check_same_application(stream._graph, table, descriptor.table_id, where)
     name = required_id(id, "join")
@@ -54,7 +65,7 @@ def join_table(
             hint="Give app.remote_table(…, reader=…), a callable from key to row.",
             table=descriptor.table_id,
         )
-    if key is None:
+    if options.key is None:
         lacking = [] if stream.schema is None else [column for column in descriptor.key if column not in stream.schema]
         if lacking:
             refuse(
@@ -66,9 +77,11 @@ def join_table(
             )
         columns = descriptor.key
     else:
-        columns = key_columns(key, stream.schema, where)
+        columns = key_columns(options.key, stream.schema, where)
     _check_key_count(columns, descriptor.key, f"table {descriptor.table_id!r}", where)
-    shape = _joined(stream, function, schema, where, descriptor.schema, descriptor.key, how)
+    shape = _declared_result(stream, options, where)
+    if options.function is None:
+        shape = joined_schema(stream.schema, descriptor.schema, descriptor.key, how, where)
     return stream._graph.add(
         TableJoinSpec,
         name,
@@ -76,43 +89,40 @@ def join_table(
         schema=shape,
         table=descriptor,
         key=columns,
-        function=function,
+        function=options.function,
         how=how,
         time_column=stream._event_time if descriptor.ttl_ms is not None else None,
-        assume_partitioned_by=optional_columns(assumed, None, where),
-        renamed_from=former_id(renamed_from, name, "join"),
-        **_failing(on_error, function or descriptor.reader, stream, where),
+        **_common(stream, options, name, options.function or descriptor.reader, where),
     )
 
 
-def join_stream(
-    stream: MessageStream[Any],
-    other: MessageStream[Any],
-    function: Callable[[Any, Any], Any] | None,
-    id: str | None,
-    how: str,
-    key: Columns | None,
-    left_key: Columns | None,
-    right_key: Columns | None,
-    ttl: str | int | timedelta | None,
-    schema: object,
-    assumed: Columns | None,
-    renamed_from: str | None,
-    on_error: object,
-) -> StreamJoinSpec:
-    """The join of two streams; parameters as :meth:`MessageStream.join`."""
+def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> StreamJoinSpec:
+    """Return the join of two streams."""
+    if not isinstance(other, Stream):
+        refuse(
+            f"join takes a table or a stream, not {other!r}",
+            hint="Declare it first: app.pushed_table(…), app.local_table(…), app.input_stream(…).",
+            operator="join",
+        )
+    if other is stream:
+        refuse(
+            f"join got the very same stream twice, {stream!r}",
+            hint="Aggregate or window it instead; to pair its messages join two maps of it.",
+            operator="join",
+        )
+    id, how, key, left_key, right_key = options.id, options.how, options.key, options.left_key, options.right_key
     where = named("join", id)
     stream._check_stream(other, where)
     name = required_id(id, "join")
     _check_how(how, _STREAM_JOINS, where)
-    if ttl is None:
+    if options.ttl is None:
         refuse(
             f"{where} of two streams has no ttl: it would keep every message for ever",
             hint='Say how long a message waits for its partner, for example ttl="1 hour".',
             operator=where,
         )
     with located():
-        ttl_ms = duration_ms(ttl)
+        ttl_ms = duration_ms(options.ttl)
     if key is not None and (left_key is not None or right_key is not None):
         refuse(f"{where} names key and left_key or right_key", hint="Name key, or both others.", operator=where)
     if (left_key is None) != (right_key is None):
@@ -124,8 +134,8 @@ def join_stream(
     left = _join_key(stream, key if left_key is None else left_key, where, "left")
     right = _join_key(other, key if right_key is None else right_key, where, "right")
     _check_key_count(left, right, "the other stream", where)
-    shape = _function_result(stream, function, schema, where) if function is not None or schema is not None else None
-    if function is None:
+    shape = _declared_result(stream, options, where)
+    if options.function is None:
         shape = joined_streams_schema(stream.schema, other.schema, left, right, how, where)
     return stream._graph.add(
         StreamJoinSpec,
@@ -134,14 +144,12 @@ def join_stream(
         schema=shape,
         left_key=left,
         right_key=right,
-        function=function,
+        function=options.function,
         how=how,
         ttl_ms=ttl_ms,
         left_time=stream._event_time,
         right_time=other._event_time,
-        assume_partitioned_by=optional_columns(assumed, None, where),
-        renamed_from=former_id(renamed_from, name, "join"),
-        **_failing(on_error, function, stream, where),
+        **_common(stream, options, name, options.function, where),
     )
 
 
@@ -172,18 +180,23 @@ def _check_key_count(left: tuple[str, ...], right: tuple[str, ...], other: str, 
         )
 
 
-def _failing(on_error: object, function: object, stream: MessageStream[Any], where: str) -> dict[str, Any]:
-    fields = on_error_fields(on_error, stream._graph, where)
+def _common(stream: Stream[Any], options: JoinOptions, name: str, function: object, where: str) -> dict[str, Any]:
+    """Return the fields that both kinds of joins have; ``function`` is what may fail on a message."""
+    fields = on_error_fields(options.on_error, stream._graph, where)
     if fields and function is None:
         refuse(
             f"{where} has on_error= and no function",
             hint="Without a function nothing of it fails: leave on_error= out.",
             operator=where,
         )
-    return fields
+    return {
+        "assume_partitioned_by": optional_columns(options.assume_partitioned_by, None, where),
+        "renamed_from": former_id(options.renamed_from, name, "join"),
+        **fields,
+    }
 
 
-def _join_key(stream: MessageStream[Any], key: Columns | None, where: str, side: str) -> tuple[str, ...]:
+def _join_key(stream: Stream[Any], key: Columns | None, where: str, side: str) -> tuple[str, ...]:
     if key is not None:
         return key_columns(key, stream.schema, where)
     if not stream._key:
@@ -195,29 +208,17 @@ def _join_key(stream: MessageStream[Any], key: Columns | None, where: str, side:
     return stream._key
 
 
-def _joined(
-    stream: MessageStream[Any],
-    function: Callable[[Any, Any], Any] | None,
-    schema: object,
-    where: str,
-    right: Schema | None,
-    right_key: tuple[str, ...],
-    how: str,
-) -> Schema | None:
-    if function is None and schema is None:
-        return joined_schema(stream.schema, right, right_key, how, where)
-    return _function_result(stream, function, schema, where)
-
-
-def _function_result(
-    stream: MessageStream[Any], function: Callable[[Any, Any], Any] | None, schema: object, where: str
-) -> Schema | None:
-    if function is None:
+def _declared_result(stream: Stream[Any], options: JoinOptions, where: str) -> Schema | None:
+    """Return the columns that the function of a join makes; None: it has none, or does not say."""
+    function = options.function
+    if function is not None:
+        check_callable(function, where, 2, hint="Give a callable with two parameters: lambda left, right: …")
+        return declared_schema(function, options.schema, where) or stream.schema
+    if options.schema is not None:
         refuse(
             f"{where} has schema= and no function",
             hint="Without a function the columns of both sides are put together; leave schema= out, or give the "
             "function.",
             operator=where,
         )
-    check_callable(function, where, 2, hint="Give a callable with two parameters: lambda left, right: …")
-    return declared_schema(function, schema, where) or stream.schema
+    return None

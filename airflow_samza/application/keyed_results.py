@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, declared_schema, refuse_async
@@ -20,15 +20,13 @@ from airflow_samza.application.output_schemas import (
 )
 from airflow_samza.application.refusals import refuse
 from airflow_samza.application.sending import check_stream_takes
+from airflow_samza.application.stream import Stream
 from airflow_samza.application.windows import WindowSpec
 from airflow_samza.schema import Schema
 
-if TYPE_CHECKING:
-    from airflow_samza.application.message_stream import MessageStream
-
 
 def aggregate(
-    stream: MessageStream[Any],
+    stream: Stream[Any],
     key: Columns,
     id: str | None,
     renamed_from: str | None,
@@ -57,7 +55,7 @@ def aggregate(
 
 
 def window(
-    stream: MessageStream[Any],
+    stream: Stream[Any],
     window: WindowSpec,
     id: str | None,
     key: Columns | None,
@@ -145,7 +143,7 @@ def window(
     )
 
 
-def _late_stream(stream: MessageStream[Any], window: WindowSpec, target: object, where: str) -> StreamDescriptor:
+def _late_stream(stream: Stream[Any], window: WindowSpec, target: object, where: str) -> StreamDescriptor:
     """The output stream to which late messages go, as they came."""
     if not isinstance(target, OutputStream):
         refuse(

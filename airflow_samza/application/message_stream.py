@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from airflow_samza.application import keyed_results, repartitions
 from airflow_samza.application.async_options import async_options, check_coroutine_function
 from airflow_samza.application.bad_records import DeadLetter, on_error_fields
 from airflow_samza.application.callables import check_callable, check_predicate, declared_schema
 from airflow_samza.application.columns import Columns
-from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.handles import OutputStream, SideInput, Table
-from airflow_samza.application.joins import event_time_of, join_stream, join_table
-from airflow_samza.application.operator_checks import check_same_application, check_sql, named
+from airflow_samza.application.handles import OutputStream, Table
+from airflow_samza.application.joins import JoinOptions, event_time_of, join_stream, join_table
+from airflow_samza.application.merging import merge
+from airflow_samza.application.operator_checks import check_sql, named
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import (
     FilterSpec,
@@ -30,7 +30,6 @@ from airflow_samza.application.operator_specs import (
     MapAsyncSpec,
     MapBatchesSpec,
     MapSpec,
-    MergeSpec,
     SelectSpec,
     SinkSpec,
     TransformSpec,
@@ -38,12 +37,12 @@ from airflow_samza.application.operator_specs import (
 )
 from airflow_samza.application.output_schemas import (
     WINDOW_COLUMNS,
-    merged_schema,
     renamed_columns,
     selected_schema,
 )
 from airflow_samza.application.refusals import located, refuse
-from airflow_samza.application.sending import check_send_on_error, send_to_stream, send_to_table
+from airflow_samza.application.sending import send
+from airflow_samza.application.stream import Stream
 from airflow_samza.application.watermark_functions import check_watermark_function
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.row import Row
@@ -61,7 +60,7 @@ U = TypeVar("U")
 P = TypeVar("P")
 
 
-class MessageStream(Generic[T]):
+class MessageStream(Stream[T]):
     """A stream of messages ``T`` inside an application.
 
     Words that several operators take: ``id`` names the operator in plans and errors, and its topic or state where it
@@ -73,36 +72,6 @@ class MessageStream(Generic[T]):
     A call that cannot be right raises an :class:`~airflow_samza.errors.InvalidApplication` (``BadId`` for ids,
     ``DuplicateId``), or a :class:`~airflow_samza.errors.SchemaError` for columns; each names the line of the call.
     """
-
-    def __init__(
-        self, graph: GraphBuilder, operator: OperatorSpec, *, key: tuple[str, ...] = (), event_time: str | None = None
-    ) -> None:
-        self._graph = graph
-        self._operator = operator
-        # What joins take as key and windows as time when the user names none: columns that came through unchanged.
-        schema = operator.schema
-        self._key = key if schema is None or all(column in schema for column in key) else ()
-        self._event_time = event_time if event_time is None or schema is None or event_time in schema else None
-
-    @property
-    def schema(self) -> Schema | None:
-        """The columns of the messages, where the application alone tells them."""
-        return self._operator.schema
-
-    def __repr__(self) -> str:
-        return f"MessageStream({self._operator.op_id!r})"
-
-    def __iter__(self) -> NoReturn:
-        refuse(
-            f"{self!r} cannot be looped over: the application is only being described, and has no messages yet",
-            hint="Say what happens to each message with map, flat_map or filter.",
-        )
-
-    def __bool__(self) -> NoReturn:
-        refuse(
-            f"{self!r} is neither true nor false: it has no messages yet",
-            hint="Use where or filter to choose messages.",
-        )
 
     # -- message by message ------------------------------------------------------------------------------------------
 
@@ -237,19 +206,8 @@ class MessageStream(Generic[T]):
 
     def merge(self, *others: MessageStream[T], id: str | None = None) -> MessageStream[T]:
         """All messages of this stream and the others, which have one schema."""
-        if not others:
-            refuse("merge names no other stream", hint="Give the streams: views.merge(clicks).", operator="merge")
         streams = (self, *others)
-        for place, other in enumerate(streams):
-            self._check_stream(other, "merge")
-            if any(other is former for former in streams[:place]):
-                refuse(
-                    f"merge names {other!r} twice, which would double its messages",
-                    hint="Name each stream once.",
-                    operator="merge",
-                )
-        shape = merged_schema([stream.schema for stream in streams], "merge")
-        spec = self._graph.add(MergeSpec, id, inputs=tuple(stream._operator for stream in streams), schema=shape)
+        spec = merge(streams, id)
         same_key = all(stream._key == self._key for stream in streams)
         same_time = all(stream._event_time == self._event_time for stream in streams)
         return MessageStream(
@@ -332,44 +290,22 @@ class MessageStream(Generic[T]):
         the key by which the streams are partitioned. ``assume_partitioned_by`` settles how a stream of unknown
         partitioning lies. The shape is said as for :meth:`map`; ``on_error`` is for joins with a function.
         """
-        if isinstance(other, Table):
-            if ttl is not None or left_key is not None or right_key is not None:
-                refuse(
-                    f"The join with table {other.descriptor.table_id!r} names "
-                    f"{'ttl' if ttl is not None else 'left_key or right_key'}",
-                    hint="A table join takes key= (columns of the stream); ttl, left_key and right_key belong to "
-                    "stream joins.",
-                )
-            return self._then(
-                join_table(self, other, function, id, how, key, schema, assume_partitioned_by, renamed_from, on_error)
-            )
-        if not isinstance(other, MessageStream):
-            refuse(
-                f"join takes a table or a stream, not {other!r}",
-                hint="Declare it first: app.pushed_table(…), app.local_table(…), app.input_stream(…).",
-                operator="join",
-            )
-        if other is self:
-            refuse(
-                f"join got the very same stream twice, {self!r}",
-                hint="Aggregate or window it instead; to pair its messages join two maps of it.",
-                operator="join",
-            )
-        spec = join_stream(
-            self,
-            other,
+        options = JoinOptions(
             function,
             id,
-            how,
-            key,
-            left_key,
-            right_key,
-            ttl,
-            schema,
-            assume_partitioned_by,
-            renamed_from,
-            on_error,
+            how=how,
+            key=key,
+            left_key=left_key,
+            right_key=right_key,
+            ttl=ttl,
+            schema=schema,
+            assume_partitioned_by=assume_partitioned_by,
+            renamed_from=renamed_from,
+            on_error=on_error,
         )
+        if isinstance(other, Table):
+            return self._then(join_table(self, other, options))
+        spec = join_stream(self, other, options)
         return MessageStream(self._graph, spec, key=spec.left_key, event_time=event_time_of(spec))
 
     # -- re-partitions -----------------------------------------------------------------------------------------------
@@ -381,7 +317,7 @@ class MessageStream(Generic[T]):
 
         The stage ends here.
         """
-        entry = repartitions.partition_by(self._graph, self._operator, key, id, system, renamed_from, self._event_time)
+        entry = repartitions.partition_by(self, key, id, system, renamed_from)
         return MessageStream(self._graph, entry, key=entry.stream.key, event_time=self._event_time)
 
     def broadcast(
@@ -392,7 +328,7 @@ class MessageStream(Generic[T]):
         Local tables that it fills are whole in every task; whatever else follows, task 0 alone handles its messages
         (docs/broadcasts.md).
         """
-        entry = repartitions.broadcast(self._graph, self._operator, id, system, renamed_from, self._event_time)
+        entry = repartitions.broadcast(self, id, system, renamed_from)
         return MessageStream(self._graph, entry, event_time=self._event_time)
 
     # -- keyed results -----------------------------------------------------------------------------------------------
@@ -447,25 +383,7 @@ class MessageStream(Generic[T]):
 
         ``on_error`` is for remote tables: what becomes of messages that cannot be written.
         """
-        check_send_on_error(target, on_error)
-        if isinstance(target, OutputStream):
-            send_to_stream(self._graph, self._operator, target, id)
-        elif isinstance(target, Table):
-            send_to_table(self._graph, self._operator, target, id, self._event_time, on_error)
-        elif isinstance(target, MessageStream):  # type: ignore[unreachable]
-            refuse(
-                f"send_to got {target!r}, a stream that is read",
-                hint="Send to app.output_stream(…); to read what another part of the application made, use its stream "
-                "directly.",
-                operator="send_to",
-            )
-        elif isinstance(target, SideInput):
-            refuse(
-                f"send_to got the side input {target.descriptor.stream_id!r}, which is only read",
-                hint="Send to app.output_stream(…).",
-            )
-        else:
-            refuse(f"send_to got {target!r}", hint='Send to app.output_stream("…") or to a table.', operator="send_to")
+        send(self, target, id, on_error)
 
     def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
         """Hands every message to ``function``, a Python callable, for its effect.
@@ -491,12 +409,3 @@ class MessageStream(Generic[T]):
 
     def _then(self, operator: OperatorSpec) -> MessageStream[Any]:
         return MessageStream(self._graph, operator, key=self._key, event_time=self._event_time)
-
-    def _check_stream(self, other: object, where: str) -> None:
-        if not isinstance(other, MessageStream):
-            refuse(
-                f"{where} takes message streams, not {other!r}",
-                hint="Declare it first with app.input_stream(…).",
-                operator=where,
-            )
-        check_same_application(self._graph, other, other._operator.name, where)

@@ -8,42 +8,55 @@ from airflow_samza.application.bad_records import on_error_fields
 from airflow_samza.application.columns import check_column
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.handles import OutputStream, Table
+from airflow_samza.application.handles import OutputStream, SideInput, Table
 from airflow_samza.application.operator_checks import check_same_application, named
-from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import SendToSpec, SendToTableSpec
 from airflow_samza.application.output_schemas import unwritable
 from airflow_samza.application.refusals import refuse
+from airflow_samza.application.stream import Stream
 from airflow_samza.schema import Schema
 
 
-def send_to_stream(graph: GraphBuilder, sender: OperatorSpec, target: OutputStream, id: str | None) -> None:
-    """Every message of ``sender`` goes to an output stream."""
-    stream = check_stream_takes(graph, target, sender.schema, "send_to")
-    graph.add(SendToSpec, id, inputs=(sender,), schema=sender.schema, stream=stream)
+def send(stream: Stream[Any], target: object, id: str | None, on_error: object) -> None:
+    """Send every message of a stream to an output stream or a table; parameters as :meth:`MessageStream.send_to`."""
+    _check_on_error(target, on_error)
+    if isinstance(target, OutputStream):
+        schema = stream.schema
+        output = check_stream_takes(stream._graph, target, schema, "send_to")
+        stream._graph.add(SendToSpec, id, inputs=(stream._operator,), schema=schema, stream=output)
+    elif isinstance(target, Table):
+        _send_to_table(stream, target, id, on_error)
+    elif isinstance(target, Stream):
+        refuse(
+            f"send_to got {target!r}, a stream that is read",
+            hint="Send to app.output_stream(…); to read what another part of the application made, use its stream "
+            "directly.",
+            operator="send_to",
+        )
+    elif isinstance(target, SideInput):
+        refuse(
+            f"send_to got the side input {target.descriptor.stream_id!r}, which is only read",
+            hint="Send to app.output_stream(…).",
+        )
+    else:
+        refuse(f"send_to got {target!r}", hint='Send to app.output_stream("…") or to a table.', operator="send_to")
 
 
-def send_to_table(
-    graph: GraphBuilder,
-    sender: OperatorSpec,
-    target: Table[Any],
-    id: str | None,
-    event_time: str | None,
-    on_error: object,
-) -> None:
-    """Every message of ``sender`` is written to a table, and to its changelog if that was asked for."""
+def _send_to_table(stream: Stream[Any], target: Table[Any], id: str | None, on_error: object) -> None:
+    """Write every message to a table, and to its changelog if it has one."""
+    graph, sender, schema = stream._graph, stream._operator, stream.schema
     table = target.descriptor
     check_same_application(graph, target, table.table_id, "send_to")
     _check_table_writable(table)
     for column in table.key:
-        check_column(column, sender.schema, f"the key of table {table.table_id!r}")
-    _check_fits(table.schema, sender.schema, f"table {table.table_id!r}")
+        check_column(column, schema, f"the key of table {table.table_id!r}")
+    _check_fits(table.schema, schema, f"table {table.table_id!r}")
     more = on_error_fields(on_error, graph, named("send_to", id))
-    time = event_time if table.ttl_ms is not None else None
-    graph.add(SendToTableSpec, id, inputs=(sender,), schema=sender.schema, table=table, time_column=time, **more)
+    time = stream._event_time if table.ttl_ms is not None else None
+    graph.add(SendToTableSpec, id, inputs=(sender,), schema=schema, table=table, time_column=time, **more)
     changelog = graph.changelogs.get(table.table_id)
     if changelog is not None:
-        graph.add(SendToSpec, None, inputs=(sender,), schema=sender.schema, stream=changelog)
+        graph.add(SendToSpec, None, inputs=(sender,), schema=schema, stream=changelog)
 
 
 def check_stream_takes(
@@ -58,7 +71,7 @@ def check_stream_takes(
     return stream
 
 
-def check_send_on_error(target: object, on_error: object) -> None:
+def _check_on_error(target: object, on_error: object) -> None:
     """Refuse ``on_error=`` where nothing of sending fails message by message."""
     table = getattr(target, "descriptor", None)
     if on_error != "fail" and not (isinstance(table, TableDescriptor) and table.kind is TableKind.REMOTE):

@@ -2,7 +2,7 @@
 
 The setting ``[samza] class_archives`` names a folder of the host for them. An archive fits one Java, one Spark and one
 class path; its name says which, and how many bytes it has, because a Java dies of one that is cut off. Where none fits,
-Spark starts as ever, and the runner has one made when it ends. ``python -m airflow_samza.launch.class_archive FOLDER``
+Spark starts as ever, and the runner has one made when it ends. ``python -m airflow_samza.launch.class_archive_maker FOLDER``
 makes it by hand, for instance for an image.
 """
 
@@ -34,6 +34,9 @@ VARIABLE = "AIRFLOW__SAMZA__CLASS_ARCHIVES"
 """The setting in the environment, for Airflow and for the command line."""
 
 EXTRA_CLASS_PATH = "spark.driver.extraClassPath"
+
+MAKER = "airflow_samza.launch.class_archive_maker"
+"""The module that makes an archive, as a command."""
 
 # An archive of another form than this code makes has another name.
 _FORMAT = 1
@@ -236,7 +239,7 @@ def make_in_background(archive: ClassArchive | None, conf: Mapping[str, str]) ->
     """
     if archive is None or archive.find() is not None or archive.hindrance() is not None:
         return None
-    command = [sys.executable, "-m", __name__, archive.folder, "--in-background"]
+    command = [sys.executable, "-m", MAKER, archive.folder, "--in-background"]
     if conf.get(EXTRA_CLASS_PATH):
         command += ["--extra-class-path", conf[EXTRA_CLASS_PATH]]
     log.info(
@@ -267,9 +270,3 @@ def _size_and_time(path: str) -> tuple[int, int]:
 
 def _digest(facts: object) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
-
-
-if __name__ == "__main__":
-    from airflow_samza.launch.class_archive_maker import main
-
-    sys.exit(main(sys.argv[1:]))

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError
-from airflow_samza.launch.class_archive import EXTRA_CLASS_PATH, VARIABLE, ClassArchive, class_archive
+from airflow_samza.launch.class_archive import EXTRA_CLASS_PATH, MAKER, VARIABLE, ClassArchive, class_archive
 from airflow_samza.launch.masters import CHOOSES_A_SPARK
 
 try:
@@ -144,7 +144,7 @@ def _train(new: Path, extra_class_path: str, lock: int) -> None:
         )
         raise RuntimeMissing(
             f"Java made no archive of Spark's classes: {why}.",
-            hint=f"Mend it, and try: {sys.executable} -m airflow_samza.launch.class_archive {new.parents[1]}",
+            hint=f"Mend it, and try: {sys.executable} -m {MAKER} {new.parents[1]}",
             why=why,
         )
 
@@ -184,7 +184,7 @@ def _step_back() -> None:
 def main(arguments: Sequence[str]) -> int:
     """The command: 0 when the archive is there, or another process is making it."""
     parser = argparse.ArgumentParser(
-        prog="python -m airflow_samza.launch.class_archive",
+        prog=f"python -m {MAKER}",
         description="Makes the archive of Spark's classes with which a local Spark starts sooner: once per host, Java "
         "and Spark.",
     )
@@ -209,3 +209,7 @@ def main(arguments: Sequence[str]) -> int:
     if path is not None:
         print(f"{path}: {os.path.getsize(path) / 1e6:.0f} MB, {time.monotonic() - began:.0f} s")
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

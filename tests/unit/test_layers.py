@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -274,25 +274,15 @@ def test_imports_point_to_the_left_only() -> None:
     assert not found, "\n" + "\n".join(found)
 
 
-KNOWN_CIRCLES = (
-    {"application.joins", "application.keyed_results", "application.message_stream"},
-    {"launch.class_archive", "launch.class_archive_maker"},
-    {"task.messages.messages", "task.messages.writer"},
-)
-"""Modules that import each other still; a circle that is broken leaves the list."""
-
-
 def circles() -> list[set[str]]:
     """Return the groups of our modules that import each other, at the top, in functions or for type checkers."""
     imported: dict[str, set[str]] = {}
-    names = {".".join(path.with_suffix("").parts): path for path in modules() if path.name != "__init__.py"}
+    names = {
+        f"airflow_samza.{'.'.join(path.with_suffix('').parts)}".removesuffix(".__init__"): path for path in modules()
+    }
     for name, path in names.items():
-        tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
-        imported[name] = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("airflow_samza"):
-                whole = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-                imported[name] |= {part.removeprefix("airflow_samza.") for part in whole} & names.keys()
+        source = (PACKAGE / path).read_text(encoding="utf-8")
+        imported[name] = imported_modules(ast.parse(source), name, path.name == "__init__.py", names.keys()) - {name}
 
     def reached(start: str) -> set[str]:
         found, left = set[str](), [start]
@@ -307,8 +297,39 @@ def circles() -> list[set[str]]:
     return sorted(map(set, found), key=sorted)
 
 
+def imported_modules(tree: ast.Module, module: str, is_package: bool, known: Collection[str]) -> set[str]:
+    """Return those of the known modules that a module imports, wherever in it."""
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            inner = {f"{base}.{alias.name}" for alias in node.names}
+            found |= inner if inner <= set(known) else {base, *inner}
+    return found & set(known)
+
+
 def test_no_modules_import_each_other() -> None:
-    assert circles() == sorted(KNOWN_CIRCLES, key=sorted)
+    assert circles() == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from airflow_samza.task.loop import reading",
+        "from airflow_samza.task.loop.reading import read",
+        "import airflow_samza.task.loop.reading",
+        "from . import reading",
+        "def f():\n    from .reading import read",
+        "if TYPE_CHECKING:\n    from ..loop.reading import read",
+    ],
+)
+def test_every_form_of_import_counts_in_a_circle(source: str) -> None:
+    reading = "airflow_samza.task.loop.reading"
+    assert imported_modules(ast.parse(source), "airflow_samza.task.loop.run_loop", False, {reading}) == {reading}
 
 
 def test_the_package_itself_imports_its_names_lazily() -> None:

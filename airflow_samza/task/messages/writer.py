@@ -8,15 +8,13 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.value_columns import Misfit, column_of, columns_differ, misfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from airflow_samza.task.messages.messages import Messages
 
 
 class ShapeError(Exception):
@@ -26,6 +24,13 @@ class ShapeError(Exception):
         self.index = index
         self.why = why
         super().__init__(why)
+
+
+class Source(Protocol):
+    """The messages of which others were made."""
+
+    def unchanged(self, name: str, kind: pa.DataType, values: list[Any]) -> pa.Array | None:
+        """Return the Arrow column ``name`` of the source if ``values`` are its very objects, else None."""
 
 
 class MessageWriter:
@@ -49,7 +54,7 @@ class MessageWriter:
         kind = self.schema.python_class
         return f"the columns {self.schema.ddl()}" + (f" ({kind.__name__})" if kind is not None else "")
 
-    def write(self, messages: Sequence[Any], source: Messages | None = None) -> pa.RecordBatch:
+    def write(self, messages: Sequence[Any], source: Source | None = None) -> pa.RecordBatch:
         """The batch of the messages, in order. ``source`` are those that they were made of, one for one.
 
         Most callables hand most values on: a column that holds the very objects of the source is the source's Arrow

@@ -362,7 +362,14 @@ def runner(folder: str, master: str, **conf: str) -> StageRunner:
 def test_a_runner_that_ends_has_one_made_by_a_process_that_outlives_it(folder: str, started: Started) -> None:
     runner(folder, "local[*]", **{"spark.driver.extraClassPath": "/opt/own.jar"})._leave_archive()
     ((command, options),) = started
-    assert command[1:] == ["-m", archives.__name__, folder, "--in-background", "--extra-class-path", "/opt/own.jar"]
+    assert command[1:] == [
+        "-m",
+        "airflow_samza.launch.class_archive_maker",
+        folder,
+        "--in-background",
+        "--extra-class-path",
+        "/opt/own.jar",
+    ]
     assert options["start_new_session"] is True
 
 

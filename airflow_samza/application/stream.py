@@ -1,0 +1,59 @@
+"""The base of message streams: an operator of the graph, and what is known of the messages that it emits."""
+
+from __future__ import annotations
+
+from typing import Generic, NoReturn, TypeVar
+
+from airflow_samza.application.graph_builder import GraphBuilder
+from airflow_samza.application.operator_checks import check_same_application
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.refusals import refuse
+from airflow_samza.schema import Schema
+
+T = TypeVar("T")
+
+
+class Stream(Generic[T]):
+    """A stream of messages ``T`` inside an application, without the operators that a user calls on it.
+
+    Those are :class:`~airflow_samza.application.message_stream.MessageStream`; the rules of the operators take this.
+    """
+
+    def __init__(
+        self, graph: GraphBuilder, operator: OperatorSpec, *, key: tuple[str, ...] = (), event_time: str | None = None
+    ) -> None:
+        self._graph = graph
+        self._operator = operator
+        # What joins take as key and windows as time when the user names none: columns that came through unchanged.
+        schema = operator.schema
+        self._key = key if schema is None or all(column in schema for column in key) else ()
+        self._event_time = event_time if event_time is None or schema is None or event_time in schema else None
+
+    @property
+    def schema(self) -> Schema | None:
+        """The columns of the messages, where the application alone determines them."""
+        return self._operator.schema
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._operator.op_id!r})"
+
+    def __iter__(self) -> NoReturn:
+        refuse(
+            f"{self!r} cannot be looped over: the application is only being described, and has no messages yet",
+            hint="Say what happens to each message with map, flat_map or filter.",
+        )
+
+    def __bool__(self) -> NoReturn:
+        refuse(
+            f"{self!r} is neither true nor false: it has no messages yet",
+            hint="Use where or filter to choose messages.",
+        )
+
+    def _check_stream(self, other: object, where: str) -> None:
+        if not isinstance(other, Stream):
+            refuse(
+                f"{where} takes message streams, not {other!r}",
+                hint="Declare it first with app.input_stream(…).",
+                operator=where,
+            )
+        check_same_application(self._graph, other, other._operator.name, where)
