@@ -1,1 +1,1 @@
-"""Where a task keeps state: stores, snapshots, side inputs, checkpoints."""
+"""Storage of a task's state: stores, snapshots, side inputs, checkpoints."""

@@ -1,4 +1,4 @@
-"""Which backend holds a store, as the application declares it and the configuration may say otherwise."""
+"""Backends of stores, which the application declares and the configuration may override."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_samza.storage.store import KeyValueStore, StoreLayout
 
 @dataclass(frozen=True)
 class StoreSettings:
-    """``backend`` is ``memory`` or ``rocksdb``.
+    """Settings of a store: ``backend`` is ``memory`` or ``rocksdb``.
 
     ``ttl_ms`` None: entries live until they are deleted; the limits are bytes.
     """
@@ -27,7 +27,7 @@ class StoreSettings:
 
     @staticmethod
     def of(config: Config, store: str, backend: str, ttl_ms: int | None) -> StoreSettings:
-        """What was declared, where the configuration says nothing else (``stores.<s>.…``)."""
+        """Return what was declared, overridden by the configuration (``stores.<s>.…``)."""
         return StoreSettings(
             config.store_backend(store, backend),
             config.store_ttl_ms(store, ttl_ms),
@@ -38,7 +38,7 @@ class StoreSettings:
 
 
 def make_store(layout: StoreLayout, settings: StoreSettings, config: Config, clock: Callable[[], int]) -> KeyValueStore:
-    """An empty store of one task."""
+    """Return an empty store of one task."""
     if settings.ttl_ms is None:
         return _made(layout, settings, config)
     return ExpiringStore(layout, _made(with_times(layout), settings, config), settings.ttl_ms, clock)

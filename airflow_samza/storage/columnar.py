@@ -28,7 +28,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, eq=False)
 class ColumnarTable:
-    """``rows`` are one per key, in one batch.
+    """Rows by key: ``rows`` are one per key, in one batch.
 
     ``key`` the key columns; ``ignored`` says how many rows had a null in theirs.
     """
@@ -40,7 +40,7 @@ class ColumnarTable:
 
     @staticmethod
     def of(rows: pa.RecordBatch | pa.Table, key: Sequence[str]) -> ColumnarTable:
-        """The table that these rows make, written one after the other."""
+        """Return the table that these rows make, written one after the other."""
         batch, ignored = _with_keys(_one_batch(rows), key)
         index, counting = make_index([batch.column(name) for name in key])
         return ColumnarTable(batch if counting is None else batch.take(as_rows(counting)), tuple(key), index, ignored)
@@ -49,7 +49,7 @@ class ColumnarTable:
         return int(self.rows.num_rows)
 
     def find(self, columns: Sequence[pa.Array]) -> Numbers:
-        """The row number (int64) of each key, -1 where there is none; a null in a key finds nothing."""
+        """Return the row number (int64) of each key, -1 where there is none; a null in a key finds nothing."""
         return self.index.find(self._keys, columns)
 
     @property
@@ -57,7 +57,9 @@ class ColumnarTable:
         return [self.rows.column(name) for name in self.key]
 
     def changed(self, rows: pa.RecordBatch | pa.Table, deleted: Numbers | None = None) -> ColumnarTable:
-        """The table after further rows, in their order; where ``deleted`` (bool per row) the key of the row is removed.
+        """Return the table after further rows, in their order.
+
+        Where ``deleted`` (bool per row) the key of the row is removed.
 
         What stays of this table is copied whole columns at a time; ``ignored`` goes on being counted.
         """
@@ -79,7 +81,7 @@ class ColumnarTable:
         return ColumnarTable(whole, self.key, index, self.ignored + later.ignored)
 
     def since(self, column: str, oldest: Any) -> ColumnarTable:
-        """The rows whose ``column`` is not before ``oldest`` (what has outlived its time to live goes).
+        """Return the rows whose ``column`` is not before ``oldest`` (what has outlived its time to live goes).
 
         A null stays.
         """
@@ -89,7 +91,7 @@ class ColumnarTable:
     # -- files ---------------------------------------------------------------------------------------------------------
 
     def write(self, folder: str) -> None:
-        """Writes rows and index into a folder that is there, as Arrow IPC files."""
+        """Write rows and index into a folder that is there, as Arrow IPC files."""
         schema = self.rows.schema.with_metadata(
             {b"key": "\n".join(self.key).encode(), b"ignored": str(self.ignored).encode()}
         )
@@ -106,7 +108,7 @@ class ColumnarTable:
 
     @staticmethod
     def open(folder: str) -> ColumnarTable:
-        """What :meth:`write` left, mapped into memory: nothing is read before it is looked at."""
+        """Return what :meth:`write` left, mapped into memory: pages are read when they are used."""
         rows, index = _mapped(os.path.join(folder, ROWS_FILE)), _mapped(os.path.join(folder, INDEX_FILE))
         arrays = {index.schema.names[0]: index.column(0).to_numpy()}
         metadata = rows.schema.metadata
@@ -121,7 +123,7 @@ _DELETED = "\0deleted"
 
 
 def _with_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch, int]:
-    """The rows without a null in their key, and how many others there were."""
+    """Return the rows without a null in their key, and how many others there were."""
     valid = None
     for name in key:
         if batch.column(name).null_count:
@@ -140,7 +142,7 @@ def _one_batch(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
 
 
 def _concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch, so that a row is found by its number; a column of more than 2 GiB of text has no place in one."""
+    """Return one batch, in which a row is found by its number; a column of more than 2 GiB of text does not fit."""
     try:
         return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     except pa.ArrowInvalid as error:

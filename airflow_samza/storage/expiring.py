@@ -1,4 +1,4 @@
-"""Time to live over any store.
+"""Stores whose entries live for a time, over any store.
 
 An entry is there for so long after it was put, by the clock of the task, and then it is not.
 
@@ -23,12 +23,12 @@ _SWEEPS = 4
 
 
 def with_times(layout: StoreLayout) -> StoreLayout:
-    """The layout of the store that an :class:`ExpiringStore` of this one stands on."""
+    """Return the layout of the store that an :class:`ExpiringStore` of this one stands on."""
     return replace(layout, value=Schema((*layout.value.fields, Field(WRITTEN, parse_type("bigint"), nullable=False))))
 
 
 class ExpiringStore:
-    """``inner`` has the layout :func:`with_times` gives; ``clock`` gives milliseconds since 1970."""
+    """Store whose entries expire: ``inner`` has the layout of :func:`with_times`, ``clock`` gives ms since 1970."""
 
     def __init__(self, layout: StoreLayout, inner: KeyValueStore, ttl_ms: int, clock: Callable[[], int]) -> None:
         self.layout = layout
@@ -38,53 +38,53 @@ class ExpiringStore:
         self._swept = clock()
 
     def get(self, key: Any) -> Values | None:
-        """The value of a key that is alive, or None."""
+        """Return the value of a key that is alive, or None."""
         found = self._inner.get(key)
         return found[:-1] if found is not None and found[-1] > self._clock() - self._ttl else None
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Values]:
-        """The values of those keys that are there and alive."""
+        """Return the values of those keys that are there and alive."""
         oldest = self._clock() - self._ttl
         return {key: value[:-1] for key, value in self._inner.get_all(keys).items() if value[-1] > oldest}
 
     def put(self, key: Any, value: Values) -> None:
-        """Sets a value; its time begins."""
+        """Set a value; its time begins."""
         self._inner.put(key, (*value, self._clock()))
 
     def put_all(self, entries: Iterable[tuple[Any, Values]]) -> None:
-        """Sets several values, in the order given."""
+        """Set several values, in the order given."""
         now = self._clock()
         self._inner.put_all((key, (*value, now)) for key, value in entries)
 
     def delete(self, key: Any) -> None:
-        """Removes a key; one that is not there is no error."""
+        """Remove a key; one that is not there is no error."""
         self._inner.delete(key)
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
-        """The entries that are alive from ``first`` up to and without ``last``, in key order, as they are now."""
+        """Return the entries alive now from ``first`` up to and without ``last``, in key order."""
         oldest = self._clock() - self._ttl
         return ((key, value[:-1]) for key, value in self._inner.range(first, last) if value[-1] > oldest)
 
     def snapshot(self) -> pa.Table:
-        """All entries that are alive, with their times, in key order."""
+        """Return all entries that are alive, with their times, in key order."""
         self._sweep(at_once=True)
         return self._inner.snapshot()
 
     def restore(self, table: pa.Table) -> None:
-        """Takes over a snapshot, in place of all that it holds."""
+        """Take over a snapshot, in place of all that it holds."""
         self._inner.restore(table)
 
     def kept(self) -> dict[str, pa.Table]:
-        """What the store under it keeps; now and then without what is over."""
+        """Return the snapshot of the store under it; now and then without expired entries."""
         self._sweep(at_once=False)
         return self._inner.kept()
 
     def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
-        """Takes over what :meth:`kept` gave, in place of all that it holds."""
+        """Take over what :meth:`kept` gave, in place of all that it holds."""
         self._inner.restore_kept(tables)
 
     def close(self) -> None:
-        """Gives back what it holds."""
+        """Give back what it holds."""
         self._inner.close()
 
     def _sweep(self, *, at_once: bool) -> None:

@@ -44,11 +44,11 @@ class HostFiles:
 
     @property
     def place(self) -> Path:
-        """Where they lie."""
+        """Their paths."""
         return Path(self.folder) / "state" / _named(self.root) / _named(self.task)
 
     def read(self, path: str, size: int, is_content: Callable[[pa.Buffer], bool]) -> pa.Buffer | None:
-        """The content of a state file, mapped into memory.
+        """Return the content of a state file, mapped into memory.
 
         None where there is no copy, or a damaged one (which is then deleted).
         """
@@ -73,7 +73,7 @@ class HostFiles:
             return False
 
     def write(self, path: str, data: pa.Buffer | bytes) -> None:
-        """Leaves a copy; a full or read-only disk only costs what the copy would have saved."""
+        """Leave a copy; a full or read-only disk only costs what the copy would have saved."""
         copy = self.place / _named(path)
         part = copy.with_name(f"{copy.name}.{os.getpid()}{_PART}")
         try:
@@ -86,7 +86,7 @@ class HostFiles:
                 part.unlink()
 
     def keep_only(self, paths: Iterable[str]) -> None:
-        """Deletes all copies but those of these files."""
+        """Delete all copies but those of these files."""
         kept = {_named(path) for path in paths}
         with contextlib.suppress(OSError):
             for copy in self.place.iterdir():
@@ -96,7 +96,7 @@ class HostFiles:
 
 
 def sweep_host(folder: str, now: float | None = None) -> None:
-    """Deletes the copies of tasks that have not come to this host for long, and what is left of copies that were never finished."""
+    """Delete the copies of tasks that have not come to this host for long, and unfinished copies."""
     before = (time.time() if now is None else now) - UNUSED_SECONDS
     for place in Path(folder).glob("state/*/*"):
         with contextlib.suppress(OSError):

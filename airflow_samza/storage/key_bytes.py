@@ -1,4 +1,4 @@
-"""Keys as bytes whose order is the order of the keys: one at a time, or a snapshot's columns at once.
+"""Keys as bytes that have the order of the keys: one at a time, or a snapshot's columns at once.
 
 Whole numbers, dates and times are big-endian with the sign turned round; texts and bytes end in two zero bytes where a
 further column follows, and a zero byte among them becomes ``00 ff``.
@@ -38,13 +38,13 @@ class KeyBytes:
         self._decode = [_decoder(kind, last=place == len(types) - 1) for place, kind in enumerate(types)]
 
     def encoded(self, key: Any) -> bytes:
-        """The bytes of a key."""
+        """Return the bytes of a key."""
         if len(self._encode) == 1:
             return self._encode[0](key)
         return b"".join(encode(value) for encode, value in zip(self._encode, key, strict=True))
 
     def decoded(self, data: bytes) -> Any:
-        """The key of bytes."""
+        """Return the key of bytes."""
         if len(self._decode) == 1:
             return self._decode[0](data, 0)[0]
         values, at = [], 0
@@ -54,7 +54,7 @@ class KeyBytes:
         return tuple(values)
 
     def encoded_columns(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """The bytes of every row's key, as a binary array."""
+        """Return the bytes of every row's key, as a binary array."""
         last = len(columns) - 1
         parts = [
             _column(column, kind, place == last)
@@ -64,7 +64,7 @@ class KeyBytes:
 
 
 def fixed_binary(values: np.ndarray[Any, Any], width: int) -> pa.Array:
-    """Rows of so many bytes as a binary array."""
+    """Return rows of so many bytes as a binary array."""
     rows = len(values)
     offsets = np.arange(0, (rows + 1) * width, width, dtype=np.int32) if width else np.zeros(rows + 1, np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(values))]
@@ -72,18 +72,18 @@ def fixed_binary(values: np.ndarray[Any, Any], width: int) -> pa.Array:
 
 
 def unscaled(value: decimal.Decimal, scale: int) -> int:
-    """A decimal as the whole number that Arrow keeps."""
+    """Return a decimal as the whole number that Arrow keeps."""
     return int(value.scaleb(scale, _WIDE))
 
 
 def microseconds(value: datetime.datetime) -> int:
-    """A time since 1970, whether it knows its zone or not."""
+    """Return a time since 1970, whether it knows its zone or not."""
     past = value - (_EPOCH if value.tzinfo is not None else _NAIVE_EPOCH)
     return (past.days * 86_400 + past.seconds) * 1_000_000 + past.microseconds
 
 
 def time_of(micros: int, zoned: bool) -> datetime.datetime:
-    """What :func:`microseconds` counted."""
+    """Return the time that :func:`microseconds` counted."""
     return (_EPOCH if zoned else _NAIVE_EPOCH) + datetime.timedelta(microseconds=micros)
 
 

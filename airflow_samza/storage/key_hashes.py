@@ -26,7 +26,7 @@ _CHUNK = 32_768
 
 
 def key_hashes(columns: Sequence[pa.Array]) -> Numbers:
-    """The hash (uint64) of each row's key; what stands where a key column is null means nothing."""
+    """Return the hash (uint64) of each row's key; what stands where a key column is null means nothing."""
     hashes: Numbers | None = None
     for column in columns:
         own = _column_hashes(column)
@@ -36,7 +36,10 @@ def key_hashes(columns: Sequence[pa.Array]) -> Numbers:
 
 
 def whole_numbers(column: pa.Array) -> Numbers | None:
-    """A column whose values fit into an int64 each, as such: equal values are equal numbers. None for other types."""
+    """Return a column whose values fit into an int64 each, as such: equal values are equal numbers.
+
+    None for other types.
+    """
     kind = column.type
     if pa.types.is_int64(kind) or pa.types.is_timestamp(kind) or pa.types.is_int32(kind) or pa.types.is_date32(kind):
         return _values(column, f"i{kind.bit_width // 8}").astype(np.int64, copy=False)
@@ -79,7 +82,7 @@ def _dictionary_hashes(column: pa.DictionaryArray) -> Numbers:
 
 
 def _values(column: pa.Array, kind: str, per_row: int = 1) -> Numbers:
-    """A fixed-width column's values without a copy; what stands at nulls means nothing."""
+    """Return a fixed-width column's values without a copy; what stands at nulls means nothing."""
     if not len(column):
         return np.empty(0, kind)
     count, width = len(column) * per_row, np.dtype(kind).itemsize
@@ -88,7 +91,7 @@ def _values(column: pa.Array, kind: str, per_row: int = 1) -> Numbers:
 
 
 def _mixed(numbers: Numbers) -> Numbers:
-    """Every bit of the result depends on every bit (the finalizer of splitmix64)."""
+    """Mix, so that every bit of the result depends on every bit (the finalizer of splitmix64)."""
     numbers = (numbers ^ numbers >> np.uint64(30)) * _FINISH
     numbers = (numbers ^ numbers >> np.uint64(27)) * _AGAIN
     mixed: Numbers = numbers ^ numbers >> np.uint64(31)
@@ -119,7 +122,7 @@ def _text_hashes(column: pa.Array, offset_type: type[np.signedinteger[Any]]) -> 
 
 
 def _short_hashes(words: Numbers, begins: Numbers, lengths: Numbers) -> Numbers:
-    """Eight bytes of every text at a time, as long as there are any left."""
+    """Yield eight bytes of every text at a time, as long as there are any left."""
     hashes = _mixed(lengths.astype(np.uint64) + _MANY)
     left, at, which = np.where(lengths > _LONG, 0, lengths), begins, None
     while True:

@@ -1,4 +1,4 @@
-"""From keys to row numbers, a column at a time: by a table over the range of whole numbers, or by a hash table.
+"""Row numbers by key, a column at a time: by a table over the range of whole numbers, or by a hash table.
 
 Both are plain arrays.
 
@@ -34,22 +34,22 @@ MOST_ROWS = (1 << 32) - 2
 
 
 class KeyIndex(Protocol):
-    """Where the row of a key is."""
+    """Index from keys to rows."""
 
     def find(self, keys: Sequence[pa.Array], columns: Sequence[pa.Array]) -> Numbers:
-        """The row (int64) of each key in ``columns``, -1 where there is none.
+        """Return the row (int64) of each key in ``columns``, -1 where there is none.
 
         ``keys`` are the key columns of the rows.
         """
         ...
 
     def arrays(self) -> dict[str, Numbers]:
-        """What it consists of; :func:`index_from` makes it again."""
+        """Return its parts; :func:`index_from` makes it again."""
         ...
 
 
 def make_index(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
-    """An index of rows whose keys are not null, and the rows that count, in order: None when all of them do."""
+    """Return an index of rows whose keys are not null, and the rows that count, in order: None when all of them do."""
     rows = len(keys[0])
     if rows > MOST_ROWS:
         raise StoreError(
@@ -67,14 +67,14 @@ def make_index(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
 
 
 def index_from(arrays: Mapping[str, Numbers]) -> KeyIndex:
-    """The index that consists of these arrays."""
+    """Return the index that consists of these arrays."""
     if "places" in arrays:
         return RangeIndex(int(arrays["least"][0]), arrays["places"])
     return HashIndex(arrays["slots"])
 
 
 def _counted(rows: int, kept: Numbers) -> tuple[Numbers | None, Numbers]:
-    """The rows that count, None when all do; and the new number of each."""
+    """Return the rows that count, None when all do; and the new number of each."""
     if kept.all():
         return None, np.empty(0, np.int64)
     return np.flatnonzero(kept), np.cumsum(kept) - 1
@@ -93,7 +93,7 @@ def _dense(numbers: Numbers, least: int, span: int) -> tuple[KeyIndex, Numbers |
 
 @dataclass(frozen=True)
 class RangeIndex:
-    """One column of whole numbers that lie close together: ``places[key - least]``.
+    """Index of one column of whole numbers that lie close together: ``places[key - least]``.
 
     The last place stands for all other keys.
     """
@@ -102,11 +102,11 @@ class RangeIndex:
     places: Numbers
 
     def arrays(self) -> dict[str, Numbers]:
-        """Both."""
+        """Return both."""
         return {"least": np.array([self.least], np.int64), "places": self.places}
 
     def find(self, keys: Sequence[pa.Array], columns: Sequence[pa.Array]) -> Numbers:
-        """The row of each key."""
+        """Return the row of each key."""
         column = _plain(columns[0])
         numbers = whole_numbers(column)
         assert numbers is not None
@@ -153,16 +153,16 @@ def _hashed(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
 
 @dataclass(frozen=True)
 class HashIndex:
-    """Any keys: slots of half a hash and a row, tried one after the other from the slot that the other half names."""
+    """Index of any keys: slots of half a hash and a row, tried in turn from the slot that the other half names."""
 
     slots: Numbers
 
     def arrays(self) -> dict[str, Numbers]:
-        """The slots."""
+        """Return the slots."""
         return {"slots": self.slots}
 
     def find(self, keys: Sequence[pa.Array], columns: Sequence[pa.Array]) -> Numbers:
-        """The row of each key."""
+        """Return the row of each key."""
         stored = _Keys(keys)
         rows = len(columns[0])
         if rows <= _CHUNK:
@@ -198,7 +198,7 @@ class HashIndex:
 
 
 def _first_slots(hashes: Numbers, size: int) -> Numbers:
-    """By the upper bits of the hash; the lower half is the tag."""
+    """Return first slots, by the upper bits of the hash; the lower half is the tag."""
     at: Numbers = (hashes >> np.uint64(65 - size.bit_length())).astype(np.int64)
     return at
 
@@ -238,7 +238,7 @@ def _equal_values(mine: pa.Array, theirs: pa.Array) -> Numbers:
 
 
 def _native(column: pa.Array) -> Numbers | None:
-    """Numbers that numpy compares as they lie; floats are not among them (NaN)."""
+    """Return numbers that numpy compares as they lie; floats are not among them (NaN)."""
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind)) or not len(column):
         return None
@@ -248,7 +248,7 @@ def _native(column: pa.Array) -> Numbers | None:
 
 
 def _like(column: pa.Array, key: pa.Array) -> pa.Array:
-    """A column of keys that are asked for in a form that is compared with the stored ones."""
+    """Return a column of keys that are asked for in a form that is compared with the stored ones."""
     column = _plain(column)
     if column.type.equals(key.type) or whole_numbers(key.slice(0, 0)) is not None:
         return column
@@ -264,5 +264,8 @@ def _taken(column: pa.Array, rows: Numbers) -> pa.Array:
 
 
 def as_rows(rows: Numbers) -> pa.Array:
-    """Row numbers for Arrow (int64), without a copy; pa.array would load pandas, to ask whether this is a Series."""
+    """Return row numbers for Arrow (int64), without a copy.
+
+    Pa.array would load pandas, to ask whether this is a Series.
+    """
     return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, np.int64))])

@@ -46,7 +46,7 @@ _UNFINISHED = ".building-"
 _OLD_SECONDS = 7 * 86_400.0
 """What nobody has opened for a week goes: runs that need it again build it again."""
 _SPARE_SECONDS = 3600.0
-"""A version beyond the two that were opened last may still be in the hands of a task that began before the newer ones came."""
+"""Age of a version beyond the two opened last: a task that began before the newer ones came may still use it."""
 _KEPT_VERSIONS = 2
 
 _checked: set[tuple[str, int]] = set()
@@ -54,7 +54,7 @@ _checked: set[tuple[str, int]] = set()
 
 
 def host_folder(configured: str | None = None) -> str:
-    """The folder of this host for all that is kept on it.
+    """Return the folder of this host for all that is kept on it.
 
     The configured one (``$NAME``: of its environment), else a temporary one.
 
@@ -80,7 +80,7 @@ def host_folder(configured: str | None = None) -> str:
 
 
 def host_part(name: str, configured: str | None = None) -> str:
-    """The folder of this name in the host's folder, which nobody but us can enter."""
+    """Return the folder of this name in the host's folder, which nobody but us can enter."""
     found = os.path.join(host_folder(configured), name)
     with contextlib.suppress(OSError):
         private_folder(found)
@@ -88,7 +88,7 @@ def host_part(name: str, configured: str | None = None) -> str:
 
 
 def default_folder(root: str, configured: str | None = None) -> str:
-    """The folder for the columnar stores of one root, in the host's folder."""
+    """Return the folder for the columnar stores of one root, in the host's folder."""
     return os.path.join(host_part("stores", configured), hashlib.sha256(root.encode()).hexdigest()[:16])
 
 
@@ -101,7 +101,7 @@ class LocalStores:
     now: Callable[[], float] = field(default=time.time, repr=False)
 
     def columnar(self, topic: str, partition: int, version: str, build: Callable[[], ColumnarTable]) -> ColumnarTable:
-        """The table of one version of a topic's partition: opened, or built and kept.
+        """Return the table of one version of a topic's partition: opened, or built and kept.
 
         Others that want it meanwhile wait for it.
 
@@ -120,7 +120,7 @@ class LocalStores:
             return self.find(topic, partition, version) or table  # swept already: the one in memory will do
 
     def find(self, topic: str, partition: int, version: str) -> ColumnarTable | None:
-        """The table of a version if it is here and sound; one that is not is removed, with a warning."""
+        """Return the table of a version if it is here and sound; one that is not is removed, with a warning."""
         path = self._path(topic, partition, version)
         try:
             with open(os.path.join(path, RECORD), "rb") as file:
@@ -146,7 +146,7 @@ class LocalStores:
 
     @contextlib.contextmanager
     def locked(self, topic: str, partition: int) -> Iterator[None]:
-        """One process of the host at a time.
+        """Let in one process of the host at a time.
 
         For who finds out what to build while it is built, as tasks that all read one broadcast do.
         """
@@ -155,11 +155,11 @@ class LocalStores:
             yield
 
     def forget(self, topic: str) -> None:
-        """Removes all that is kept of a topic."""
+        """Remove all that is kept of a topic."""
         shutil.rmtree(os.path.join(self.folder, _safe(topic)), ignore_errors=True)
 
     def sweep(self, spare: str | None = None) -> int:
-        """Removes what nobody uses, and what is beyond the limit, least lately opened first; the bytes that are left.
+        """Remove what nobody uses, and what is beyond the limit, least lately opened first; the bytes that are left.
 
         A task that has mapped a store keeps it: its files go when the last one lets go of them.
         """
@@ -256,7 +256,7 @@ class LocalStores:
         return os.path.join(self.folder, _safe(topic), str(partition), _safe(version))
 
     def _stores(self) -> Iterator[tuple[str, float, int]]:
-        """Path, time of last use and bytes of each."""
+        """Return path, time of last use and bytes of each."""
         for topic in _listed(self.folder):
             for partition in _listed(topic):
                 for path in _listed(partition):
@@ -265,7 +265,7 @@ class LocalStores:
 
 
 def not_written(path: str, error: OSError) -> StoreError:
-    """What is told where the folder of the host cannot be written to: it is full, read-only, or no folder."""
+    """Return the warning where the folder of the host cannot be written to: it is full, read-only, or no folder."""
     return StoreError(
         f"The local store {path} could not be written: {error.strerror or error}.",
         hint=f"Make room there, give the user of the tasks the right to write, or say with {STORE_LOCAL_DIR} where "
@@ -297,14 +297,14 @@ def _byte_order() -> str:
 
 
 def _safe(text: str) -> str:
-    """Text as one name in a folder; what is too long for one ends in its hash."""
+    """Return a text as one name in a folder; one that is too long ends in its hash."""
     name = re.sub(r"[^A-Za-z0-9_-]", lambda found: f"%{ord(found[0]):x}.", text)
     return name if len(name) <= 120 else f"{name[:80]}~{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
 @contextlib.contextmanager
 def _locked(path: str) -> Iterator[None]:
-    """Only one process at a time; a dead one's lock is gone. Where locks do not work, the rename alone decides."""
+    """Let in one process at a time; a dead one's lock is gone. Where locks do not work, the rename alone decides."""
     with contextlib.ExitStack() as held:
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -16,7 +16,7 @@ from airflow_samza.storage.store import BASE, DELETED, StoreLayout, Values, numb
 
 
 class MemoryStore:
-    """Entries by key; those that were restored stay in Arrow until they are read.
+    """Store in memory: entries by key; those that were restored stay in Arrow until they are read.
 
     A snapshot costs a copy of the table, and Python work only for keys that changed since the table was taken over;
     when they are many, the snapshot is taken over. What changed and what did not is merged in key order, so equal
@@ -42,34 +42,34 @@ class MemoryStore:
         """The snapshot, while nothing has changed since it was taken."""
 
     def get(self, key: Any) -> Values | None:
-        """The value of a key, or None."""
+        """Return the value of a key, or None."""
         entry = self._entries.get(key)
         return _row(self._columns, entry) if isinstance(entry, int) else entry
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Values]:
-        """The values of those keys that are there."""
+        """Return the values of those keys that are there."""
         found = ((key, self.get(key)) for key in keys)
         return {key: value for key, value in found if value is not None}
 
     def put(self, key: Any, value: Values) -> None:
-        """Sets a value."""
+        """Set a value."""
         self._give_up(key)
         self._entries[key] = value
         self._changed.add(key)
 
     def put_all(self, entries: Iterable[tuple[Any, Values]]) -> None:
-        """Sets several values, in the order given."""
+        """Set several values, in the order given."""
         for key, value in entries:
             self.put(key, value)
 
     def delete(self, key: Any) -> None:
-        """Removes a key; one that is not there is no error."""
+        """Remove a key; one that is not there is no error."""
         self._give_up(key)
         self._entries.pop(key, None)
         self._changed.discard(key)
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
-        """The entries from ``first`` up to and without ``last``, in key order, as they are now.
+        """Return the entries from ``first`` up to and without ``last``, in key order, as they are now.
 
         None leaves that end open.
         """
@@ -78,7 +78,7 @@ class MemoryStore:
         return ((key, _row(columns, entry) if isinstance(entry, int) else entry) for key, entry in found)
 
     def snapshot(self) -> pa.Table:
-        """All entries in key order."""
+        """Return all entries in key order."""
         if self._latest is None:
             self._latest = self._merged()
             self._refuse_too_large(self._latest.nbytes)
@@ -87,15 +87,15 @@ class MemoryStore:
         return self._latest
 
     def restore(self, table: pa.Table) -> None:
-        """Takes over a snapshot, in place of all that it holds."""
+        """Take over a snapshot, in place of all that it holds."""
         self._take_over(self.layout.checked(table).combine_chunks())
 
     def kept(self) -> dict[str, pa.Table]:
-        """A base alone: what does not fit into memory twice has no place here."""
+        """Return a base alone: what does not fit into memory twice has no place here."""
         return {BASE: self.snapshot()}
 
     def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
-        """Takes over what a store kept, of this kind or another."""
+        """Take over what a store kept, of this kind or another."""
         self.restore(tables[BASE])
         for _, table in numbered_changes(tables):
             names = self.layout.schema.names
@@ -111,7 +111,7 @@ class MemoryStore:
                     self.put(key, value)
 
     def close(self) -> None:
-        """Lets go of the entries."""
+        """Let go of the entries."""
         self._take_over(self.layout.table([]))
 
     def _refuse_too_large(self, size: int) -> None:
@@ -125,7 +125,7 @@ class MemoryStore:
             self._left[entry] = False
 
     def _merged(self) -> pa.Table:
-        """What is left of the base and what changed, each changed key at its place in the order."""
+        """Yield what is left of the base and what changed, each changed key at its place in the order."""
         changed = sorted(self._changed)
         old = self._base.filter(pa.array(self._left))
         new = self.layout.table([(key, self._entries[key]) for key in changed])

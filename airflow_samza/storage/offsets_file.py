@@ -1,8 +1,7 @@
 """The local checkpoint of a store with side inputs: a small file beside it that says what it has read (rule S4).
 
 The store's contents are on disk before the file is, so a crash between the two repeats messages and never skips one. A
-file that is
-damaged, or older than deletes are kept, is worth nothing: the store is then built again.
+file that is damaged, or older than deletes are kept, is worth nothing: the store is then built again.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ A store that has not read for longer may have missed it.
 
 @dataclass(frozen=True)
 class LocalOffsets:
-    """What a store has read.
+    """Offsets that a store has read.
 
     The last offset processed of each place, and ``store``, which of the kept versions holds it.
     """
@@ -50,7 +49,7 @@ class OffsetsFile:
         self._path = path
 
     def write(self, local: LocalOffsets) -> None:
-        """Takes the place of the former file at once; call it when the store's contents are on disk."""
+        """Take the place of the former file at once; call it when the store's contents are on disk."""
         body = {
             "format": FORMAT,
             "offsets": {
@@ -73,7 +72,7 @@ class OffsetsFile:
                 os.remove(unfinished)
 
     def read(self, now: float | None = None) -> LocalOffsets | None:
-        """What the store has read; None where nothing is known, with a warning when the file is damaged."""
+        """Return what the store has read; None where nothing is known, with a warning when the file is damaged."""
         try:
             with open(self._path, "rb") as file:
                 age = (time.time() if now is None else now) - os.fstat(file.fileno()).st_mtime
@@ -99,7 +98,7 @@ class OffsetsFile:
 
 
 def _parsed(text: bytes) -> tuple[LocalOffsets | None, str | None]:
-    """What a file says, or what is wrong with it."""
+    """Return the contents of a file, or what is wrong with it."""
     try:
         body = json.loads(text)
         checksum = body.pop("checksum")

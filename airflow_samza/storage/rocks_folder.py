@@ -1,4 +1,4 @@
-"""Where RocksDB stores lie on a host: versions that do not change, and the clones that attempts work on.
+"""Folders of RocksDB stores on a host: versions that do not change, and the clones that attempts work on.
 
 ``<lineage>/<version>`` is what a task's store held when it was kept (hard links, so a version costs what has changed
 since the one before); ``<lineage>/work-…`` is a clone that one process writes. The truth is the snapshot under the
@@ -26,7 +26,7 @@ FORMAT = 2
 _RECORD = "store.json"
 _NEVER_CHANGES = (".sst", ".blob")
 _KEPT = 3
-"""The newest version, that of an attempt beside it, and the one before, from which a retry of the last epoch goes on."""
+"""Versions: the newest, that of an attempt beside it, and the one from which a retry of the last epoch goes on."""
 _OLD_SECONDS = 86_400.0
 """What no task has come back to for a day goes."""
 _WORK_SECONDS = 3600.0
@@ -45,7 +45,7 @@ class RocksFolder:
     folder: str
 
     def version(self, lineage: str, version: str) -> str | None:
-        """The path of a version that is here, in a form that this package reads; else None."""
+        """Return the path of a version that is here, in a form that this package reads; else None."""
         path = os.path.join(self.folder, lineage, version)
         if not os.path.isdir(path):
             return None
@@ -58,11 +58,11 @@ class RocksFolder:
         return path
 
     def new_work(self, lineage: str) -> str:
-        """A path for a clone of one attempt; nothing is there yet."""
+        """Return a path for a clone of one attempt; nothing is there yet."""
         return os.path.join(self.folder, lineage, f"work-{os.getpid()}-{uuid.uuid4().hex[:12]}")
 
     def clone(self, version: str, work: str) -> None:
-        """Makes a working folder of a version: hard links of what never changes, copies of the rest."""
+        """Make a working folder of a version: hard links of what never changes, copy of the rest."""
         os.makedirs(work)
         for entry in os.scandir(version):
             if entry.name.endswith(_NEVER_CHANGES):
@@ -71,7 +71,7 @@ class RocksFolder:
                 shutil.copyfile(entry.path, os.path.join(work, entry.name))
 
     def adopt(self, checkpoint: str, lineage: str, version: str) -> None:
-        """A finished checkpoint becomes a version; of a lineage the newest ones stay."""
+        """Make a version of a finished checkpoint; of a lineage the newest ones stay."""
         files = {
             entry.name: _described(entry) for entry in os.scandir(checkpoint) if entry.name.endswith(_NEVER_CHANGES)
         }
@@ -81,14 +81,14 @@ class RocksFolder:
         self.sweep(lineage)
 
     def discard(self, path: str) -> None:
-        """Removes a version or a clone."""
+        """Remove a version or a clone."""
         gone = f"{path}.gone-{uuid.uuid4().hex[:8]}"
         with contextlib.suppress(OSError):
             os.rename(path, gone)
             shutil.rmtree(gone, ignore_errors=True)
 
     def sweep(self, lineage: str) -> None:
-        """Removes older versions of a lineage, what dead processes left, and lineages that no task has come back to."""
+        """Remove older versions of a lineage, what dead processes left, and lineages that no task has come back to."""
         now, place = time.time(), os.path.join(self.folder, lineage)
         found = [(entry, _used(entry)) for entry in os.scandir(place)]
         versions = [(entry, used) for entry, used in found if _is_version(entry.name)]
@@ -107,7 +107,7 @@ class RocksFolder:
 
 
 def _described(entry: os.DirEntry[str]) -> list[int]:
-    """Size and CRC-32 of a file that never changes."""
+    """Return size and CRC-32 of a file that never changes."""
     with open(entry.path, "rb") as file:
         about = os.fstat(file.fileno())
         place = (about.st_ino, about.st_size, about.st_mtime_ns)
@@ -120,7 +120,7 @@ def _described(entry: os.DirEntry[str]) -> list[int]:
 
 
 def _wrong(path: str) -> str | None:
-    """What keeps a version from being used; None when nothing does."""
+    """Return the reason why a version cannot be used; None when there is none."""
     try:
         with open(os.path.join(path, _RECORD), encoding="utf-8") as file:
             record = json.load(file)

@@ -88,18 +88,18 @@ class RocksStore:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def get(self, key: Any) -> Values | None:
-        """The value of a key, or None."""
+        """Return the value of a key, or None."""
         found = self._open().get(self._keys.encoded(key))
         return None if found is None else self._values.decoded(found)
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Values]:
-        """The values of those keys that are there."""
+        """Return the values of those keys that are there."""
         asked = list(keys)
         found = self._open().get([self._keys.encoded(key) for key in asked]) if asked else []
         return {key: self._values.decoded(value) for key, value in zip(asked, found, strict=True) if value is not None}
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
-        """The entries from ``first`` up to and without ``last``, in key order, as they are now.
+        """Return the entries from ``first`` up to and without ``last``, in key order, as they are now.
 
         None leaves that end open.
         """
@@ -116,7 +116,7 @@ class RocksStore:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def put(self, key: Any, value: Values) -> None:
-        """Sets a value."""
+        """Set a value."""
         at, data = self._entry(key, value)
         if self._most is not None:
             self._grow(at, data, self._open().get(at))
@@ -124,7 +124,7 @@ class RocksStore:
         self._changed[at] = (key, value)
 
     def put_all(self, entries: Iterable[tuple[Any, Values]]) -> None:
-        """Sets several values at once, in the order given."""
+        """Set several values at once, in the order given."""
         batch, changed, db = WriteBatch(raw_mode=True), {}, self._open()
         written: dict[bytes, bytes] = {}
         for key, value in entries:
@@ -138,7 +138,7 @@ class RocksStore:
         self._changed.update(changed)
 
     def delete(self, key: Any) -> None:
-        """Removes a key; one that is not there is no error."""
+        """Remove a key; one that is not there is no error."""
         at = self._keys.encoded(key)
         if self._most is not None:
             self._grow(at, None, self._open().get(at))
@@ -165,7 +165,7 @@ class RocksStore:
         return at, data
 
     def _grow(self, key: bytes, data: bytes | None, former: bytes | None) -> None:
-        """Counts the bytes of an entry in place of its former ones, where there is a limit to them."""
+        """Count the bytes of an entry in place of its former ones, where there is a limit to them."""
         before = 0 if former is None else len(key) + len(former)
         size = self._bytes - before + (0 if data is None else len(key) + len(data))
         if self._most is not None and size > self._most and data is not None:
@@ -175,15 +175,15 @@ class RocksStore:
     # -- what is kept --------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> pa.Table:
-        """All entries in key order."""
+        """Return all entries in key order."""
         return self._merged()
 
     def restore(self, table: pa.Table) -> None:
-        """Takes over a snapshot, in place of all that it holds."""
+        """Take over a snapshot, in place of all that it holds."""
         self.restore_kept({BASE: table})
 
     def kept(self) -> dict[str, pa.Table]:
-        """The base and the changes since, with what has changed since they were given last.
+        """Return the base and the changes since, with what has changed since they were given last.
 
         Tables that it gave before are given again.
         """
@@ -204,7 +204,7 @@ class RocksStore:
         return dict(self._tables)
 
     def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
-        """Takes over what :meth:`kept` gave, in place of all that it holds.
+        """Take over what :meth:`kept` gave, in place of all that it holds.
 
         By the version of it that is here, or in bulk.
         """
@@ -220,7 +220,7 @@ class RocksStore:
             self._bytes = sum(len(key) + len(value) for key, value in self._open().items())
 
     def close(self) -> None:
-        """Gives back what it holds: the attempt's clone is removed."""
+        """Give back what it holds: the attempt's clone is removed."""
         if self._db is not None:
             self._db.close()
             self._db = None
@@ -277,7 +277,7 @@ class RocksStore:
             db.write(batch)
 
     def _entries(self, table: pa.Table) -> Iterator[tuple[bytes, bytes]]:
-        """The entries of a table as bytes, a chunk of columns at a time."""
+        """Yield the entries of a table as bytes, a chunk of columns at a time."""
         keys, width = len(self._key_names), len(self.layout.schema)
         for batch in table.to_batches(max_chunksize=_CHUNK):
             data = self._values.encoded_columns(batch.columns[keys:width])
@@ -286,14 +286,14 @@ class RocksStore:
     # -- tables --------------------------------------------------------------------------------------------------------
 
     def _changes(self) -> pa.Table:
-        """What has changed since the tables were kept, in key order, with a column that says what was deleted."""
+        """Return what has changed since the tables were kept, in key order; a column marks what was deleted."""
         rows = [self._changed[at] for at in sorted(self._changed)]
         nothing = (None,) * len(self.layout.value.fields)
         table = self.layout.table([(key, nothing if value is None else value) for key, value in rows])
         return table.append_column(DELETED, pa.array([value is None for _, value in rows], pa.bool_()))
 
     def _merged(self) -> pa.Table:
-        """All entries in key order, of the base and all that has changed since."""
+        """Return all entries in key order, of the base and all that has changed since."""
         base = self._tables.get(BASE)
         changes = [table for _, table in numbered_changes(self._tables)] + ([self._changes()] if self._changed else [])
         if not changes:
@@ -330,7 +330,7 @@ def _removed(work: str, owner: int) -> None:
 
 
 def open_database(path: str, store: str) -> Any:
-    """The database of a folder, for one process at a time: who comes second gets a :class:`StoreError`."""
+    """Return the database of a folder, for one process at a time: who comes second gets a :class:`StoreError`."""
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:

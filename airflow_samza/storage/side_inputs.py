@@ -18,7 +18,7 @@ Place = tuple[str, int]
 
 
 def starting_offset(local: int | None, oldest: int | None) -> int | None:
-    """The first offset to read: the later of what follows the last one processed and the oldest there is.
+    """Return the first offset to read: the later of what follows the last one processed and the oldest there is.
 
     None: nobody knows (rule S3).
 
@@ -31,7 +31,7 @@ def starting_offset(local: int | None, oldest: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class Resumption:
-    """Where reading begins in each place.
+    """Beginnings of the reading in each place.
 
     ``rebuild`` says why what the local store holds must be thrown away first (None: it is good).
     """
@@ -43,11 +43,11 @@ class Resumption:
 def resume(
     local: Mapping[Place, int] | None, oldest: Mapping[Place, int | None], head: Mapping[Place, int | None]
 ) -> Resumption:
-    """What a local store is worth that has processed ``local`` (last offsets; None: there is no store).
+    """Return what can be used of a local store that has processed ``local`` (last offsets; None: there is no store).
 
     A place that the store has not read, of a new or quiet topic, is read from its oldest offset, and throws nothing
-    away (rule S3). Offsets that are older than the oldest (rule S4: deletes in the gap would be missed) or beyond the head (rule S5:
-    the topic was made anew) make a rebuild.
+    away (rule S3). Offsets that are older than the oldest (rule S4: deletes in the gap would be missed) or beyond the
+    head (rule S5: the topic was made anew) make a rebuild.
     """
     fresh = {place: _known(place, starting_offset(None, oldest[place]), "no oldest offset") for place in oldest}
     if local is None:
@@ -75,7 +75,7 @@ def resume(
 
 
 class CatchUp:
-    """Which places have still to be read before a task may process its first message (rule S1).
+    """Places that must still be read before a task may process its first message (rule S1).
 
     ``heads`` are the next offsets to be written, as they were at the start; what came later is not waited for.
     """
@@ -90,12 +90,12 @@ class CatchUp:
         return not self._left
 
     def processed(self, place: Place, offset: int) -> None:
-        """The message at an offset has been processed."""
+        """Note that the message at an offset has been processed."""
         if place in self._left and offset + 1 >= self._left[place]:
             del self._left[place]
 
     def ends(self, place: Place, end: int) -> None:
-        """The topic ends at ``end``.
+        """End the topic at ``end``.
 
         A head beyond it is that of a former topic of this name, and counts as reached (rule S5).
         """
@@ -104,19 +104,19 @@ class CatchUp:
 
 
 class EntryStore(Protocol):
-    """What is asked of a store that side inputs fill."""
+    """Protocol of a store that side inputs fill."""
 
     def put(self, key: Any, value: Any) -> None:
-        """Sets a value."""
+        """Set a value."""
         ...
 
     def delete(self, key: Any) -> None:
-        """Removes a key."""
+        """Remove a key."""
         ...
 
 
 def apply_entries(store: EntryStore, entries: Iterable[tuple[Any, Any]] | None) -> int:
-    """Writes entries in their order: a value None deletes, a key None is left out (rule S2).
+    """Write entries in their order: a value None deletes, a key None is left out (rule S2).
 
     Returns how many were left out.
     """
@@ -134,10 +134,10 @@ def apply_entries(store: EntryStore, entries: Iterable[tuple[Any, Any]] | None) 
 
 
 class Processor(Protocol):
-    """Turns a message into entries of a store (``SideInputsProcessor``)."""
+    """Processor that turns a message into entries of a store (``SideInputsProcessor``)."""
 
     def process(self, message: Any, store: Any) -> Iterable[tuple[Any, Any]]:
-        """The entries to write."""
+        """Return the entries to write."""
         ...
 
 
@@ -169,7 +169,7 @@ class SideInputsProcessing:
     ignored: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuses a store that nobody processes messages for."""
+        """Reject a store that nobody processes messages for."""
         for store in self.feeds:
             if store not in self.processors:
                 raise ProcessorMissing(
@@ -185,7 +185,7 @@ class SideInputsProcessing:
                 self._fed.setdefault(stream, []).append(store)
 
     def process(self, place: Place, offset: int, message: Any) -> None:
-        """Processes one message for every store that its stream feeds."""
+        """Process one message for every store that its stream feeds."""
         for name in self._fed.get(place[0], ()):
             store, processor = self.stores[name], self.processors[name]
             try:

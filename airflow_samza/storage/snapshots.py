@@ -28,18 +28,18 @@ State = Mapping[str, Mapping[str, pa.Table]]
 
 
 class Files(Protocol):
-    """What is asked of the storage under a root."""
+    """Protocol of the storage under a root, as snapshots need it."""
 
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
-        """A new file to write."""
+        """Return a new file to write."""
         ...
 
     def read(self, path: str) -> bytes:
-        """The content of a file; a missing one raises FileNotFoundError."""
+        """Return the content of a file; a missing one raises FileNotFoundError."""
         ...
 
     def location(self, path: str) -> str:
-        """The whole path of a file, as messages show it."""
+        """Return the whole path of a file, as messages show it."""
         ...
 
 
@@ -49,7 +49,7 @@ Content = bytes
 
 @dataclass(frozen=True)
 class StateFile:
-    """One table of a snapshot.
+    """Table of a snapshot.
 
     Where it lies (from the root), its rows and bytes, and the CRC-32 and SHA-256 of the file.
 
@@ -68,7 +68,7 @@ class StateFile:
 
 
 class KnownTables:
-    """The tables that this process has read or written last, by the path of their file, so that they need not be read again."""
+    """Tables that this process has read or written last, by the path of their file, to save reading them again."""
 
     def __init__(self, most_bytes: int = 128 << 20) -> None:
         self._most = most_bytes
@@ -77,14 +77,14 @@ class KnownTables:
         self._lock = threading.Lock()
 
     def find(self, path: str) -> pa.Table | None:
-        """The table of a file, if it is known."""
+        """Return the table of a file, if it is known."""
         with self._lock:
             if path in self._tables:
                 self._tables.move_to_end(path)
             return self._tables.get(path)
 
     def keep(self, path: str, table: pa.Table) -> None:
-        """Remembers a table; those that were not asked for the longest are forgotten."""
+        """Remember a table; those that were not asked for the longest are forgotten."""
         with self._lock:
             former = self._tables.pop(path, None)
             self._bytes += table.nbytes - (former.nbytes if former is not None else 0)
@@ -96,7 +96,7 @@ class KnownTables:
 
 @dataclass
 class Restored:
-    """How many bytes of state were taken from where: the memory of the process, the host's folder, or the root.
+    """Bytes of state by where they were read: the memory of the process, the host's folder, or the root.
 
     And in which time.
     """
@@ -107,7 +107,7 @@ class Restored:
     seconds: float = 0.0
 
     def facts(self) -> dict[str, float]:
-        """As manifests tell it; nothing where nothing was restored."""
+        """Return the counts as manifests hold them; none where nothing was restored."""
         if not self.memory + self.host + self.root:
             return {}
         found = {
@@ -129,7 +129,7 @@ def write_snapshot(
     given: State | None = None,
     host: HostFiles | None = None,
 ) -> dict[str, Any] | None:
-    """Writes the tables of a state into a folder of its own; the description, or None when there is nothing to keep.
+    """Write the tables of a state into a folder of its own; the description, or None when there is nothing to keep.
 
     ``former`` is the description of the snapshot before: its files are named again for tables that have not changed.
     ``durable`` files survive a power failure, at the cost of waiting for the disk. ``given`` is the state that was read
@@ -157,7 +157,7 @@ def read_snapshot(
     host: HostFiles | None = None,
     restored: Restored | None = None,
 ) -> dict[str, dict[str, pa.Table]]:
-    """The state of a description.
+    """Return the state of a description.
 
     A file that is missing or damaged is a :class:`~airflow_samza.errors.StoreError` that names it.
 
@@ -181,7 +181,7 @@ def read_snapshot(
 
 
 def prefetch(files: Files, described: Mapping[str, Any] | None, host: HostFiles) -> int:
-    """Copies what the host lacks of a snapshot to it (rule S9), and deletes what is older.
+    """Copy what the host lacks of a snapshot to it (rule S9), and delete what is older.
 
     The bytes that were copied.
     """
@@ -208,7 +208,7 @@ def _fetched(files: Files, op_id: str, file: StateFile, host: HostFiles | None, 
 
 
 def snapshot_files(described: Mapping[str, Any] | None) -> set[str]:
-    """The paths of the files that a description names."""
+    """Return the paths of the files that a description names."""
     return {file.path for _, _, file in _described(described)}
 
 
@@ -217,7 +217,7 @@ MISSING = "is missing"
 
 
 def damaged_files(files: Files, described: Mapping[str, Any] | None) -> Iterator[StoreError]:
-    """The errors that reading a description's files would end in, one for each file that is missing or damaged."""
+    """Yield the errors that reading a description's files would raise, one for each missing or damaged file."""
     for op_id, _, file in _described(described):
         try:
             _checked(files, op_id, file)
@@ -291,5 +291,5 @@ def _described(described: Mapping[str, Any] | None) -> Iterator[tuple[str, str, 
 
 
 def _safe(text: str) -> str:
-    """Text as a part of a file's name; a hexadecimal escape keeps different texts apart."""
+    """Return a text as a part of a file's name; a hexadecimal escape keeps different texts apart."""
     return re.sub(r"[^A-Za-z0-9_-]", lambda found: f"%{ord(found[0]):x}.", text)

@@ -1,11 +1,10 @@
-"""What a task-local store is.
+"""Protocol of task-local stores.
 
 Every backend keeps this protocol (``tests/contract/test_stores.py``); a task sees it through typed values.
 
 Keys and values are plain: a key is one Python value, or a tuple of them when the key has several columns; a value is a
 tuple with one Python value per column, in the forms that ``pyarrow`` gives (``to_pylist``). Who puts checks the types
-before.
-Source: side-inputs (KeyValueStore).
+before. Source: side-inputs (KeyValueStore).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ A base, and numbered tables of what has changed since, with a column that says w
 
 
 def numbered_changes(tables: Mapping[str, pa.Table]) -> list[tuple[int, pa.Table]]:
-    """The tables of changes among those that were kept, with their numbers, in their order."""
+    """Return the tables of changes among those that were kept, with their numbers, in their order."""
     return sorted(
         ((int(name.removeprefix(CHANGES)), table) for name, table in tables.items() if name != BASE),
         key=lambda found: found[0],
@@ -53,7 +52,7 @@ class StoreLayout:
         return pa.schema([*keys, *values])
 
     def table(self, entries: Sequence[tuple[Any, Values]]) -> pa.Table:
-        """Entries as a snapshot's table, in the order given."""
+        """Return entries as a snapshot's table, in the order given."""
         keys = [key if len(self.key.fields) > 1 else (key,) for key, _ in entries]
         rows = [(*key, *values) for key, (_, values) in zip(keys, entries, strict=True)]
         columns = zip(*rows, strict=True) if rows else [()] * len(self.schema)
@@ -61,12 +60,15 @@ class StoreLayout:
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
     def keys_of(self, table: pa.Table) -> list[Any]:
-        """The keys of a snapshot's table, in its order."""
+        """Return the keys of a snapshot's table, in its order."""
         columns = [table.column(place).to_pylist() for place in range(len(self.key.fields))]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def checked(self, table: pa.Table) -> pa.Table:
-        """A snapshot's table, if it has the columns that the store is declared with; else a :class:`StoreError`."""
+        """Return a snapshot's table, if it has the columns that the store is declared with.
+
+        Else a :class:`StoreError`.
+        """
         if table.schema.equals(self.schema):
             return table
         if table.schema.names == self.schema.names and table.schema.types == self.schema.types:
@@ -81,33 +83,33 @@ class StoreLayout:
 
 
 class KeyValueStore(Protocol):
-    """One store of one task: entries in the order of their keys. It reads what it has written.
+    """Store of one task: entries in the order of their keys. It reads what it has written.
 
     Nothing of it outlives the task but what :meth:`snapshot` gives, so that an epoch that fails leaves nothing.
     """
 
     def get(self, key: Any) -> Values | None:
-        """The value of a key, or None."""
+        """Return the value of a key, or None."""
         ...
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Values]:
-        """The values of those keys that are there."""
+        """Return the values of those keys that are there."""
         ...
 
     def put(self, key: Any, value: Values) -> None:
-        """Sets a value."""
+        """Set a value."""
         ...
 
     def put_all(self, entries: Iterable[tuple[Any, Values]]) -> None:
-        """Sets several values, in the order given."""
+        """Set several values, in the order given."""
         ...
 
     def delete(self, key: Any) -> None:
-        """Removes a key; one that is not there is no error."""
+        """Remove a key; one that is not there is no error."""
         ...
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
-        """The entries from ``first`` up to and without ``last``, in key order, as they are now.
+        """Return the entries from ``first`` up to and without ``last``, in key order, as they are now.
 
         None leaves that end open.
 
@@ -116,31 +118,31 @@ class KeyValueStore(Protocol):
         ...
 
     def snapshot(self) -> pa.Table:
-        """All entries in key order, as a table of the layout's schema that does not change afterwards."""
+        """Return all entries in key order, as a table of the layout's schema that does not change afterwards."""
         ...
 
     def restore(self, table: pa.Table) -> None:
-        """Takes over what :meth:`snapshot` gave, in place of all that it holds."""
+        """Take over what :meth:`snapshot` gave, in place of all that it holds."""
         ...
 
     def kept(self) -> dict[str, pa.Table]:
-        """The same in tables that change little: the base, and what has changed since.
+        """Return the same in tables that change little: the base, and what has changed since.
 
         Tables that it gave before are given again.
         """
         ...
 
     def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
-        """Takes over what :meth:`kept` gave, in place of all that it holds."""
+        """Take over what :meth:`kept` gave, in place of all that it holds."""
         ...
 
     def close(self) -> None:
-        """Gives back what it holds."""
+        """Give back what it holds."""
         ...
 
 
 def too_large(name: str, holds: str, size: int, most: int) -> StoreError:
-    """The error of a store that ``holds`` (or would hold) more bytes than it may."""
+    """Return the error of a store that ``holds`` (or would hold) more bytes than it may."""
     return StoreError(
         f"The store {name!r} {holds} {size} bytes in one task, and stores.{name}.max.bytes allows {most}.",
         hint="Delete what is not needed any more, give it a ttl, use more partitions, or raise "

@@ -1,4 +1,4 @@
-"""Values as bytes: which columns are null, then all that has a fixed width, then texts and what is nested.
+"""Values as bytes: a mask of nulls, then columns of a fixed width, then texts and nested values.
 
 One row at a time, or columns.
 
@@ -54,7 +54,7 @@ class ValueBytes:
         ]
 
     def encoded(self, values: Sequence[Any]) -> bytes:
-        """The bytes of a value."""
+        """Return the bytes of a value."""
         missing = 0
         head: list[Any] = []
         tails = []
@@ -73,7 +73,7 @@ class ValueBytes:
         return b"".join((self._head.pack(missing.to_bytes(self._bits, "little"), *head), *tails))
 
     def decoded(self, data: bytes) -> tuple[Any, ...]:
-        """The value of bytes."""
+        """Return the value of bytes."""
         bits, *head = self._head.unpack_from(data)
         missing = int.from_bytes(bits, "little")
         at = self._head.size
@@ -91,7 +91,7 @@ class ValueBytes:
         return tuple(head)
 
     def encoded_columns(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """The bytes of every row's value, as a binary array."""
+        """Return the bytes of every row's value, as a binary array."""
         rows = len(columns[0])
         fields: list[tuple[str, Any]] = [("missing", f"V{self._bits}")]
         fields += [
@@ -148,7 +148,7 @@ def _shown(value: Any, kind: DataType) -> Any:
 
 
 def _numbers(column: pa.Array, kind: DataType) -> Any:
-    """A fixed-width column as numpy writes it into the head; zero where it is null."""
+    """Return a fixed-width column as numpy writes it into the head; zero where it is null."""
     if kind.name == "decimal":
         if not len(column):
             return np.empty(0, "V16")

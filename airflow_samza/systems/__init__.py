@@ -1,1 +1,1 @@
-"""Where streams live: the system protocols and the systems memory, log and files."""
+"""Systems, in which streams live: the protocols, and the systems log, memory, files and spark."""

@@ -1,4 +1,4 @@
-"""From a system's name and what an environment binds it to, the system itself."""
+"""Binding of systems: from a system's name, and what an environment binds it to, to the system itself."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ UNDER_ROOT = SystemBinding(EMBEDDED)
 def bind_system(name: str, binding: SystemBinding, root: str) -> System:
     """Return the system that a name stands for in one environment.
 
-    ``root`` is where a log without a root of its own lies. Each kind is loaded only when it is bound: its clients may be
-    heavy, or not installed.
+    ``root`` is where a log without a root of its own lies. Each kind is loaded only when it is bound: its clients may
+    be heavy, or not installed.
     """
     kind = find_kind(binding.kind)
     if kind is None:

@@ -1,7 +1,7 @@
 """Capabilities that some systems have beside those of every :class:`~airflow_samza.systems.system.System`.
 
-A system has one by having its methods; callers ask with ``isinstance`` and do without it, or reject the stream, where the
-system lacks it.
+A system has one by having its methods; callers ask with ``isinstance`` and do without it, or reject the stream, where
+the system lacks it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class DatesTopics(Protocol):
 
 @dataclass(frozen=True)
 class Superseded:
-    """What ``generation`` of a producer had written and a reader had read, replaced by the generation ``newer``.
+    """Output of ``generation`` of a producer that a reader had read, and that the generation ``newer`` has replaced.
 
     ``partition`` and ``offset`` are a place of the first of its messages that was read.
     """
@@ -144,7 +144,7 @@ class Durable(Protocol):
 
     @property
     def durable(self) -> bool:
-        """Whether producers wait for the disk."""
+        """True where producers wait for the disk."""
         ...
 
 
@@ -163,7 +163,7 @@ class TakesDictionaries(Protocol):
 
     @property
     def takes_dictionaries(self) -> bool:
-        """Whether it takes them."""
+        """True where it takes them."""
         ...
 
 
@@ -197,5 +197,8 @@ class TopicSystem(System, HasSections, Protocol):
         partitions: int | None = None,
         schema: str | None = None,
     ) -> dict[str, Any]:
-        """Append rows to a topic, all or nothing; make the topic when it is missing and ``partitions`` says how many."""
+        """Append rows to a topic, all or nothing.
+
+        Make the topic when it is missing and ``partitions`` says how many.
+        """
         ...

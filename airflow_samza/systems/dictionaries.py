@@ -1,4 +1,4 @@
-"""Dictionary-encoded columns on their way: texts that repeat are read, filtered, split and written as numbers.
+"""Dictionary-encoded columns: texts that repeat are read, filtered, split and written as numbers.
 
 They are decoded where values are needed. A column's logical type is that of its values.
 """
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with plain columns."""
+    """Return the batch with plain columns."""
     import pyarrow as pa
 
     if not any(map(pa.types.is_dictionary, batch.schema.types)):
@@ -32,7 +32,7 @@ def is_encoded_as(column: pa.Array, kind: pa.DataType) -> bool:
 
 
 def batch_of(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of a schema's columns, of which some may be dictionary-encoded."""
+    """Return a batch of a schema's columns, of which some may be dictionary-encoded."""
     import pyarrow as pa
 
     if any(is_encoded_as(column, field.type) for column, field in zip(columns, schema, strict=True)):
@@ -49,7 +49,7 @@ class GrowingDictionary:
         self.values: pa.Array = pa.array([], kind)
 
     def places(self, column: pa.Array) -> pa.Array:
-        """The column as int32 places in the dictionary, which takes in what is new; nulls stay null."""
+        """Return the column as int32 places in the dictionary, which takes in what is new; nulls stay null."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -65,7 +65,7 @@ class GrowingDictionary:
         return places.take(column.indices)
 
     def encoded(self, places: pa.Array) -> pa.DictionaryArray:
-        """Places as a dictionary-encoded column."""
+        """Return places in a dictionary as a dictionary-encoded column."""
         import pyarrow as pa
 
         return pa.DictionaryArray.from_arrays(places, self.values)

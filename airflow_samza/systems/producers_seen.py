@@ -1,4 +1,4 @@
-"""Who has published to a topic: what makes publishing idempotent, fences zombies and supersedes former output.
+"""Producers that have published to a topic: by them publishing is idempotent, and zombies are fenced.
 
 A commit carries producer, generation and epoch; a clear is a new generation.
 """
@@ -31,7 +31,7 @@ class Standing:
         return any(first <= epoch <= last for first, last in self.epochs)
 
     def add(self, epoch: int) -> None:
-        """Notes an epoch; epochs that follow one another take one range."""
+        """Note an epoch; epochs that follow one another take one range."""
         if self.has(epoch):
             return
         self.epochs.append([epoch, epoch])
@@ -54,7 +54,7 @@ class ProducersSeen:
         self._standings: dict[str, Standing] = dict(standings or {})
 
     def copy(self) -> ProducersSeen:
-        """Another one that can be moved on by itself."""
+        """Return a copy that can be moved on by itself."""
         return ProducersSeen(
             {
                 name: Standing(found.generation, [list(span) for span in found.epochs])
@@ -64,7 +64,7 @@ class ProducersSeen:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ProducersSeen:
-        """What :meth:`to_json` wrote."""
+        """Return it from what :meth:`to_json` wrote."""
         return cls(
             {
                 producer: Standing(generation, [list(span) for span in epochs])
@@ -73,7 +73,7 @@ class ProducersSeen:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form, kept in snapshots."""
+        """Return the JSON form, kept in snapshots."""
         return {producer: [standing.generation, standing.epochs] for producer, standing in self._standings.items()}
 
     def is_published(self, stream: str, producer: str, generation: str, epoch: int) -> bool:
@@ -101,7 +101,7 @@ class ProducersSeen:
         return mine == newest and standing.has(epoch)
 
     def add(self, producer: str, generation: str, epoch: int) -> None:
-        """Notes a commit."""
+        """Note a commit."""
         standing = self._standings.get(producer)
         if standing is None or parse_generation(generation) > parse_generation(standing.generation):
             standing = self._standings[producer] = Standing(generation)
@@ -109,7 +109,7 @@ class ProducersSeen:
             standing.add(epoch)
 
     def generations(self) -> dict[str, str]:
-        """The newest generation of every producer."""
+        """Return the newest generation of every producer."""
         return {producer: standing.generation for producer, standing in self._standings.items()}
 
     def is_superseded(self, producer: str, generation: str) -> bool:

@@ -1,4 +1,4 @@
-"""Reading of a shared stream only what certain runs wrote of it.
+"""Sections of a shared stream: what single runs wrote of it.
 
 Who wrote what, what is complete, and a filter for readers.
 
@@ -22,7 +22,7 @@ Owner = tuple[str, str]
 
 @dataclass
 class Section:
-    """What one run has written of a shared stream, under the newest generation of its stage.
+    """Section: what one run has written of a shared stream, under the newest generation of its stage.
 
     ``offsets`` per partition, [first, end).
     """
@@ -46,12 +46,12 @@ class Section:
 
     @property
     def mark(self) -> str:
-        """What a reader notes of it when it was read: ``<application>/<run>@<generation>``."""
+        """Mark that a reader keeps of it when it was read: ``<application>/<run>@<generation>``."""
         return f"{self.run}@{self.generation}"
 
     @property
     def progress(self) -> str:
-        """Return how far it has come, as a part of a sentence."""
+        """Progress of its writer, as a part of a sentence."""
         return (
             f"{len(self.tasks)} of {self.total} tasks have ended it"
             if self.total is not None
@@ -59,7 +59,7 @@ class Section:
         )
 
     def take(self, partition: int, first: int, end: int, control: Iterable[ControlMessage]) -> None:
-        """Adds what a commit brought to a partition."""
+        """Add what a commit brought to a partition."""
         place = self.offsets.setdefault(partition, [first, end])
         place[:] = [min(place[0], first), max(place[1], end)]
         for message in control:
@@ -83,12 +83,12 @@ def is_section(producer: str) -> bool:
 
 
 def described(section: Section) -> dict[str, str]:
-    """A section as a slice names it."""
+    """Return a section as a slice names it."""
     return {"run": section.run, "producer": section.producer, "generation": section.generation}
 
 
 class SectionFilter:
-    """What a reader of some sections sees of one partition.
+    """Filter of one partition for a reader of some sections.
 
     Their messages, and control messages as of a source (rule C10).
     """
@@ -104,7 +104,7 @@ class SectionFilter:
         return owner in self._runs
 
     def control(self, owner: Owner, offset: int, message: ControlMessage) -> list[ControlEnvelope]:
-        """What a control message of a section comes to; its place is the offset."""
+        """Return what a reader sees of a control message of a section, at its offset."""
         assert isinstance(message, WatermarkMessage | EndOfStreamMessage)
         news = self._bookkeeping.update(self._runs[owner], message, offset=offset)
         return [ControlEnvelope(self._ssp, offset, self._of_run(found)) for found in news]

@@ -1,4 +1,4 @@
-"""What a system is: the protocols of admins, consumers and producers, and the words for places in a stream.
+"""Protocols of systems: admins, consumers and producers, and the values that name places in a stream.
 
 A partition is an ordered sequence of offsets (0, 1, 2, …). Intermediate streams carry user messages and control
 messages
@@ -42,7 +42,7 @@ _SHOWN = 100
 
 
 class ColumnBound(NamedTuple):
-    """What a reader asks of a column.
+    """Bound of a column that a reader asks for.
 
     ``=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` (a tuple), ``is null`` or ``is not null``.
 
@@ -65,7 +65,7 @@ class ColumnBound(NamedTuple):
 
 @dataclass(frozen=True)
 class MessageRun:
-    """Consecutive user messages of one partition: ``batch`` row i has offset ``offset + i``."""
+    """Run of user messages of one partition: ``batch`` row i has offset ``offset + i``."""
 
     ssp: SystemStreamPartition
     offset: int
@@ -77,13 +77,13 @@ class MessageRun:
         return int(self.batch.num_rows)
 
     def slice(self, first: int, count: int) -> MessageRun:
-        """``count`` messages of it, from message ``first`` on; nothing is copied."""
+        """Return ``count`` messages of it, from message ``first`` on; nothing is copied."""
         return MessageRun(self.ssp, self.offset + first, self.batch.slice(first, count))
 
 
 @dataclass(frozen=True)
 class UnreadableRun(MessageRun):
-    """Messages that a system could not read, at their offsets.
+    """Run of messages that a system could not read, at their offsets.
 
     ``batch`` holds them as they lie there (``text``), and why (``error``).
 
@@ -92,7 +92,7 @@ class UnreadableRun(MessageRun):
 
     @classmethod
     def of(cls, ssp: SystemStreamPartition, offset: int, texts: Sequence[str], errors: Sequence[str]) -> UnreadableRun:
-        """The run of these messages."""
+        """Return the run of these messages."""
         return cls(ssp, offset, unreadable_batch(texts, errors))
 
     @property
@@ -102,11 +102,11 @@ class UnreadableRun(MessageRun):
 
     @property
     def errors(self) -> list[str]:
-        """What is wrong with each."""
+        """The error of each."""
         return self.batch.column("error").to_pylist()  # type: ignore[no-any-return]
 
     def slice(self, first: int, count: int) -> UnreadableRun:
-        """``count`` messages of it, from message ``first`` on."""
+        """Return ``count`` messages of it, from message ``first`` on."""
         return UnreadableRun(self.ssp, self.offset + first, self.batch.slice(first, count))
 
 
@@ -114,7 +114,7 @@ _MARK = {b"airflow_samza": b"unreadable"}
 
 
 def unreadable_batch(texts: Sequence[str], errors: Sequence[str]) -> pa.RecordBatch:
-    """Messages that cannot be read, and why; :func:`run_of` knows the batch again."""
+    """Return a batch of messages that cannot be read, and why; :func:`run_of` recognizes it."""
     import pyarrow as pa
 
     columns = [pa.array(texts, pa.string()), pa.array(errors, pa.string())]
@@ -129,13 +129,13 @@ def is_unreadable(batch: pa.RecordBatch) -> bool:
 
 
 def run_of(ssp: SystemStreamPartition, offset: int, batch: pa.RecordBatch) -> MessageRun:
-    """The messages of a batch as a run."""
+    """Return the messages of a batch as a run."""
     return UnreadableRun(ssp, offset, batch) if is_unreadable(batch) else MessageRun(ssp, offset, batch)
 
 
 @dataclass(frozen=True)
 class ControlEnvelope:
-    """One control message at its offset.
+    """Control message at its offset.
 
     At the end of a bounded source the system makes one without a task name (rule C2).
     """
@@ -146,11 +146,11 @@ class ControlEnvelope:
 
     @property
     def messages(self) -> int:
-        """One message stands at its offset."""
+        """One: a single message stands at its offset."""
         return 1
 
     def slice(self, first: int, count: int) -> ControlEnvelope:
-        """A single message cannot be cut: the envelope itself."""
+        """Return a single message cannot be cut: the envelope itself."""
         return self
 
 
@@ -159,7 +159,7 @@ Envelope = MessageRun | ControlEnvelope
 
 @dataclass(frozen=True)
 class SystemBinding:
-    """What a system's name means in one environment: its kind, its options, and which options are secret.
+    """Binding of a system's name in one environment: its kind, its options, and which options are secret.
 
     ``secret`` names those that the environment keeps as secrets; what is secret by the list
     (:mod:`airflow_samza.secrecy`) is added.
@@ -213,7 +213,7 @@ class StreamSpec:
 
 @dataclass(frozen=True)
 class StreamMetadata:
-    """What a system knows of a stream.
+    """Metadata of a stream, as its system knows it.
 
     The partition count, and oldest offset and head (next offset to be written) per partition.
     """
@@ -225,19 +225,19 @@ class StreamMetadata:
 
 
 class SystemAdmin(Protocol):
-    """Asks about and makes streams; calls take many streams at once."""
+    """Admin of streams; calls take many streams at once."""
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """The metadata of those streams that exist, by name; a stream that is missing is left out."""
+        """Return the metadata of those streams that exist, by name; a stream that is missing is left out."""
         ...
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Makes the streams that are missing; one that exists with another partition count is an error."""
+        """Make the streams that are missing; one that exists with another partition count is an error."""
         ...
 
 
 class SystemConsumer(Protocol):
-    """Reads slices of partitions of one task."""
+    """Consumer of input ranges of one task's partitions."""
 
     def read(
         self,
@@ -248,7 +248,7 @@ class SystemConsumer(Protocol):
         *,
         dictionaries: bool = False,
     ) -> Iterator[Envelope]:
-        """The envelopes of a slice in offset order, as a stream that holds one batch in memory at a time.
+        """Return the envelopes of a slice in offset order, as a stream that holds one batch in memory at a time.
 
         ``offsets`` None reads the whole partition of a bounded source and ends with its end-of-stream. Messages that do
         not fulfil all ``bounds`` may be left out where that saves work; none has to be. With ``dictionaries`` columns
@@ -257,32 +257,32 @@ class SystemConsumer(Protocol):
         ...
 
     def close(self) -> None:
-        """Gives back what it holds."""
+        """Give back what it holds."""
         ...
 
 
 class SystemProducer(Protocol):
-    """Writes the output of one task attempt to one stream; nothing is visible until the stage's commit is published.
+    """Producer of one task attempt's output to one stream; it is visible when the stage's commit is published.
 
     ``write`` may be called for any partition in any order; ``finish`` closes and describes what was staged as JSON for
     the manifest.
     """
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Appends user messages to a partition."""
+        """Append user messages to a partition."""
         ...
 
     def finish(self) -> dict[str, Any]:
-        """Closes the staged output and returns its description (files, batches, rows, bytes) for the task's manifest."""
+        """Close the staged output and return its description (files, batches, rows, bytes) for the task's manifest."""
         ...
 
     def abort(self) -> None:
-        """Throws the staged output of this attempt away."""
+        """Throw the staged output of this attempt away."""
         ...
 
 
 class Publication(NamedTuple):
-    """One stage epoch's output to one stream, ready to be made visible.
+    """Publication of one stage epoch's output to one stream.
 
     ``producer`` is ``<application>/<run>/<stage>``; (producer, generation, epoch) identifies it, so publishing twice
     changes nothing, and a generation lower than one that the stream has seen from this producer is refused. ``staged``
@@ -300,15 +300,15 @@ class Publication(NamedTuple):
 
 @runtime_checkable
 class System(Protocol):
-    """One bound system: the factory of the three, and the publisher of staged output."""
+    """System that is bound: the factory of the three, and the publisher of staged output."""
 
     @property
     def admin(self) -> SystemAdmin:
-        """Asks about and makes streams."""
+        """The admin of streams."""
         ...
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """Fixes what a run reads of a stream, as JSON.
+        """Fix the input range of a run, as JSON.
 
         The plan asks once, the run's record keeps it, every consumer is given it.
 
@@ -320,22 +320,22 @@ class System(Protocol):
         ...
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> SystemConsumer:
-        """A consumer of one stream.
+        """Return a consumer of one stream.
 
         With a ``slice``, ``read(ssp, None)`` reads exactly that, without one the stream as it is now.
         """
         ...
 
     def producer(self, stream: StreamSpec, attempt: str) -> SystemProducer:
-        """A producer of one task attempt; ``attempt`` is unique over all attempts of all runs."""
+        """Return a producer of one task attempt; ``attempt`` is unique over all attempts of all runs."""
         ...
 
     def check_writable(self, stream: StreamSpec) -> None:
-        """Refuses early, with a ``TopicError``, a stream that this system cannot write (no permission, something in its place)."""
+        """Reject early, with a ``TopicError``, a stream that cannot be written (no permission, a file in its place)."""
         ...
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
-        """Makes a committed epoch's output visible, idempotently.
+        """Make a committed epoch's output visible, idempotently.
 
         Returns facts for the stage result (rows, bytes, offsets, paths).
         """

@@ -1,4 +1,4 @@
-"""What every system of topics refuses, in the same words."""
+"""Rejections that all systems of topics share, in the same words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_samza.systems.system import StreamSpec
 
 
 def check_partition(topic: str, partitions: int, partition: int, hint: str = "Partitions count from 0.") -> None:
-    """Refuses a partition that a topic does not have."""
+    """Reject a partition that a topic does not have."""
     if not 0 <= partition < partitions:
         raise TopicError(
             f"The topic {topic!r} has no partition {partition}; it has {partitions}.",
@@ -21,7 +21,7 @@ def check_partition(topic: str, partitions: int, partition: int, hint: str = "Pa
 
 
 def check_keyed(topic: str, partitions: int, keyed: bool) -> None:
-    """Refuses rows without a key where there are several partitions to which they could go."""
+    """Reject rows without a key where there are several partitions to which they could go."""
     if not keyed and partitions > 1:
         raise TopicError(
             f"Rows for {topic!r}, which has {partitions} partitions, need a key.",
@@ -31,7 +31,7 @@ def check_keyed(topic: str, partitions: int, keyed: bool) -> None:
 
 
 def check_count(topic: str, partitions: int) -> None:
-    """Refuses to make a topic without partitions, or with more than a stream may have."""
+    """Reject a topic without partitions, or with more than a stream may have."""
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise TopicError(
             f"The topic {topic!r} cannot have {partitions} partitions.",
@@ -43,7 +43,7 @@ def check_count(topic: str, partitions: int) -> None:
 def check_same_topic(
     system: str, topic: str, *, partitions: int, schema: str | None, wanted_partitions: int, wanted_schema: str | None
 ) -> None:
-    """Refuses to make a topic that is there, where it has another partition count, or another schema (both in DDL)."""
+    """Reject a topic that is there with another partition count, or another schema (both in DDL)."""
     if partitions != wanted_partitions:
         raise TopicError(
             f"The topic {topic!r} of system {system!r} has {partitions} partitions, not {wanted_partitions}.",
@@ -63,7 +63,7 @@ def check_same_topic(
 
 
 def check_owner(topic: str, owner: Sequence[str], asked: Sequence[str]) -> None:
-    """Refuses a run's own topic to anybody else. Topics without an owner, and whoever names none, are not looked at."""
+    """Reject a run's own topic to anybody else. Topics without an owner, and whoever names none, are not looked at."""
     if owner and asked and tuple(owner) != tuple(asked):
         raise TopicError(
             f"The topic {topic!r} belongs to {_owner_text(owner)}, not to {_owner_text(asked)}.",
@@ -79,7 +79,7 @@ def _owner_text(owner: Sequence[str]) -> str:
 
 
 def declared_partitions(stream: StreamSpec) -> int:
-    """The partition count of a stream that shall be made."""
+    """Return the partition count of a stream that shall be made."""
     if stream.partitions is None:
         raise TopicError(
             f"The topic {stream.name!r} cannot be made without a partition count.",

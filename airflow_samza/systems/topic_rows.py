@@ -12,12 +12,15 @@ if TYPE_CHECKING:
 
 
 def arrow_schema(ddl: str | None) -> pa.Schema | None:
-    """The Arrow schema of a topic's DDL; None when it has none yet."""
+    """Return the Arrow schema of a topic's DDL; None when it has none yet."""
     return None if ddl is None else Schema.of(ddl).to_arrow()
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema that rows of an undeclared topic take: dictionaries become their values, every column may be null."""
+    """Return the schema that rows of an undeclared topic take.
+
+    Dictionaries become their values, every column may be null.
+    """
     import pyarrow as pa
 
     declared = Schema.of(schema).to_arrow()
@@ -25,7 +28,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def to_schema(batch: pa.RecordBatch, wanted: pa.Schema, stream: str) -> pa.RecordBatch:
-    """The batch in the topic's schema, without copying what fits.
+    """Return the batch in the topic's schema, without copying what fits.
 
     What does not fit is a SchemaError naming the column.
     """

@@ -1,4 +1,4 @@
-"""Local files and directories that are still there after a power cut: synced before a record says that they are.
+"""Local files and directories that survive a power cut: they are synced before a record names them.
 
 Other filesystems decide that themselves: an object store and HDFS have a file when its writer has closed it.
 """
@@ -14,13 +14,13 @@ from airflow_samza.systems.files.location import Location
 
 
 def sync_file(place: Location) -> None:
-    """Waits until the disk has a file's bytes."""
+    """Wait until the disk has a file's bytes."""
     if isinstance(place.filesystem, pafs.LocalFileSystem):
         _sync(place.path)
 
 
 def sync_directory(place: Location) -> None:
-    """Waits until the disk has a directory's names.
+    """Wait until the disk has a directory's names.
 
     Some network filesystems have no such thing, and none is missed there.
     """
@@ -30,7 +30,7 @@ def sync_directory(place: Location) -> None:
 
 
 def make_directory(place: Location) -> None:
-    """Makes a directory and those above it, and syncs the names of those that were not there."""
+    """Make a directory and those above it, and sync the names of those that were not there."""
     if not isinstance(place.filesystem, pafs.LocalFileSystem):
         place.filesystem.create_dir(place.path, recursive=True)
         return

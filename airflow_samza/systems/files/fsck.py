@@ -1,4 +1,4 @@
-"""Looks whether the files of an output are as its manifests say. It changes nothing."""
+"""Comparison of the files of an output with its manifests. It changes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REMEDY = "Restore the file, or clear the stage that wrote it, which writes the 
 
 
 def fsck_output(output: Location) -> Iterator[Finding]:
-    """All findings on an output directory.
+    """Yield all findings on an output directory.
 
     Manifests that cannot be read, files of the newest generations that are missing or cut off.
 

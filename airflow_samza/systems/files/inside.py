@@ -1,4 +1,4 @@
-"""Paths that stay where they belong: below the system's root, and where values came with the run, also behind links."""
+"""Checks that paths stay below the system's root, and below their folder where values came with the run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ _GLOB_PART = re.compile(r"[*?\[]")
 
 
 def check_inside(root: Location, relative: str, stream: StreamSpec, system: str, *, absolute: bool) -> None:
-    """Refuse a path that leads out of its system's root.
+    """Reject a path that leads out of its system's root.
 
     An ``absolute`` one is a place of its own, as the application's code says it. Where values came with the run
-    (``stream.below``), links
-    are resolved as well: what they choose lies under the root, or under the folder that an absolute path names before
-    them.
+    (``stream.below``), links are resolved as well: what they choose lies under the root, or under the folder that an
+    absolute path names before them.
     """
     if not absolute and posixpath.normpath(relative).split("/")[0] == "..":
         raise _outside(root / relative, root, stream, system)
@@ -39,7 +38,7 @@ def check_inside(root: Location, relative: str, stream: StreamSpec, system: str,
 
 
 def _named_in_full(root: Location, relative: str) -> str:
-    """The path up to the first part with a glob: that one only matches what lies in the folder."""
+    """Return the path up to the first part with a glob: that one only matches what lies in the folder."""
     parts = relative.split("/")
     literal = next((place for place, part in enumerate(parts) if _GLOB_PART.search(part)), len(parts))
     return (root / "/".join(parts[:literal])).path

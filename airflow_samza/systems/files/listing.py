@@ -1,4 +1,4 @@
-"""Which files a path means: a file, a directory, a glob. Hidden files and unpublished output are left out.
+"""The files that a path means: a file, a directory, a glob. Hidden files and unpublished output are left out.
 
 A path is read part by part: ``*``, ``?`` and ``[…]`` match inside one part, ``**`` any number of directories. What a
 path names in full is taken as it is, also when it holds such characters.
@@ -26,7 +26,7 @@ _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class FoundFile:
-    """One file: path in its filesystem, bytes, time of change (ns; None where the storage does not tell), Hive columns."""
+    """File: path in its filesystem, bytes, time of change (ns; None where the storage has none), Hive columns."""
 
     path: str
     size: int
@@ -47,7 +47,7 @@ class _Walk:
     listed: dict[str, list[pafs.FileInfo]] = field(default_factory=dict)
 
     def children(self, directory: str) -> list[pafs.FileInfo]:
-        """What lies in a directory, sorted; nothing when it vanished meanwhile."""
+        """Return the entries of a directory, sorted; none when it vanished meanwhile."""
         if directory not in self.listed:
             selector = pafs.FileSelector(directory, allow_not_found=True)
             found = [
@@ -60,7 +60,7 @@ class _Walk:
         return self.listed[directory]
 
     def _leading_nowhere(self, directory: str, known: set[str]) -> list[pafs.FileInfo]:
-        """The links of a local directory that lead nowhere: Arrow leaves them out of a listing."""
+        """Return the links of a local directory that lead nowhere: Arrow leaves them out of a listing."""
         if not isinstance(self.root.filesystem, pafs.LocalFileSystem) or not os.path.isdir(directory):
             return []
         with os.scandir(directory) as entries:
@@ -81,7 +81,7 @@ class _Walk:
         return here == target or here.startswith(target.rstrip("/") + "/")
 
     def files_below(self, info: pafs.FileInfo) -> Iterator[pafs.FileInfo]:
-        """The file itself, or all files below the directory that are not hidden."""
+        """Yield the file itself, or all files below the directory that are not hidden."""
         if info.type == pafs.FileType.File:
             yield info
         elif info.type == pafs.FileType.Directory:
@@ -92,7 +92,7 @@ class _Walk:
             self._refuse_odd(str(info.path))
 
     def _refuse_odd(self, path: str) -> None:
-        """Refuses a local entry that is neither file nor directory.
+        """Reject a local entry that is neither file nor directory.
 
         One that has vanished meanwhile is no entry any more.
         """
@@ -110,7 +110,7 @@ class _Walk:
         )
 
     def matches(self, directory: str, parts: list[str]) -> Iterator[pafs.FileInfo]:
-        """What the rest of a glob matches below a directory."""
+        """Yield what the rest of a glob matches below a directory."""
         part, rest = parts[0], parts[1:]
         if part == "**":
             if rest:
@@ -139,7 +139,7 @@ class _Walk:
 
 
 def find_files(root: Location, relative: str) -> Listing:
-    """The files that a path below a root means."""
+    """Return the files that a path below a root means."""
     walk = _Walk(root)
     literal = root / relative
     info = root.filesystem.get_file_info(literal.path)
@@ -171,7 +171,7 @@ def is_hidden(name: str) -> bool:
 
 
 def hive_columns(relative: str) -> tuple[tuple[str, str | None], ...]:
-    """The columns that a path's directories ``name=value`` give, outermost first.
+    """Return the columns that a path's directories ``name=value`` give, outermost first.
 
     >>> hive_columns("a/day=2024-01-01/city=The%20Hague/part.parquet")
     (('day', '2024-01-01'), ('city', 'The Hague'))

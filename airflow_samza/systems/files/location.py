@@ -1,4 +1,4 @@
-"""Where files are: a filesystem and a path in it, from a local path or a URL.
+"""Locations of files: a filesystem and a path in it, from a local path or a URL.
 
 HDFS is reached over WebHDFS. For the rest pyarrow's own filesystems are taken where the build has them and no storage
 options are given (their names are fsspec's); fsspec opens everything else.
@@ -35,12 +35,12 @@ class Location:
         return f"{self.prefix}{self.path}"
 
     def __truediv__(self, relative: str) -> Location:
-        """The location of a path below this one."""
+        """Return the location of a path below this one."""
         inner = relative.strip("/")
         return self if not inner else Location(self.filesystem, f"{self.path.rstrip('/')}/{inner}", self.prefix)
 
     def at(self, path: str) -> Location:
-        """Another path of the same filesystem."""
+        """Return another path of the same filesystem."""
         return Location(self.filesystem, path, self.prefix)
 
     @property
@@ -57,7 +57,7 @@ def is_url(path: str) -> bool:
 def open_location(
     url: str, options: Mapping[str, Any] | None = None, *, secret: frozenset[str] = frozenset()
 ) -> Location:
-    """The location of a local path or a filesystem URL.
+    """Return the location of a local path or a filesystem URL.
 
     ``options`` are fsspec's storage options for that filesystem.
     """
@@ -89,7 +89,7 @@ def open_location(
 
 
 def _on_hdfs(url: str, options: Mapping[str, Any] | None) -> Location:
-    """WebHDFS needs neither libhdfs nor a Java; ``options`` are ``user``, ``token`` and ``ssl_verify``."""
+    """Open HDFS over HTTP, which needs no Java; ``options`` are ``user``, ``token`` and ``ssl_verify``."""
     from airflow_samza.systems.filesystems.webhdfs.arrow import open_arrow_hdfs
 
     unknown = sorted(set(options or ()) - {"user", "token", "ssl_verify"})
@@ -104,7 +104,7 @@ def _on_hdfs(url: str, options: Mapping[str, Any] | None) -> Location:
 
 
 def _prefix(scheme: str, shown: str, path: str) -> str:
-    """What stands before a filesystem's own path in the URL that people know."""
+    """Return the beginning of the URL before a filesystem's own path."""
     whole, inner = f"{scheme}://{shown}".rstrip("/"), path.rstrip("/")
     return whole[: len(whole) - len(inner)] if whole.endswith(inner) else f"{scheme}://"
 
@@ -143,7 +143,7 @@ def _by_fsspec(url: str, scheme: str, options: Mapping[str, Any], secret: frozen
 
 
 def _without_credentials(rest: str) -> str:
-    """The part of a URL after ``://`` without user, password and query.
+    """Return the part of a URL after ``://`` without user, password and query.
 
     >>> _without_credentials("key:secret@bucket/a?region=x")
     'bucket/a'

@@ -28,7 +28,7 @@ _MANIFEST = re.compile(r"(?P<producer>[0-9a-f]{12})\.(?P<generation>\d+(?:\.\d+)
 
 @dataclass(frozen=True)
 class Manifest:
-    """One published epoch: ``files`` are (name, rows, bytes)."""
+    """Published epoch: ``files`` are (name, rows, bytes)."""
 
     producer: str
     generation: str
@@ -38,33 +38,33 @@ class Manifest:
     files: tuple[tuple[str, int, int], ...]
 
     def encode(self) -> bytes:
-        """The manifest's JSON."""
+        """Return the manifest's JSON."""
         return json.dumps(asdict(self), sort_keys=True, indent=1).encode()
 
 
 def producer_hash(producer: str, stream: str) -> str:
-    """12 hex digits for a producer's output to a stream: two outputs of one stage may share a directory."""
+    """Return 12 hex digits for a producer's output to a stream: two outputs of one stage may share a directory."""
     return hashlib.sha256(f"{producer}\0{stream}".encode()).hexdigest()[:12]
 
 
 def part_name(task: int, producer: str, generation: str, epoch: int, extension: str) -> str:
-    """The deterministic name of one task's file."""
+    """Return the deterministic name of one task's file."""
     return f"part-{task:05d}-{producer}-g{generation}-e{epoch}.{extension}"
 
 
 def part_of(name: str) -> tuple[str, str, int] | None:
-    """Producer hash, generation and epoch of a file that :func:`part_name` named; None for any other file."""
+    """Return producer hash, generation and epoch of a file that :func:`part_name` named; None for any other file."""
     match = _PART.fullmatch(name)
     return (match["producer"], match["generation"], int(match["epoch"])) if match else None
 
 
 def manifest_path(output: Location, producer: str, generation: str, epoch: int) -> Location:
-    """Where the manifest of one epoch lies."""
+    """Return the path of one epoch's manifest."""
     return output / f"{FOLDER}/manifests/{producer}.{generation}.{epoch}.json"
 
 
 def list_manifests(output: Location) -> list[tuple[str, str, int]]:
-    """Producer hash, generation and epoch of every manifest of an output directory."""
+    """Return producer hash, generation and epoch of every manifest of an output directory."""
     selector = pafs.FileSelector((output / f"{FOLDER}/manifests").path, allow_not_found=True)
     names = [
         str(info.path).rpartition("/")[2]
@@ -76,7 +76,7 @@ def list_manifests(output: Location) -> list[tuple[str, str, int]]:
 
 
 def read_manifest(place: Location) -> Manifest:
-    """A manifest as it was written; a damaged one is a :class:`TopicError`."""
+    """Return a manifest as it was written; a damaged one is a :class:`TopicError`."""
     with place.filesystem.open_input_stream(place.path, compression=None) as source:
         text = source.read()
     try:
@@ -92,7 +92,7 @@ def read_manifest(place: Location) -> Manifest:
 
 
 def published_names(root: Location) -> Callable[[str], bool]:
-    """A test whether a path is to be read.
+    """Return a test whether a path is to be read.
 
     Any file but a part of ours that no manifest of its producer's newest generation names.
     """

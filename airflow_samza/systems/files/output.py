@@ -1,4 +1,4 @@
-"""Writes the output of a task attempt as one staged file, and publishes staged files under deterministic names.
+"""Output of files: a task attempt stages one file, and staged files are published under deterministic names.
 
 Publishing is a list of steps that may each be done again: move the staged files, write the manifest, remove the files
 of lower generations, clear the staging. The manifest decides: before it, our readers see the former generation; after
@@ -43,7 +43,7 @@ _STALE = timedelta(days=7)
 
 
 class FilesProducer:
-    """Writes one attempt's rows to one staged file; nothing is written before the first row."""
+    """Producer that writes one attempt's rows to one staged file, which is made with the first row."""
 
     def __init__(self, output: Location, stream: StreamSpec, format_name: str, attempt: str) -> None:
         self.output = output
@@ -63,7 +63,7 @@ class FilesProducer:
         self._described: dict[str, Any] | None = None
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Appends rows; the partition plays no part, a task writes one file."""
+        """Append rows; the partition plays no part, a task writes one file."""
         if self.schema is None:
             self.schema = batch.schema.remove_metadata()
             self.format.check(self.schema, self.stream.name)
@@ -90,7 +90,7 @@ class FilesProducer:
         return self.writer
 
     def finish(self) -> dict[str, Any]:
-        """Closes the file; describes it by its path below the output, rows and bytes. No rows: no file."""
+        """Close the file; describe it by its path below the output, rows and bytes. No rows: no file."""
         if self._described is None:
             files = []
             if self.writer is not None and self.sink is not None:
@@ -114,7 +114,7 @@ class FilesProducer:
         return self._described
 
     def abort(self) -> None:
-        """Removes the staged file; the storage may refuse, an abort does not."""
+        """Remove the staged file; the storage may refuse, an abort does not."""
         if self.writer is not None and self._described is None:
             with suppress(OSError, pa.ArrowException, ValueError):
                 self.writer.close()  # first, or it would try when it is collected, on a closed sink
@@ -126,7 +126,7 @@ class FilesProducer:
 
 
 def check_writable(output: Location, stream: StreamSpec) -> None:
-    """Makes the output directory and writes a probe into it."""
+    """Make the output directory and write a probe into it."""
     probe = output / f"{FOLDER}/staging/.writable"
     with storage_errors(path=str(output), stream=stream.name, doing="write"):
         refuse_file(output, stream)
@@ -137,7 +137,7 @@ def check_writable(output: Location, stream: StreamSpec) -> None:
 
 
 def refuse_file(output: Location, stream: StreamSpec) -> None:
-    """Refuses an output where a file lies instead of a directory."""
+    """Reject an output where a file lies instead of a directory."""
     if output.filesystem.get_file_info(output.path).is_file:
         raise TopicError(
             f"The output {output} of stream {stream.name!r} is a file, and a directory is needed.",
@@ -148,7 +148,7 @@ def refuse_file(output: Location, stream: StreamSpec) -> None:
 
 
 def publish(output: Location, stream: StreamSpec, format_name: str, publication: Publication) -> dict[str, Any]:
-    """Makes one epoch's files visible; doing it again, from any point at which it stopped, changes nothing more."""
+    """Make one epoch's files visible; doing it again, from any point at which it stopped, changes nothing more."""
     with storage_errors(path=str(output), stream=stream.name, doing="write"):
         return _Publisher(output, stream, format_name, publication).run()
 
@@ -235,7 +235,7 @@ class _Publisher:
         )
 
     def _move(self, staged: Location, final: Location, size: int) -> None:
-        """Moves a file unless it has been moved. Where a move is copy and delete, both may exist after a crash."""
+        """Move a file unless it has been moved. Where a move is copy and delete, both may exist after a crash."""
         there = self.filesystem.get_file_info(final.path)
         if not (there.is_file and there.size == size):
             if there.is_file:
@@ -258,7 +258,7 @@ class _Publisher:
             _delete(staged)
 
     def _write_empty(self, extension: str) -> list[tuple[str, int, int]]:
-        """A file without rows, so that the directory can be read with its schema though no task had output."""
+        """Return a file without rows, so that the directory can be read with its schema though no task had output."""
         described = [staged.get("schema") for _, staged in sorted(self.publication.staged.items())]
         ddl = self.stream.schema or next((text for text in described if text), None)
         if ddl is None or not self.publication.staged or not self.publication.final or self._has_published():
@@ -276,7 +276,7 @@ class _Publisher:
         return [(name, 0, size)]
 
     def _draft(self, extension: str) -> Location:
-        """A file of this call alone; what a crash leaves of it is swept like staged files."""
+        """Return a file of this call alone; what a crash leaves of it is swept like staged files."""
         return self.output / f"{FOLDER}/staging/draft-{uuid.uuid4().hex}.{extension}"
 
     def _write_manifest(self, manifest: Manifest) -> None:
@@ -297,7 +297,7 @@ class _Publisher:
         return self._remove(lambda generation: generation < self.generation)
 
     def _remove(self, is_old: Any) -> list[str]:
-        """Removes parts and then manifests of this producer's generations, by their names.
+        """Remove parts and then manifests of this producer's generations, by their names.
 
         Parts of a crashed publication, too.
         """
@@ -314,7 +314,7 @@ class _Publisher:
         return removed
 
     def _clear_staging(self) -> None:
-        """Removes what is left of this epoch's staged files, and what attempts that died long ago left."""
+        """Remove what is left of this epoch's staged files, and what attempts that died long ago left."""
         for staged in self.publication.staged.values():
             for file in staged["files"]:
                 _delete(self.output / str(file["path"]))
@@ -330,7 +330,7 @@ class _Publisher:
 
 
 def publication_name(publication: Publication) -> str:
-    """A publication for people."""
+    """Return a publication for people."""
     return f"{publication.generation} of {publication.producer}"
 
 

@@ -1,4 +1,4 @@
-"""Reads what a slice gives to a partition: record batches of the stream's schema, then end-of-stream."""
+"""Reading of a partition's input range: record batches of the stream's schema, then end-of-stream."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
 class FilesConsumer:
-    """Reads the partitions of one slice. Offsets count the rows of a partition in the order of its files."""
+    """Consumer of one input range. Offsets count the rows of a partition in the order of its files."""
 
     def __init__(self, root: Location, stream: StreamSpec, slice: Mapping[str, Any]) -> None:
         self.root = root
@@ -63,7 +63,7 @@ class FilesConsumer:
         *,
         dictionaries: bool = False,
     ) -> Iterator[Envelope]:
-        """The rows of a partition; with ``offsets`` only those, and no end-of-stream.
+        """Yield the rows of a partition; with ``offsets`` only those, and no end-of-stream.
 
         Bounds skip row groups of Parquet files.
         """
@@ -96,7 +96,7 @@ class FilesConsumer:
             yield ControlEnvelope(ssp, offset, EndOfStreamMessage(None, 1, stream_id=self.stream.name))
 
     def close(self) -> None:
-        """Files are open only while they are read."""
+        """Do nothing: files are open only while they are read."""
 
     def _batches(
         self,
@@ -183,7 +183,7 @@ class FilesConsumer:
 
 
 def _unit(schema: pa.Schema, column: str, stream: str) -> int:
-    """Microseconds of one unit of the timestamp column: integers are in milliseconds."""
+    """Return the microseconds of one unit of the timestamp column: integers are in milliseconds."""
     if column in schema.names:
         kind = schema.field(column).type
         if types.is_timestamp(kind):
@@ -209,7 +209,7 @@ def _unit(schema: pa.Schema, column: str, stream: str) -> int:
 def _with_constants(
     batch: pa.RecordBatch, wanted: pa.Schema, hive: Mapping[str, str | None], file: InputFile
 ) -> pa.RecordBatch:
-    """The batch with the columns that the file's directories give."""
+    """Return the batch with the columns that the file's directories give."""
     columns = []
     for field in wanted:
         if field.name not in hive:

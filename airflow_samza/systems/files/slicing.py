@@ -1,4 +1,4 @@
-"""What a run reads of a files stream, fixed once: the files found, packed into the declared partitions, as JSON."""
+"""Input range of a stream of files, fixed once: the files found, packed into the declared partitions, as JSON."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ _log = logging.getLogger(__name__)
 
 
 def input_file(root: Location, found: FoundFile, stream: str) -> InputFile:
-    """The file of a listing, ready to be opened."""
+    """Return the file of a listing, ready to be opened."""
     return InputFile(root.filesystem, found.path, found.size, str(root.at(found.path)), stream)
 
 
 def fix_slice(
     root: Location, listing: Listing, stream: StreamSpec, format_name: str, partitions: int, options: FileOptions
 ) -> dict[str, Any]:
-    """The slice: files with size and time of change, splits per partition, and the schema found when none is declared."""
+    """Return the slice.
+
+    Files with size and time of change, splits per partition, and the schema found when none is declared.
+    """
     files = listing.files
     total = sum(file.size for file in files)
     if stream.partitions is None and total >= _LONELY_BYTES:
@@ -74,7 +77,7 @@ def fix_slice(
 
 
 def _check_first(root: Location, found: FoundFile, stream: StreamSpec, format_name: str, options: FileOptions) -> None:
-    """Refuses a declared schema that the first file does not have.
+    """Reject a declared schema that the first file does not have.
 
     A run with the wrong schema need not start a Spark to find out.
     """
@@ -90,21 +93,21 @@ def _check_first(root: Location, found: FoundFile, stream: StreamSpec, format_na
 
 
 def time_range(stream: StreamSpec) -> TimeRange | None:
-    """The slice by a column, if the stream has one."""
+    """Return the slice by a column, if the stream has one."""
     if stream.interval is None or stream.timestamp is None:
         return None
     return TimeRange(stream.timestamp, *stream.interval)
 
 
 def files_of(data: Mapping[str, Any]) -> list[FoundFile]:
-    """The files of a slice."""
+    """Return the files of a slice."""
     return [FoundFile(f["path"], int(f["size"]), f["mtime"], tuple(f["columns"].items())) for f in data["files"]]
 
 
 def found_schema(
     root: Location, files: Sequence[FoundFile], stream: StreamSpec, format_name: str, options: FileOptions
 ) -> str | None:
-    """The DDL of the first file's columns and of the Hive columns; None when there is no file."""
+    """Return the DDL of the first file's columns and of the Hive columns; None when there is no file."""
     if not files:
         return None
     kind: FileFormat = open_format(format_name)
@@ -152,7 +155,7 @@ def _hive_type(values: Sequence[str | None]) -> str:
 
 
 def detect_format(files: Sequence[FoundFile], stream: str) -> str:
-    """The one format that the files' extensions name; Parquet when they name none."""
+    """Return the one format that the files' extensions name; Parquet when they name none."""
     names = {name for name in (format_of_path(file.path) for file in files) if name is not None}
     if len(names) > 1:
         raise TopicError(

@@ -20,7 +20,7 @@ from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec
 
 
 class FilesSystem:
-    """Bounded input and output as files of any format below a root (or at absolute paths and URLs).
+    """System of files of any format below a root (or at absolute paths and URLs): bounded input, and output.
 
     Options of the binding: ``root``, ``format`` (the default of its streams), ``partitions`` (of inputs that declare
     none; 1), and fsspec's storage options for a root that is a URL. The root of topics is not its own; tests give a
@@ -50,7 +50,7 @@ class FilesSystem:
         return self
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Of the streams whose path exists: the declared partition count, and the schema found when none is declared.
+        """Return the declared partition counts of streams whose path exists, and schemas found where none is declared.
 
         The count never follows from the files found: it would change from run to run. So a written stream that declares
         none is left out, whether its directory exists or not. Offsets are counted only while reading.
@@ -70,7 +70,7 @@ class FilesSystem:
         return found
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Makes the directories of streams that are written."""
+        """Make the directories of streams that are written."""
         for stream in streams:
             output = self._output(stream)
             with storage_errors(path=str(output), stream=stream.name, doing="write"):
@@ -78,7 +78,7 @@ class FilesSystem:
                 output.filesystem.create_dir(output.path, recursive=True)
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """The files of a stream and which partition reads what of them, as JSON.
+        """Return the files of a stream and which partition reads what of them, as JSON.
 
         A path that does not exist is a ``TopicError``.
 
@@ -108,33 +108,33 @@ class FilesSystem:
         )
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> FilesConsumer:
-        """A consumer of a slice; without one, of the files as they are now."""
+        """Return a consumer of a slice; without one, of the files as they are now."""
         return FilesConsumer(self._place(stream)[0], stream, slice if slice is not None else self.slice(stream))
 
     def producer(self, stream: StreamSpec, attempt: str) -> FilesProducer:
-        """A producer of one task attempt: one file."""
+        """Return a producer of one task attempt: one file."""
         return FilesProducer(self._output(stream), stream, self._format(stream, None), attempt)
 
     def check_writable(self, stream: StreamSpec) -> None:
-        """Refuses an output that cannot be written, columns that its format cannot hold, and options that do not exist."""
+        """Reject an output that cannot be written, columns that its format cannot hold, and unknown options."""
         self.producer(stream, "check")
         check_writable(self._output(stream), stream)
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
-        """Makes an epoch's staged files visible.
+        """Make an epoch's staged files visible.
 
         The facts are path, format, rows, bytes, files and what was superseded.
         """
         return publish(self._output(stream), stream, self._format(stream, None), publication)
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
-        """The newest generation of a producer that has published to an output; None when it never has."""
+        """Return the newest generation of a producer that has published to an output; None when it never has."""
         mine = producer_hash(producer, stream.name)
         found = [generation for known, generation, _ in list_manifests(self._output(stream)) if known == mine]
         return max(found, key=parse_generation, default=None)
 
     def _place(self, stream: StreamSpec) -> tuple[Location, str]:
-        """The root of a stream and its path below it, from which nothing leads out."""
+        """Return the root of a stream and its path below it, from which nothing leads out."""
         root, relative = self._root_and_path(stream)
         check_inside(root, relative, stream, self.name, absolute=root is not self._root)
         return root, relative
@@ -196,7 +196,7 @@ class FilesSystem:
 
 
 def _placed(url: str, options: Mapping[str, object]) -> tuple[Location, str]:
-    """A stream's own URL as the top of its filesystem and the path below it (``?`` begins a query there, it matches nothing)."""
+    """Return a stream's own URL as the top of its filesystem and the path below it; ``?`` begins a query there."""
     base, star, rest = url.partition("*")
     location = open_location(base, options)
     top, _, below = location.path.partition("/")

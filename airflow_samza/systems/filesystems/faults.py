@@ -10,7 +10,7 @@ from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 
 class FaultyFilesystem(LocalFilesystem):
-    """Counts the changes of the disk (create, write, sync, link, unlink, replace, rename, delete) and fails at the n-th.
+    """Fault at the n-th change of the disk (create, write, sync, link, unlink, replace, rename, delete).
 
     ``at`` counts from 1; None only counts. ``fault`` is called with (operation, path) in place of the operation; the
     failure then lasts (``lasting``: a full disk stays full) or passes. Reads count only when ``reads`` is set.
@@ -33,7 +33,7 @@ class FaultyFilesystem(LocalFilesystem):
         self.operations: list[str] = []
 
     def step(self, operation: str, path: str) -> None:
-        """Fails or dies when its turn has come."""
+        """Fail or dies when its turn has come."""
         if operation == "read" and not self.reads:
             return
         self.operations.append(operation)
@@ -44,12 +44,12 @@ class FaultyFilesystem(LocalFilesystem):
 
 
 def die() -> None:
-    """Ends this process at once, as ``kill -9`` does."""
+    """End this process at once, as ``kill -9`` does."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def failing_with(number: int) -> Callable[[str, str], None]:
-    """A fault that raises the operating system's error of this number (``errno.ENOSPC``, ``errno.EIO``)."""
+    """Return a fault that raises the operating system's error of this number (``errno.ENOSPC``, ``errno.EIO``)."""
 
     def fail(operation: str, path: str) -> None:
         raise OSError(number, os.strerror(number), path)

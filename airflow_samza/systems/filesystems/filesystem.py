@@ -32,58 +32,58 @@ class Filesystem(Protocol):
         ...
 
     def location(self, path: str) -> str:
-        """The whole path of a file, as messages show it."""
+        """Return the whole path of a file, as messages show it."""
         ...
 
     def local_path(self, path: str) -> str | None:
-        """The path of a file for this machine's own calls; None where the storage is none of its filesystems."""
+        """Return the path of a file for this machine's own calls; None where the storage is none of its filesystems."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes a file whole and durably, or not at all.
+        """Write a file whole and durably, or not at all.
 
         False when one of this name exists already, which is then untouched.
         """
         ...
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes a file whole, in place of one that exists (status, heartbeat; never for what decides something)."""
+        """Write a file whole, in place of one that exists (status, heartbeat; never for what decides something)."""
         ...
 
     def read(self, path: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         ...
 
     def list(self, directory: str) -> list[str]:
-        """The sorted names in a directory; none when there is no such directory."""
+        """Return the sorted names in a directory; none when there is no such directory."""
         ...
 
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
-        """A new file to write; close makes it durable, when asked. One that exists already is an error."""
+        """Return a new file to write; close makes it durable, when asked. One that exists already is an error."""
         ...
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """A file to read at any place, memory-mapped where the storage can."""
+        """Return a file to read at any place, memory-mapped where the storage can."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Moves a file or directory; a file at the target is replaced."""
+        """Move a file or directory; a file at the target is replaced."""
         ...
 
     def delete(self, path: str) -> None:
-        """Deletes a file; none there is fine."""
+        """Delete a file; none there is fine."""
         ...
 
     def delete_tree(self, directory: str) -> None:
-        """Deletes a directory and all in it; none there is fine."""
+        """Delete a directory and all in it; none there is fine."""
         ...
 
     def delete_empty(self, directory: str) -> None:
-        """Deletes a directory in which nothing is; one that holds something, or is not there, stays as it is."""
+        """Delete a directory in which nothing is; one that holds something, or is not there, stays as it is."""
         ...
 
     def delete_temporary(self, directory: str, before: float) -> None:
-        """Deletes what writers that died left half written in a directory before a time (seconds since 1970, UTC)."""
+        """Delete what writers that died left half written in a directory before a time (seconds since 1970, UTC)."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -91,21 +91,21 @@ class Filesystem(Protocol):
         ...
 
     def size(self, path: str) -> int:
-        """The bytes of a file."""
+        """Return the bytes of a file."""
         ...
 
     def modified(self, path: str) -> float:
-        """When a file was last written (seconds since 1970, UTC)."""
+        """Return the time when a file was last written (seconds since 1970, UTC)."""
         ...
 
     def make_dirs(self, directory: str) -> None:
-        """Makes a directory and those above it."""
+        """Make a directory and those above it."""
         ...
 
 
 @contextlib.contextmanager
 def storage_errors(doing: str, location: str) -> Iterator[None]:
-    """Turns the operating system's errors into ours, naming what was done to which path."""
+    """Turn the operating system's errors into ours, naming what was done to which path."""
     try:
         yield
     except (FileNotFoundError, FileExistsError):
@@ -115,7 +115,7 @@ def storage_errors(doing: str, location: str) -> Iterator[None]:
 
 
 def refuse_storage(error: OSError, doing: str, location: str) -> NoReturn:
-    """Raises our error for one of the operating system's."""
+    """Raise our error for one of the operating system's."""
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         raise StorageFull(

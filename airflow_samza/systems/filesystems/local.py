@@ -26,7 +26,7 @@ class LocalFilesystem:
         return f"LocalFilesystem({str(self._root)!r})"
 
     def step(self, operation: str, path: str) -> None:
-        """Called before each change of the disk; a test's filesystem fails or dies here."""
+        """Do nothing before a change of the disk; a test's filesystem fails or dies here."""
 
     @property
     def root(self) -> str:  # noqa: D102
@@ -182,7 +182,7 @@ class LocalFilesystem:
 
 
 def _created(target: Path) -> BinaryIO:
-    """A new file, with the directories above it.
+    """Return a new file, with the directories above it.
 
     A sweep may delete an empty one at just this moment, so they are made again.
     """
@@ -253,6 +253,6 @@ class _Output:
         self.close()
 
     def discard(self) -> None:
-        """Closes without making anything durable: the file is about to be deleted."""
+        """Close without making anything durable: the file is about to be deleted."""
         with contextlib.suppress(OSError):
             self._file.close()

@@ -21,7 +21,7 @@ _SHOWN = 4 << 20
 
 
 def local_copy(files: Filesystem, path: str) -> str:
-    """The path on this machine of a file whose name tells its content: of itself, or of a copy."""
+    """Return the path on this machine of a file whose name tells its content: of itself, or of a copy."""
     here = files.local_path(path)
     if here is not None:
         return here
@@ -34,7 +34,7 @@ def local_copy(files: Filesystem, path: str) -> str:
 
 
 def scratch_path(files: Filesystem, path: str) -> str:
-    """Where a file of the root can be written by this machine's own calls: where it lies, or a place of its own."""
+    """Return a local path at which a file of the root can be written: where it lies, or a place of its own."""
     here = files.local_path(path)
     if here is not None:
         return here
@@ -43,7 +43,7 @@ def scratch_path(files: Filesystem, path: str) -> str:
 
 
 def carry(files: Filesystem, written: str, path: str, before: int = -1) -> int:
-    """Brings a log that was written on this machine under the root if it has grown beyond ``before`` bytes.
+    """Copy a log that was written on this machine to the root if it has grown beyond ``before`` bytes.
 
     How long it is now.
     """

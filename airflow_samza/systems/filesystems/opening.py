@@ -1,4 +1,4 @@
-"""From the URL of a root to its filesystem."""
+"""Opening of the filesystem that the URL of a root names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 
 def open_filesystem(root_url: str, options: Mapping[str, object] | None = None) -> Filesystem:
-    """The filesystem of a root.
+    """Return the filesystem of a root.
 
     A local path or ``file://`` URL, or a directory of an HDFS (``webhdfs://``, ``swebhdfs://``, ``hdfs://``).
 

@@ -1,4 +1,4 @@
-"""Deleting a folder so that nobody ever sees a half of it.
+"""Deletion of folders that readers never see half of.
 
 It is renamed into the trash, at once and as a whole, and deleted there.
 
@@ -21,12 +21,12 @@ _YOUNG_SECONDS = 600.0
 
 
 def trash_place() -> str:
-    """A new place in the trash."""
+    """Return a new place in the trash."""
     return f"{TRASH}/{int(time.time() * 1000):020d}-{uuid.uuid4().hex}"
 
 
 def move_to_trash(filesystem: Filesystem, path: str, place: str | None = None) -> str | None:
-    """Moves a folder or file out of sight; its place in the trash, or None when it is not there (any more)."""
+    """Move a folder or file out of sight; its place in the trash, or None when it is not there (any more)."""
     place = trash_place() if place is None else place
     if not filesystem.exists(path):
         return None
@@ -42,7 +42,7 @@ def move_to_trash(filesystem: Filesystem, path: str, place: str | None = None) -
 
 
 def empty_trash(filesystem: Filesystem, now: float | None = None) -> int:
-    """Deletes what those who put it there have left there; returns how many places."""
+    """Delete what those who put it there have left there; return how many places."""
     now = time.time() if now is None else now
     emptied = 0
     for name in filesystem.list(TRASH):

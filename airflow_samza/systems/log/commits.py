@@ -26,7 +26,10 @@ SNAPSHOT_EVERY = 100
 
 
 def load_tail(topic: Topic, up_to: int | None = None) -> Tail:
-    """The tail of a topic as of commit ``up_to`` (None: now): a snapshot or compaction, then the commits after it."""
+    """Return the tail of a topic as of commit ``up_to`` (None: now).
+
+    A snapshot or compaction, then the commits after it.
+    """
     known = KNOWN_TAILS.find(topic, up_to)
     if known is not None:
         known.advance(up_to)
@@ -53,7 +56,7 @@ def _remember(tail: Tail) -> None:
 
 
 def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: int) -> Tail:
-    """The tail as it was after commit ``last``, from the state in a snapshot or compaction."""
+    """Return the tail as it was after commit ``last``, from the state in a snapshot or compaction."""
     try:
         state = record["state"]
         offsets = [int(offset) for offset in state["next"]]
@@ -67,7 +70,7 @@ def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: in
 
 
 def record_numbers(topic: Topic, kind: str) -> list[int]:
-    """The numbers of all commits, snapshots or compactions, sorted."""
+    """Return the numbers of all commits, snapshots or compactions, sorted."""
     stems = (
         name.removesuffix(".json")
         for name in topic.filesystem.list(f"{topic.directory}/{kind}")
@@ -88,7 +91,7 @@ def append_commit(
     schema: str | None = None,
     check: Callable[[], None] | None = None,
 ) -> Commit | None:
-    """Adds a commit and returns it; None when this producer has published this epoch of this generation already.
+    """Add a commit and return it; None when this producer has published this epoch of this generation already.
 
     A generation older than one seen is refused (TopicError, facts: ``winner``). Racing writers each get a number of
     their own. ``check`` is asked once, before anything new is written.
@@ -157,7 +160,7 @@ def same_columns(one: str, other: str) -> bool:
 
 
 def write_snapshots(tail: Tail) -> None:
-    """Writes the snapshots that are due.
+    """Write the snapshots that are due.
 
     One per whole hundred of commits, always the same content whoever writes it.
     """
@@ -187,7 +190,7 @@ def write_snapshots(tail: Tail) -> None:
 
 
 def read_commits(topic: Topic, first: int, up_to: int | None = None) -> Iterator[Commit]:
-    """The commits from ``first`` to ``up_to`` (included; None: all), from snapshots where there are, else one by one."""
+    """Yield the commits from ``first`` to ``up_to`` (included; None: all), from snapshots where there are some."""
     number = first
     for last in record_numbers(topic, "snapshots"):
         if last < number:

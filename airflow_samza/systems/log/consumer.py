@@ -1,4 +1,4 @@
-"""Reading a topic of the log: the envelopes of a slice, or of all there is, in offset order."""
+"""Reading of a topic of the log: the envelopes of an input range, or of the whole topic, in offset order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class LogConsumer:
-    """Reads a topic as it was when the consumer was opened, or as of a slice."""
+    """Consumer of a topic as it was when the consumer was opened, or as of an input range."""
 
     def __init__(self, topic: Topic, slice: Mapping[str, Any] | None = None) -> None:
         self.topic = topic
@@ -65,7 +65,7 @@ class LogConsumer:
         return arrow_schema(self._index.schema)
 
     def refresh(self) -> None:
-        """Opens the topic anew, so that what was committed since is seen (not with a slice, which stays what it is)."""
+        """Open the topic anew, so that what was committed since is seen (not with a slice, which stays what it is)."""
         self._index = self._load()
 
     def read(
@@ -77,7 +77,7 @@ class LogConsumer:
         *,
         dictionaries: bool = False,
     ) -> Iterator[Envelope]:
-        """The envelopes of a slice in offset order, one record batch in memory at a time.
+        """Yield the envelopes of a slice in offset order, one record batch in memory at a time.
 
         ``offsets`` None reads the consumer's slice, or all up to the head as taken when it was opened; where no
         producer has put a control message in band (a topic that was appended to), it ends with an end-of-stream of the
@@ -142,7 +142,7 @@ class LogConsumer:
                 self._renew()
 
     def _sections(self, ssp: SystemStreamPartition, start: int) -> SectionFilter | None:
-        """The filter of a slice of sections, which knows the control messages that were read before ``start``."""
+        """Return the filter of a slice of sections; it knows the control messages that were read before ``start``."""
         if self._slice is None or "sections" not in self._slice:
             return None
         sections = SectionFilter(self._slice, ssp)
@@ -200,7 +200,7 @@ class LogConsumer:
         )
 
     def close(self) -> None:
-        """Closes the open segments."""
+        """Close the open segments."""
         self._readers.close()
 
 

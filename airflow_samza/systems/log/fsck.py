@@ -1,4 +1,4 @@
-"""Looks at every file of a topic and says what is damaged, missing or left behind. It changes nothing."""
+"""Checks of every file of a topic for damaged, missing and left-behind data. They change nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_samza.systems.log.topic import Topic
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing about one file. ``serious``: rows are lost or cannot be read; else it only takes room."""
+    """Finding about one file. ``serious``: rows are lost or cannot be read; else it only takes room."""
 
     path: str
     what: str
@@ -29,7 +29,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Published:
-    """What somebody's own record says to be in a topic: the last epoch of a producer's generation.
+    """Publication that a run's record names: the last epoch of a producer's generation.
 
     ``record`` says where it stands.
     """
@@ -41,7 +41,7 @@ class Published:
 
 
 def fsck(topic: Topic, published: Sequence[Published] = ()) -> list[Finding]:
-    """All findings on a topic; none when it is sound. Reads every byte of every segment.
+    """Return all findings on a topic; none when it is sound. Reads every byte of every segment.
 
     ``published``: what the records of runs say that it holds. The last commits of a topic leave no gap when they are
     deleted.
@@ -63,7 +63,7 @@ def fsck(topic: Topic, published: Sequence[Published] = ()) -> list[Finding]:
 
 
 def _emptied(topic: Topic) -> Iterator[Finding]:
-    """A topic without a commit, snapshot or compaction, but with segments.
+    """Yield a topic without a commit, snapshot or compaction, but with segments.
 
     Nothing that readers see, and yet somebody wrote.
     """
@@ -79,7 +79,7 @@ def _emptied(topic: Topic) -> Iterator[Finding]:
 
 
 def _control(topic: Topic, index: LogIndex, commits: Mapping[int, Commit]) -> Iterator[Finding]:
-    """Control messages that no reader could understand.
+    """Return findings about control messages that no reader could understand.
 
     Every partition has the same ones, so the first tells of all.
     """

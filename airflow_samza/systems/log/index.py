@@ -1,4 +1,4 @@
-"""Which rows of which segment stand at which offsets: what readers see of a topic, fixed at the moment they open it.
+"""Index of a topic: the rows of segments by their offsets, as readers see them when they open it.
 
 Commits of a superseded generation, and those before the retention floor, are left out; their offsets become gaps.
 """
@@ -14,7 +14,7 @@ from airflow_samza.systems.log.topic import Topic
 
 
 class Run(NamedTuple):
-    """Consecutive user messages: ``rows`` rows of one record batch of a segment, from row ``row`` on."""
+    """Run of user messages: ``rows`` rows of one record batch of a segment, from row ``row`` on."""
 
     offset: int
     segment: Segment
@@ -29,7 +29,7 @@ class Run(NamedTuple):
 
 
 class Control(NamedTuple):
-    """One control message at its offset; entry ``number`` of ``commit``, where it is one's."""
+    """Control message at its offset; entry ``number`` of ``commit``, where it belongs to one."""
 
     offset: int
     kind: int
@@ -47,7 +47,7 @@ Entry = Run | Control
 
 
 class Floor(NamedTuple):
-    """What is expired: the commits below ``commit``, and so the offsets below ``offsets``.
+    """Floor of a topic: the commits below ``commit`` are expired, and so the offsets below ``offsets``.
 
     The whole topic after ``expires_at`` (ms).
     """
@@ -57,12 +57,12 @@ class Floor(NamedTuple):
     expires_at: int | None = None
 
     def offset(self, partition: int) -> int:
-        """The first offset of a partition that is not expired."""
+        """Return the first offset of a partition that is not expired."""
         return self.offsets[partition] if self.offsets else 0
 
 
 def read_floor(topic: Topic) -> Floor:
-    """What is expired of a topic."""
+    """Return what is expired of a topic."""
     try:
         record = topic.read_json(topic.expired_path)
     except FileNotFoundError:
@@ -88,7 +88,7 @@ class Owned(NamedTuple):
 
 
 class LogIndex:
-    """All that a reader sees of a topic as of its commit ``number - 1``."""
+    """View of a topic as of its commit ``number - 1``: all that a reader sees."""
 
     def __init__(self, topic: Topic, up_to: int | None = None) -> None:
         self.topic = topic
@@ -112,7 +112,7 @@ class LogIndex:
         self._rest = read_commits(topic, max(self.compaction + 1, self.floor.commit), self.number - 1)
 
     def commits(self) -> Iterator[Commit]:
-        """The commits after the compaction and the floor, read only as far as they are asked for."""
+        """Yield the commits after the compaction and the floor, read only as far as they are asked for."""
         place = 0
         while True:
             while place < len(self._loaded):
@@ -130,11 +130,11 @@ class LogIndex:
         )
 
     def live_commits(self) -> Iterator[Commit]:
-        """The commits after the compaction that readers see."""
+        """Return the commits after the compaction that readers see."""
         return (commit for commit in self.commits() if self.is_live(commit))
 
     def oldest(self, partition: int) -> int:
-        """The offset of the first message that can be read; the head when there is none."""
+        """Return the offset of the first message that can be read; the head when there is none."""
         for owned in self._compacted_entries(partition, self.floor.offset(partition)):
             if owned.entries:
                 return owned.entries[0].offset
@@ -145,12 +145,12 @@ class LogIndex:
         return self.head[partition]
 
     def slice(self, partition: int, start: int, end: int) -> Iterator[Entry]:
-        """The entries that overlap ``[start, end)``; commits that lie before or after it are not read."""
+        """Yield the entries that overlap ``[start, end)``; commits that lie before or after it are not read."""
         for owned in self.owned_slice(partition, start, end):
             yield from owned.entries
 
     def owned_slice(self, partition: int, start: int, end: int) -> Iterator[Owned]:
-        """The same with their owners."""
+        """Yield the same with their owners."""
         if start >= end:
             return
         if start < self._compacted_head[partition]:
@@ -166,11 +166,14 @@ class LogIndex:
                 return
 
     def entries(self, partition: int) -> list[Entry]:
-        """All entries of a partition that readers see, in offset order; reads every commit that is not compacted."""
+        """Return all entries of a partition that readers see, in offset order.
+
+        Reads every commit that is not compacted.
+        """
         return list(self.slice(partition, 0, self.head[partition]))
 
     def _commits_from(self, partition: int, start: int) -> Iterator[Commit]:
-        """The commits from one that ends before ``start`` on, found by the offsets in the snapshots."""
+        """Return the commits from one that ends before ``start`` on, found by the offsets in the snapshots."""
         snapshots = [last for last in record_numbers(self.topic, "snapshots") if self.compaction < last < self.number]
         low, high = 0, len(snapshots)
         while low < high:  # the first snapshot that reaches beyond start
@@ -183,7 +186,7 @@ class LogIndex:
         return read_commits(self.topic, max(snapshots[low - 1] + 1, self.floor.commit), self.number - 1)
 
     def owned(self, partition: int) -> Iterator[Owned]:
-        """The live entries of a partition with their owners, in offset order: what a compaction keeps."""
+        """Yield the live entries of a partition with their owners, in offset order: what a compaction keeps."""
         first = self.floor.offset(partition)
         yield from self._compacted_entries(partition, first)
         for commit in self.live_commits():
@@ -208,11 +211,11 @@ class LogIndex:
             raise self.topic.damaged(path, f"cannot be understood ({error!r})") from None
 
     def live_segments(self) -> list[Segment]:
-        """All segments that a reader of this index may open."""
+        """Return all segments that a reader of this index may open."""
         return self._merged_segments() + [segment for commit in self.live_commits() for segment in commit.segments]
 
     def _merged_segments(self) -> list[Segment]:
-        """The segments of the compaction; none where there is no compaction."""
+        """Return the segments of the compaction; none where there is no compaction."""
         if self._compacted_segments is None:
             path = self.topic.compaction_path(self.compaction)
             try:
@@ -223,17 +226,17 @@ class LogIndex:
         return self._compacted_segments
 
     def segments(self) -> set[str]:
-        """Their names."""
+        """Return their names."""
         return {segment.name for segment in self.live_segments()}
 
 
 def first_offset(commit: Commit, partition: int) -> int:
-    """The offset of the first message that a commit adds to a partition; the next one's when it adds none."""
+    """Return the offset of the first message that a commit adds to a partition; the next one's when it adds none."""
     return commit.next[partition] - len(commit.control) - commit.rows_by_partition[partition]
 
 
 def commit_entries(commit: Commit, partition: int) -> list[Entry]:
-    """What one commit adds to one partition: the rows of its segments in task order, then the control messages."""
+    """Yield what a commit adds to a partition: the rows of its segments in task order, then the control messages."""
     offset = first_offset(commit, partition)
     entries: list[Entry] = []
     for segment, batch in commit.places.get(partition, ()):
@@ -246,7 +249,7 @@ def commit_entries(commit: Commit, partition: int) -> list[Entry]:
 
 
 def _compacted_run(segments: Sequence[Segment], at: int, file: int, batch: int, row: int, rows: int) -> Run:
-    """A run as a compaction names it, inside its segment; a ValueError says what lies outside."""
+    """Return a run as a compaction names it, inside its segment; a ValueError says what lies outside."""
     if min(at, file, batch, row, rows) < 0:
         raise ValueError("it names a place before the beginning of a file")
     segment = segments[file]
@@ -266,6 +269,6 @@ def _offset(entry: Entry) -> int:
 
 
 def _clip(run: Run, first: int) -> Run:
-    """The run without the offsets below ``first``."""
+    """Return the run without the offsets below ``first``."""
     cut = min(max(first - run.offset, 0), run.rows)
     return run._replace(offset=run.offset + cut, row=run.row + cut, rows=run.rows - cut) if cut else run

@@ -1,4 +1,4 @@
-"""What keeps a log small: expiring, sweeping what is expired or left behind, and compacting small segments.
+"""Maintenance of a log: expiring, sweeping what is expired or left behind, and compacting small segments.
 
 None of it changes an offset, and none of it needs a lock: a reader that opened before finds what it needs for the grace
 time.
@@ -45,7 +45,7 @@ _LOOKS = 5
 
 
 def mark_expired(topic: Topic, at: int | None) -> None:
-    """Marks a whole topic to be deleted by the first sweep after ``at`` (ms since 1970, UTC); None takes the mark away.
+    """Mark a whole topic to be deleted by the first sweep after ``at`` (ms since 1970, UTC); None takes the mark away.
 
     Marking again sets a new time.
     """
@@ -54,7 +54,7 @@ def mark_expired(topic: Topic, at: int | None) -> None:
 
 
 def expire(topic: Topic, older_than: int) -> int:
-    """Expires the commits from before ``older_than`` (ms since 1970, UTC), up to the first younger one.
+    """Expire the commits from before ``older_than`` (ms since 1970, UTC), up to the first younger one.
 
     Returns how many are expired now.
 
@@ -79,7 +79,7 @@ def _write_floor(topic: Topic, commit: int, offsets: tuple[int, ...], expires_at
 
 @dataclass
 class Swept:
-    """What a sweep deleted: whole topics, and files and bytes of topics that stay."""
+    """Result of a sweep: whole topics that it deleted, and files and bytes of topics that stay."""
 
     topics: list[str] = field(default_factory=list)
     files: int = 0
@@ -96,7 +96,7 @@ def sweep(
     is_held: Callable[[str], bool] = lambda name: False,
     dry: bool = False,
 ) -> Swept:
-    """Deletes expired topics, and the files that no reader can need.
+    """Delete expired topics, and the files that no reader can need.
 
     Of expired or superseded commits, compacted segments, dead attempts.
 
@@ -130,7 +130,7 @@ def sweep(
 
 
 def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> bool:
-    """Deletes a topic; False when it was found to be held, and given back, or another process was quicker.
+    """Delete a topic; False when it was found to be held, and given back, or another process was quicker.
 
     It goes out of sight as a whole, and ``is_held`` is asked after that: who opens a run again says so first, and looks
     for its topics then. So either the topic is given back, or the run sees that it is gone. Topics that lie below it
@@ -175,7 +175,7 @@ class ExpiringLogTopic:
 
 
 def _delete_parts(topic: Topic) -> None:
-    """Deletes a topic beside topics below it: its record first, so that nobody opens a half.
+    """Delete a topic beside topics below it: its record first, so that nobody opens a half.
 
     Who comes later finishes it.
     """
@@ -216,7 +216,7 @@ def _sweep_segments(topic: Topic, now: int, grace_ms: int, staged_grace_ms: int,
 
 @dataclass(frozen=True)
 class Compacted:
-    """What a compaction did: it covers the commits below ``commits``; segments and batches before and after."""
+    """Result of a compaction: it covers the commits below ``commits``; segments and batches before and after."""
 
     commits: int
     segments_before: int
@@ -226,13 +226,11 @@ class Compacted:
 
 
 def compact(topic: Topic) -> Compacted | None:
-    """Merges all that readers see into one segment and one index; None when there is nothing to merge.
+    """Merge all that readers see into one segment and one index; None when there is nothing to merge.
 
     Offsets, order and owners stay: a later generation still supersedes its former one. The former segments stay until a
-    sweep.
-    Two compactions at once do no harm: the first that is written for a commit counts. What is expired, superseded or
-    compacted while it
-    reads, and swept, is left out: it looks again.
+    sweep. Two compactions at once do no harm: the first that is written for a commit counts. What is expired,
+    superseded or compacted while it reads, and swept, is left out: it looks again.
     """
     for _ in range(_LOOKS):
         try:
@@ -280,7 +278,7 @@ def _compact(topic: Topic) -> Compacted | None:
 
 
 class _Merge:
-    """Copies the rows of one partition after the other, and notes at which offsets they stand and whose they are."""
+    """Copy of one partition's rows after the other, with their offsets and owners."""
 
     def __init__(self, index: LogIndex, readers: SegmentReaders, writer: SegmentWriter) -> None:
         self._index = index
@@ -293,7 +291,10 @@ class _Merge:
         self.batches = 0
 
     def partition(self, partition: int) -> list[list[Any]]:
-        """Per owner in offset order: [owner's place or None, runs [offset, rows], marks [offset, control's place]]."""
+        """Return per owner in offset order.
+
+        [owner's place or None, runs [offset, rows], marks [offset, control's place]].
+        """
         groups: list[list[Any]] = []
         for owner, entries in self._index.owned(partition):
             if not entries:
@@ -333,7 +334,7 @@ class _Merge:
 
 
 def _place_runs(partitions: list[list[list[Any]]], segment: Segment) -> list[list[list[Any]]]:
-    """Runs by offset become runs by place in the merged segment, whose batches hold each partition's rows in that same order."""
+    """Return runs by offset as runs by place in the merged segment, whose batches have the same order."""
     batches: dict[int, list[tuple[int, int]]] = {}
     for batch, (partition, rows) in enumerate(zip(segment.partitions, segment.rows, strict=True)):
         batches.setdefault(partition, []).append((batch, rows))

@@ -1,4 +1,4 @@
-"""Writing to a topic of the log.
+"""Writing of topics of the log.
 
 A task attempt stages one segment, and what tasks have staged is published as one commit.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LogProducer:
-    """Stages the output of one task attempt to one topic in one segment file; dictionary-encoded columns stay so."""
+    """Producer that stages the output of one task attempt in one segment file; dictionary-encoded columns stay so."""
 
     takes_dictionaries = True
 
@@ -35,15 +35,15 @@ class LogProducer:
         self._writer = SegmentWriter(topic, name, declared, durable=durable)
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Appends user messages to a partition."""
+        """Append user messages to a partition."""
         self._writer.write(partition, batch)
 
     def write_keyed(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
-        """Appends user messages, each to the partition of its key."""
+        """Append user messages, each to the partition of its key."""
         self._writer.write_keyed(batch, key_columns)
 
     def finish(self) -> dict[str, Any]:
-        """Closes the segment; its description names the file, its batches with partition and rows, and the totals."""
+        """Close the segment; its description names the file, its batches with partition and rows, and the totals."""
         try:
             segment = self._writer.finish()
         except BaseException:
@@ -55,7 +55,7 @@ class LogProducer:
         return {**segment.to_json(), "total_rows": sum(segment.rows), "schema": schema}
 
     def abort(self) -> None:
-        """Deletes what was staged."""
+        """Delete what was staged."""
         self._writer.abort()
 
 
@@ -69,7 +69,7 @@ def publish_segments(
     *,
     once: bool = False,
 ) -> dict[str, Any]:
-    """Commits what producers staged.
+    """Commit what producers staged.
 
     Facts: ``commit`` (its number), ``rows``, ``bytes``, ``control``, ``offsets`` ([from, to) per partition),
     ``duplicate``.

@@ -24,7 +24,7 @@ _Whole = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 def _typed(data: Mapping[str, Any], form: type[Form]) -> Form:
-    """JSON as a value whose fields have the types that the form declares.
+    """Return JSON as a value whose fields have the types that the form declares.
 
     A KeyError names what is missing, a ValueError what is wrong.
     """
@@ -49,7 +49,7 @@ class _SegmentJson(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Segment:
-    """One segment file as a commit names it.
+    """Segment file as a commit names it.
 
     Per record batch its partition, rows, where it ends in the file, and its CRC-32.
 
@@ -64,7 +64,7 @@ class Segment:
     checksums: tuple[int, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form, in manifests and commit records alike."""
+        """Return the JSON form, in manifests and commit records alike."""
         return {
             "segment": self.name,
             "bytes": self.bytes,
@@ -76,7 +76,7 @@ class Segment:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Segment:
-        """What :meth:`to_json` wrote."""
+        """Return it from what :meth:`to_json` wrote."""
         found = _typed(data, _SegmentJson)
         segment = cls(found.segment, found.bytes, found.partitions, found.rows, found.ends, found.checksums)
         if not (len(segment.partitions) == len(segment.rows) == len(segment.ends) - 1 == len(segment.checksums) - 1):
@@ -101,7 +101,7 @@ class _CommitJson(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit: what a producer's epoch added to the topic.
+    """Commit: what a producer's epoch added to the topic.
 
     ``next`` is the offset after it, per partition; the control entries are the last offsets of every partition.
     ``once`` marks a producer that never comes back (an append), so that nobody has to remember it.
@@ -119,7 +119,7 @@ class Commit:
     schema: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         return {
             "version": VERSION,
             "number": self.number,
@@ -136,7 +136,7 @@ class Commit:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Commit:
-        """What :meth:`to_json` wrote."""
+        """Return it from what :meth:`to_json` wrote."""
         found = _typed(data, _CommitJson)
         return cls(
             found.number,
@@ -172,7 +172,7 @@ class Commit:
 
     @cached_property
     def places(self) -> Mapping[int, Sequence[tuple[Segment, int]]]:
-        """Where the rows of each partition lie: segment and record batch, in task order.
+        """The places of each partition's rows: segment and record batch, in task order.
 
         Found at once for all who read any.
         """
@@ -187,7 +187,7 @@ class Commit:
         return {}
 
     def control_message(self, number: int, topic: Topic, partition: int, offset: int) -> ControlMessage:
-        """A control entry as a message, which is the same one for every partition.
+        """Return a control entry as a message, which is the same one for every partition.
 
         What is wrong with it is said with its place.
         """
@@ -199,17 +199,17 @@ class Commit:
 
 
 def control_entry(message: ControlMessage) -> tuple[int, Mapping[str, Any]]:
-    """A control message as a commit keeps it."""
+    """Return a control message as a commit keeps it."""
     return int(message_type(message)), to_json(message)
 
 
 def control_message(kind: int, body: object, topic: Topic, partition: int, offset: int) -> ControlMessage:
-    """The control message of a commit's entry."""
+    """Return the control message of a commit's entry."""
     return from_json(kind, body, stream=topic.name, partition=partition, offset=offset)
 
 
 def parse_commit(topic: Topic, path: str, record: Mapping[str, Any], number: int) -> Commit:
-    """A commit from its JSON, checked.
+    """Return a commit from its JSON, checked.
 
     A record that contradicts itself or its place is a TopicError naming the file.
     """
@@ -229,7 +229,7 @@ def parse_commit(topic: Topic, path: str, record: Mapping[str, Any], number: int
 
 
 def refuse_gap(topic: Topic, path: str, commit: Commit, before: Sequence[int]) -> None:
-    """Refuses a commit whose offsets do not follow from those before it."""
+    """Reject a commit whose offsets do not follow from those before it."""
     expected = tuple(
         base + rows + len(commit.control) for base, rows in zip(before, commit.rows_by_partition, strict=True)
     )
@@ -251,7 +251,7 @@ class KnownCommits:
         self._lock = threading.Lock()
 
     def find(self, topic: Topic, path: str, data: bytes) -> Commit | None:
-        """The commit of these bytes at this path, if it is known."""
+        """Return the commit of these bytes at this path, if it is known."""
         place = self._place(topic, path)
         with self._lock:
             known = self._known.get(place)
@@ -261,7 +261,7 @@ class KnownCommits:
             return known[1]
 
     def keep(self, topic: Topic, path: str, data: bytes, commit: Commit) -> None:
-        """Remembers a commit; those that were not asked for the longest are forgotten."""
+        """Remember a commit; those that were not asked for the longest are forgotten."""
         with self._lock:
             former = self._known.pop(self._place(topic, path), None)
             self._bytes += len(data) - (len(former[0]) if former is not None else 0)

@@ -1,7 +1,8 @@
-"""Checks of segment files that somebody else may have written, made before Arrow allocates anything and before a row is handed on.
+"""Checks of segment files that others may have written, before Arrow allocates anything or a row is handed on.
 
-A topic that is not the run's own may come from another team. What stands in its files is data to us, never a reason to trust: a batch that
-unpacks to a thousand times its size is refused before it is unpacked, and offsets and texts are validated before anybody follows them.
+A topic that is not the run's own may come from another team. What stands in its files is data to us, never a reason to
+trust: a batch that unpacks to a thousand times its size is refused before it is unpacked, and offsets and texts are
+validated before anybody follows them.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _of_message(metadata: memoryview, message: int, body: memoryview) -> int:
 
 
 def check_unpacked(data: Any) -> None:
-    """Refuse a batch that unpacks to far more than it takes in the file; ``data`` as of :func:`unpacked_bytes`.
+    """Reject a batch that unpacks to far more than it takes in the file; ``data`` as of :func:`unpacked_bytes`.
 
     Raises:
         ValueError: it does, or it cannot be told.

@@ -36,7 +36,7 @@ BLOCK_ROWS_PER_PARTITION = 128
 
 
 class SegmentWriter:
-    """Writes one segment. Rows are gathered per partition and written together when enough have come.
+    """Writer of one segment: rows are gathered per partition, and written together when there are enough.
 
     ``durable`` makes ``finish`` wait until the file is on the disk. Without it a power failure (not the death of a
     process) can cost the file, which readers then refuse by its checksums.
@@ -64,7 +64,7 @@ class SegmentWriter:
         self._sums: list[tuple[int, int]] = []
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Appends rows to a partition."""
+        """Append rows to a partition."""
         check_partition(
             self._stream,
             self._count,
@@ -79,7 +79,7 @@ class SegmentWriter:
             self._flush_when_full()
 
     def write_keyed(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
-        """Appends each row to the partition of its key."""
+        """Append each row to the partition of its key."""
         batch = self._fit(batch)
         if batch.num_rows == 0:
             return
@@ -92,7 +92,7 @@ class SegmentWriter:
             self._flush_when_full()
 
     def _fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch in the topic's schema; columns with a dictionary in the file as places in it."""
+        """Return the batch in the topic's schema; columns with a dictionary in the file as places in it."""
         if self.schema is None:
             self.schema = plain_schema(batch.schema)
         if self._held is None:
@@ -104,7 +104,7 @@ class SegmentWriter:
         return to_schema(batch, self._held, self._stream)
 
     def _choose_dictionaries(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Schema:
-        """Keeps the dictionaries of the first batch that pay; the schema with places (int32) in their stead."""
+        """Keep the dictionaries of the first batch that pay; the schema with places (int32) in their stead."""
         import pyarrow as pa
 
         for field in schema:
@@ -118,7 +118,7 @@ class SegmentWriter:
         )
 
     def _encoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with its places as dictionary-encoded columns."""
+        """Return the batch with its places as dictionary-encoded columns."""
         import pyarrow as pa
 
         for name, dictionary in self._dictionaries.items():
@@ -185,7 +185,7 @@ class SegmentWriter:
         self._rows.append(batch.num_rows)
 
     def finish(self) -> Segment | None:
-        """Writes what is left and closes the file; None when there was no row, and so no file."""
+        """Write what is left and close the file; None when there was no row, and so no file."""
         self._split_block()
         self._flush()
         if self._writer is None or self._sink is None:
@@ -197,7 +197,7 @@ class SegmentWriter:
         return Segment(self._name, ends[-1], tuple(self._partitions), tuple(self._rows), ends, checksums)
 
     def abort(self) -> None:
-        """Throws the file away."""
+        """Throw the file away."""
         self._pieces.clear()
         self._block.clear()
         if self._sink is not None:
@@ -223,7 +223,7 @@ class _CheckedSink:
         return size
 
     def mark(self) -> tuple[int, int]:
-        """Where the file is now, and the checksum of what was written since the last mark."""
+        """Return the position in the file, and the checksum of what was written since the last mark."""
         result = (self._position, self._sum)
         self._sum = 0
         return result
@@ -232,7 +232,7 @@ class _CheckedSink:
         return self._position
 
     def flush(self) -> None:
-        """Nothing: closing makes it durable."""
+        """Do nothing: closing makes it durable."""
 
     def readable(self) -> bool:
         return False
@@ -264,7 +264,7 @@ class SegmentReaders:
         self._open: OrderedDict[tuple[str, tuple[str, ...] | None], tuple[Any, Any]] = OrderedDict()
 
     def read(self, segment: Segment, batch: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-        """One record batch, checked. A missing segment is FileNotFoundError, a damaged one a TopicError."""
+        """Return one record batch, checked. A missing segment is FileNotFoundError, a damaged one a TopicError."""
         import pyarrow as pa
 
         source, reader = self._reader(segment, None if columns is None else tuple(columns))
@@ -292,7 +292,7 @@ class SegmentReaders:
         return found if columns is None else found.select(list(columns))
 
     def verify(self, segment: Segment) -> None:
-        """Reads a whole segment and checks every batch."""
+        """Read a whole segment and check every batch."""
         source, _ = self._reader(segment, None)
         for batch in range(len(segment.rows)):
             self._check(source, segment, batch)
@@ -333,7 +333,7 @@ class SegmentReaders:
         return source, reader
 
     def _check(self, source: Any, segment: Segment, batch: int) -> Any:
-        """The bytes of a batch, or of the footer, checked against the commit."""
+        """Return the bytes of a batch, or of the footer, checked against the commit."""
         begin = segment.ends[batch - 1] if batch else 0
         source.seek(begin)
         found = source.read_buffer(segment.ends[batch] - begin)
@@ -354,7 +354,7 @@ class SegmentReaders:
         )
 
     def close(self) -> None:
-        """Closes all of them."""
+        """Close all of them."""
         self._open.clear()
 
 

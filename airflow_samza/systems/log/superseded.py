@@ -1,4 +1,4 @@
-"""What a reader has read of a topic and a newer generation of its writer has replaced since.
+"""Output that a reader has read, and a newer generation of its writer has replaced since.
 
 A commit of a superseded generation is hidden, and what replaces it comes at new offsets. Who reads on by offsets alone
 would read the same rows twice; the commits say so, also those that were compacted or have expired: their records stay.
@@ -15,9 +15,10 @@ from airflow_samza.systems.log.topic import Topic
 
 
 def superseded_since(topic: Topic, commits: int, first: Sequence[int], read: Sequence[int]) -> list[Superseded]:
-    """What was live as of the topic's first ``commits`` commits, lies between the offsets ``first`` and ``read``, and is superseded now.
+    """Return what lies between ``first`` and ``read`` as of the first ``commits`` commits, and is superseded now.
 
-    Oldest first, one of each producer. Control messages alone count for nothing: who reads them again learns nothing new.
+    Oldest first, one of each producer. Control messages alone count for nothing: who reads them again learns nothing
+    new.
     """
     if commits == 0 or tuple(first) == tuple(read):
         return []

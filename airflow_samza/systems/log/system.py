@@ -72,7 +72,7 @@ class LogSystem:
         self.admin = LogAdmin(self)
 
     def topic(self, name: str) -> Topic:
-        """The topic of this name; one that is missing is a TopicError."""
+        """Return the topic of this name; one that is missing is a TopicError."""
         return open_topic(self.filesystem, self.name, name)
 
     def _topic_of(self, stream: StreamSpec) -> Topic:
@@ -81,11 +81,11 @@ class LogSystem:
         return topic
 
     def topics(self) -> list[str]:
-        """The names of all topics."""
+        """Return the names of all topics."""
         return list(list_topics(self.filesystem))
 
     def made(self, name: str) -> int | None:
-        """When the topic was made (ms since 1970): a topic that was deleted and made anew has another time.
+        """Return when the topic was made (ms since 1970): a topic that was deleted and made anew has another time.
 
         None: there is none.
         """
@@ -111,7 +111,7 @@ class LogSystem:
             self.filesystem.delete(self.topic(stream.name).segment_path(staged["segment"]))
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """What a run reads.
+        """Return the input range of a run.
 
         ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account.
 
@@ -133,19 +133,19 @@ class LogSystem:
         return self.filesystem.exists(topic.commit_path(int(slice["commit"])))
 
     def identity(self, stream: StreamSpec) -> str | None:
-        """What tells a topic from another one that was made later under its name; None when there is no topic."""
+        """Return what tells a topic from others that had its name; None when there is no topic."""
         topic = find_topic(self.filesystem, self.name, stream.name)
         return topic.identity if topic is not None else None
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
-        """The newest generation of a producer that has published to a topic; None when it never has."""
+        """Return the newest generation of a producer that has published to a topic; None when it never has."""
         topic = find_topic(self.filesystem, self.name, stream.name)
         return load_tail(topic).seen.generations().get(producer) if topic is not None else None
 
     def superseded(
         self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]
     ) -> list[Superseded]:
-        """What was read up to the offsets ``read``, as of a slice, and was superseded since.
+        """Return what was read up to the offsets ``read``, as of a slice, and was superseded since.
 
         ``first`` is where the reading began.
         """
@@ -154,7 +154,7 @@ class LogSystem:
         return superseded_since(topic, int(slice["commit"]), first, read)
 
     def sections(self, stream: StreamSpec) -> list[Section]:
-        """What each run has written of a topic that applications share, oldest first."""
+        """Return what each run has written of a topic that applications share, oldest first."""
         index = LogIndex(self._topic_of(stream))
         found: dict[tuple[str, str], Section] = {}
         for partition in range(index.topic.partitions):
@@ -170,22 +170,22 @@ class LogSystem:
         return list(found.values())
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> LogConsumer:
-        """A consumer that reads the topic as of the slice, or as it is now."""
+        """Return a consumer that reads the topic as of the slice, or as it is now."""
         return LogConsumer(self._topic_of(stream), slice)
 
     def producer(self, stream: StreamSpec, attempt: str) -> LogProducer:
-        """A producer that stages the output of one task attempt in one segment."""
+        """Return a producer that stages the output of one task attempt in one segment."""
         return LogProducer(self._topic_of(stream), attempt, stream.schema, durable=self.durable)
 
     def check_writable(self, stream: StreamSpec) -> None:
-        """Writes a small file beside the topic and deletes it again."""
+        """Write a small file beside the topic and delete it again."""
         topic = self._topic_of(stream)
         probe = f"{topic.directory}/segments/.probe-{uuid.uuid4().hex}"
         self.filesystem.put(probe, b"")
         self.filesystem.delete(probe)
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
-        """Adds the staged segments as one commit.
+        """Add the staged segments as one commit.
 
         Publishing the same again changes nothing and returns the same facts.
         """
@@ -208,10 +208,11 @@ class LogSystem:
         partitions: int | None = None,
         schema: str | None = None,
     ) -> dict[str, Any]:
-        """Appends rows to a topic, all or nothing, and makes the topic when it is missing and ``partitions`` says how many.
+        """Append rows to a topic, all or nothing; make the topic when it is missing and ``partitions`` is given.
 
-        With ``key`` each row goes to its key's partition; without, all go to partition 0 of a topic that has just one. For
-        notebooks, the command line and ``write.format("samza")``: a run's own output goes through a producer and ``publish``.
+        With ``key`` each row goes to its key's partition; without, all go to partition 0 of a topic that has just one.
+        For notebooks, the command line and ``write.format("samza")``: a run's own output goes through a producer and
+        ``publish``.
         """
         topic = find_topic(self.filesystem, self.name, name)
         if topic is None and partitions is not None:
@@ -242,13 +243,13 @@ def _batches(rows: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]) -> Iter
 
 
 class LogAdmin:
-    """Asks about and makes topics."""
+    """Admin of topics."""
 
     def __init__(self, system: LogSystem) -> None:
         self._system = system
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Partition count, oldest offset and head per partition, and the schema; missing topics are left out."""
+        """Return partition count, oldest and latest offset per partition, and schema; missing topics are left out."""
         found = {}
         for stream in streams:
             topic = find_topic(self._system.filesystem, self._system.name, stream.name)
@@ -259,7 +260,7 @@ class LogAdmin:
         return found
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Makes the topics that are missing; one with another partition count, schema or owner is refused."""
+        """Make the topics that are missing; one with another partition count, schema or owner is refused."""
         for stream in streams:
             partitions = declared_partitions(stream)
             create_topic(

@@ -1,7 +1,7 @@
 """The tails of topics: what a writer has to know of one, and those that this process has seen last.
 
-A known tail saves reading all commits of a topic again. It is used only when the last commit that it knows is still what
-it was: a topic may be deleted and made again under its name, and compacted.
+A known tail saves reading all commits of a topic again. It is used only when the last commit that it knows is still
+what it was: a topic may be deleted and made again under its name, and compacted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_samza.systems.producers_seen import ProducersSeen
 
 @dataclass
 class Tail:
-    """What a writer has to know of a topic.
+    """Tail of a topic: what a writer has to know of it.
 
     The next commit's number, the next offset per partition, and who has published.
     """
@@ -37,7 +37,7 @@ class Tail:
     """The last commit as it is written; None when there is none after the snapshot."""
 
     def copy(self, topic: Topic) -> Tail:
-        """Another one that can be moved on by itself."""
+        """Return a copy that can be moved on by itself."""
         return Tail(
             topic,
             self.number,
@@ -50,7 +50,7 @@ class Tail:
         )
 
     def take(self, commit: Commit) -> None:
-        """Moves past one more commit."""
+        """Move past one more commit."""
         self.recent.append(commit)
         self.number = commit.number + 1
         self.next = list(commit.next)
@@ -59,7 +59,7 @@ class Tail:
             self.seen.add(commit.producer, commit.generation, commit.epoch)
 
     def advance(self, up_to: int | None = None) -> None:
-        """Reads the commits that were added since."""
+        """Read the commits that were added since."""
         while up_to is None or self.number <= up_to:
             commit = read_commit(self.topic, self.number, self.next, self)
             if commit is None:
@@ -67,14 +67,14 @@ class Tail:
             self.take(commit)
 
     def state(self) -> dict[str, Any]:
-        """What a snapshot keeps of it."""
+        """Return what a snapshot keeps of it."""
         return {"next": list(self.next), "seen": self.seen.to_json(), "schema": self.schema}
 
 
 def read_commit(
     topic: Topic, number: int, before: Sequence[int] | None = None, tail: Tail | None = None
 ) -> Commit | None:
-    """One commit; None when there is none of this number (yet). ``before``: the offsets that it must start from.
+    """Read one commit; None when there is none of this number (yet). ``before``: the offsets that it must start from.
 
     ``tail`` is told the bytes.
     """
@@ -115,7 +115,7 @@ class KnownTails:
         self._lock = threading.Lock()
 
     def find(self, topic: Topic, up_to: int | None) -> Tail | None:
-        """The tail of a topic as it was known last, if it does not reach beyond commit ``up_to``."""
+        """Return the tail of a topic as it was known last, if it does not reach beyond commit ``up_to``."""
         with self._lock:
             known = self._known.get(_key(topic))
         if known is None:
@@ -134,7 +134,7 @@ class KnownTails:
         return tail.copy(topic)
 
     def keep(self, tail: Tail, data: bytes) -> None:
-        """Remembers a tail and the bytes of its last commit.
+        """Remember a tail and the bytes of its last commit.
 
         One that goes far beyond its last snapshot is better read anew.
         """
@@ -151,7 +151,7 @@ class KnownTails:
                 self._known.popitem(last=False)
 
     def forget(self, topic: Topic) -> None:
-        """Has every file of a topic read anew."""
+        """Forget a topic, so that every file of it is read anew."""
         with self._lock:
             self._known.pop(_key(topic), None)
 

@@ -27,7 +27,7 @@ _OWN_NAMES = frozenset({"commits", "snapshots", "compactions", "segments", "topi
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic of one system.
+    """Topic of a log.
 
     Its files, its partition count and the schema it was declared with (DDL; None: the first rows decide).
 
@@ -58,44 +58,46 @@ class Topic:
         return topic_directory(self.name)
 
     def commit_path(self, number: int) -> str:
-        """The record of one commit."""
+        """Return the record of one commit."""
         return f"{self.directory}/commits/{number:020d}.json"
 
     def snapshot_path(self, last: int) -> str:
-        """The snapshot that ends with this commit."""
+        """Return the snapshot that ends with this commit."""
         return f"{self.directory}/snapshots/{last:020d}.json"
 
     def compaction_path(self, last: int) -> str:
-        """The compaction that ends with this commit."""
+        """Return the compaction that ends with this commit."""
         return f"{self.directory}/compactions/{last:020d}.json"
 
     def segment_path(self, segment: str) -> str:
-        """A segment file."""
+        """Return a segment file."""
         return f"{self.directory}/segments/{segment}.arrow"
 
     @property
     def expired_path(self) -> str:
-        """What is expired of the topic."""
+        """Path of the record of what is expired."""
         return f"{self.directory}/expired.json"
 
     def read_json(self, path: str) -> dict[str, Any]:
-        """A record of this topic; a damaged one is a TopicError that names the file.
+        """Return a record of this topic; a damaged one is a TopicError that names the file.
 
         A missing one is FileNotFoundError.
         """
         return read_record(self.filesystem, path, self.name)
 
     def parse_json(self, path: str, data: bytes) -> dict[str, Any]:
-        """A record of this topic from the bytes of its file."""
+        """Return a record of this topic from the bytes of its file."""
         return parse_record(self.filesystem, path, self.name, data)
 
     def damaged(self, path: str, what: str) -> TopicError:
-        """The error for a file that is not as it was written."""
+        """Return the error for a file that is not as it was written."""
         return damaged(self.filesystem, path, self.name, what)
 
 
 def topic_directory(name: str) -> str:
-    """The folder of a topic. Each part of the name keeps its letters; what a file name cannot hold is percent-encoded.
+    """Return the folder of a topic.
+
+    Each part of the name keeps its letters; what a file name cannot hold is percent-encoded.
 
     >>> topic_directory("views/run 1/1.1"), topic_directory("a/commits")
     ('topics/views/run%201/1.1', 'topics/a/%63ommits')
@@ -111,12 +113,12 @@ def topic_directory(name: str) -> str:
 
 
 def read_record(filesystem: Filesystem, path: str, name: str) -> dict[str, Any]:
-    """A JSON object of this version."""
+    """Return a JSON object of this version."""
     return parse_record(filesystem, path, name, filesystem.read(path))
 
 
 def parse_record(filesystem: Filesystem, path: str, name: str, data: bytes) -> dict[str, Any]:
-    """A JSON object of this version, from the bytes of its file."""
+    """Return a JSON object of this version, from the bytes of its file."""
     try:
         record = json.loads(data)
     except ValueError as error:
@@ -130,7 +132,7 @@ def parse_record(filesystem: Filesystem, path: str, name: str, data: bytes) -> d
 
 
 def damaged(filesystem: Filesystem, path: str, name: str, what: str) -> TopicError:
-    """The error for a file of a topic that is not as it was written."""
+    """Return the error for a file of a topic that is not as it was written."""
     return TopicError(
         f"The topic {name!r} is damaged: {filesystem.location(path)} {what}.",
         hint=f"Run 'airflow-samza topics fsck {name}' to see all that is damaged, then clear the stage that writes "
@@ -142,7 +144,7 @@ def damaged(filesystem: Filesystem, path: str, name: str, what: str) -> TopicErr
 
 
 def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
-    """The topic of this name; None when there is none."""
+    """Return the topic of this name; None when there is none."""
     path = f"{topic_directory(name)}/topic.json"
     try:
         record = read_record(filesystem, path, name)
@@ -163,7 +165,7 @@ def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
 
 
 def made_at(filesystem: Filesystem, name: str) -> int | None:
-    """When a topic was made, in ms since 1970; None when there is none."""
+    """Return when a topic was made, in ms since 1970; None when there is none."""
     try:
         found = read_record(filesystem, f"{topic_directory(name)}/topic.json", name).get("created")
     except FileNotFoundError:
@@ -172,7 +174,7 @@ def made_at(filesystem: Filesystem, name: str) -> int | None:
 
 
 def open_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
-    """The topic of this name; one that is missing is a TopicError."""
+    """Return the topic of this name; one that is missing is a TopicError."""
     topic = find_topic(filesystem, system, name)
     if topic is None:
         raise TopicError(
@@ -188,7 +190,7 @@ def open_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
 def create_topic(
     filesystem: Filesystem, system: str, name: str, partitions: int, schema: str | None, owner: Sequence[str] = ()
 ) -> Topic:
-    """Makes a topic, or returns the one that is there when it fits and has no other owner.
+    """Make a topic, or returns the one that is there when it fits and have no other owner.
 
     The first of two racing creators wins.
     """
@@ -231,7 +233,7 @@ def create_topic(
 
 
 def refuse_other(topic: Topic, identity: object) -> None:
-    """Refuses a topic that is not the one of which a reader or writer has a checkpoint.
+    """Reject a topic that is not the one of which a reader or writer has a checkpoint.
 
     Records without an identity tell nothing.
 
@@ -242,7 +244,10 @@ def refuse_other(topic: Topic, identity: object) -> None:
 
 
 def other_topic(name: str, what: str = "it was deleted and made anew") -> TopicError:
-    """The error for a topic that is gone, or another one than before: offsets of the former one mean nothing in it."""
+    """Return the error for a topic that is gone, or another one than before.
+
+    Offsets of the former one mean nothing in it.
+    """
     return TopicError(
         f"The topic {name!r} is not the one that was read or written before: {what}.",
         hint="If it belongs to a run, clear the run from its plan on; an application that has read it forgets it with "
@@ -252,7 +257,7 @@ def other_topic(name: str, what: str = "it was deleted and made anew") -> TopicE
 
 
 def own_files(topic: Topic) -> tuple[list[str], bool]:
-    """The names in a topic's folder that are the topic's own, its record first, and whether they are all that is there.
+    """Return the names in a topic's folder that are its own, the record first, and whether there are no others.
 
     ``written`` are the records of what Spark has written out, unless that is a topic below this one.
     """
@@ -264,12 +269,12 @@ def own_files(topic: Topic) -> tuple[list[str], bool]:
 
 
 def list_topics(filesystem: Filesystem) -> Iterator[str]:
-    """The names of all topics under the root, sorted."""
+    """Yield the names of all topics under the root, sorted."""
     yield from sorted(_walk(filesystem, ROOT, ()))
 
 
 def list_half_deleted(filesystem: Filesystem) -> list[str]:
-    """The names of topics whose deletion was interrupted: their record is gone, and commits are there."""
+    """Return the names of topics whose deletion was interrupted: their record is gone, and commits are there."""
     return sorted(_walk(filesystem, ROOT, (), half_deleted=True))
 
 

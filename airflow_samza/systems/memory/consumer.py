@@ -1,4 +1,4 @@
-"""Reading a topic in memory: envelopes of a slice, or of what there is now."""
+"""Reading of a topic in memory: the envelopes of an input range, or of the whole topic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class MemoryConsumer:
-    """Reads a topic as it was when the consumer was opened, or as of a slice."""
+    """Consumer of a topic as it was when the consumer was opened, or as of an input range."""
 
     def __init__(self, topic: MemoryTopic, slice: Mapping[str, Any] | None = None) -> None:
         self._topic = topic
@@ -48,7 +48,7 @@ class MemoryConsumer:
         return self._topic.schema
 
     def refresh(self) -> None:
-        """Opens the topic anew, so that what was published since is seen."""
+        """Open the topic anew, so that what was published since is seen."""
         self._open()
 
     def read(
@@ -60,7 +60,7 @@ class MemoryConsumer:
         *,
         dictionaries: bool = False,
     ) -> Iterator[Envelope]:
-        """The envelopes of a slice in offset order.
+        """Yield the envelopes of a slice in offset order.
 
         None reads the slice, or all, and ends a source's partition as the log does.
         """
@@ -102,7 +102,7 @@ class MemoryConsumer:
                 yield from (cut for one in found if (cut := _cut(one, offsets, columns)) is not None)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is open."""
 
 
 def _cut(envelope: Envelope, offsets: OffsetRange, columns: Sequence[str] | None) -> Envelope | None:

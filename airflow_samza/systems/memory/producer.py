@@ -1,4 +1,4 @@
-"""Writing a topic in memory: rows of one task attempt, kept until they are published."""
+"""Writing of a topic in memory: rows of one task attempt, kept until they are published."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MemoryProducer:
-    """Keeps the rows of one task attempt until they are published."""
+    """Producer that keeps the rows of one task attempt until they are published."""
 
     def __init__(self, topic: MemoryTopic, attempt: str, schema: str | None = None) -> None:
         self._topic = topic
@@ -25,24 +25,24 @@ class MemoryProducer:
         self._batches: Staged = {}
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Appends user messages to a partition."""
+        """Append user messages to a partition."""
         self._topic.check(partition)
         batch = self._fit(batch)
         if batch.num_rows:
             self._keep(partition, batch)
 
     def write_bytes(self, partition: int, values: pa.Array) -> None:
-        """Appends user messages as their bytes, whatever they hold, to a topic with a serde."""
+        """Append user messages as their bytes, whatever they hold, to a topic with a serde."""
         self._topic.check(partition)
         self._batches.setdefault(partition, []).append(kept(values))
 
     def write_unreadable(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Appends messages that nobody can read (``unreadable_batch``), as a test has them."""
+        """Append messages that nobody can read (``unreadable_batch``), as a test has them."""
         self._topic.check(partition)
         self._batches.setdefault(partition, []).append(batch)
 
     def write_keyed(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
-        """Appends user messages, each to the partition of its key."""
+        """Append user messages, each to the partition of its key."""
         batch = self._fit(batch)
         partitions = partition_array(batch, key_columns, self._topic.partitions)
         for partition, piece in split_by_partition(batch, partitions, self._topic.partitions):
@@ -58,7 +58,7 @@ class MemoryProducer:
         return to_schema(batch, self._schema, self._topic.name)
 
     def finish(self) -> dict[str, Any]:
-        """Stages the rows; the description names the attempt and the totals."""
+        """Stage the rows; the description names the attempt and the totals."""
         self._topic.staged[self._attempt] = self._batches
         batches = [batch for pieces in self._batches.values() for batch in pieces]
         return {
@@ -69,6 +69,6 @@ class MemoryProducer:
         }
 
     def abort(self) -> None:
-        """Throws the rows away."""
+        """Throw the rows away."""
         self._batches.clear()
         self._topic.staged.pop(self._attempt, None)

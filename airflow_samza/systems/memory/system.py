@@ -1,4 +1,4 @@
-"""Topics in the memory of one process: what the test driver and tests run on, with the rules of the log."""
+"""Topics in the memory of one process, with the rules of the log, for the test driver and tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class MemorySystem:
-    """Topics that live as long as this object."""
+    """System of topics that live as long as this object."""
 
     kind = "memory"
 
@@ -43,15 +43,15 @@ class MemorySystem:
         self.admin = MemoryAdmin(self)
 
     def topics(self) -> list[str]:
-        """The names of all topics."""
+        """Return the names of all topics."""
         return sorted(self._topics)
 
     def find(self, name: str) -> MemoryTopic | None:
-        """The topic of this name, or None."""
+        """Return the topic of this name, or None."""
         return self._topics.get(name)
 
     def topic(self, name: str) -> MemoryTopic:
-        """The topic of this name; one that is missing is a TopicError."""
+        """Return the topic of this name; one that is missing is a TopicError."""
         if name not in self._topics:
             raise TopicError(
                 f"There is no topic {name!r} in system {self.name!r}.",
@@ -74,7 +74,7 @@ class MemorySystem:
         owner: tuple[str, ...] = (),
         serde: WireForm | None = None,
     ) -> None:
-        """Makes a topic when it is missing; one with another partition count, schema or owner is an error.
+        """Make a topic when it is missing; one with another partition count, schema or owner is an error.
 
         With a serde it keeps bytes.
         """
@@ -96,7 +96,7 @@ class MemorySystem:
             )
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """What a run reads.
+        """Return the input range of a run.
 
         ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account.
         """
@@ -106,7 +106,7 @@ class MemorySystem:
         return {"kind": self.kind, "partitions": topic.partitions, "offsets": offsets, "commit": len(topic.commits)}
 
     def sections(self, stream: StreamSpec) -> list[Section]:
-        """What each run has written of a topic that applications share, oldest first."""
+        """Return what each run has written of a topic that applications share, oldest first."""
         topic = self._topic_of(stream)
         found: dict[tuple[str, str], Section] = {}
         for commit in topic.live():
@@ -119,19 +119,19 @@ class MemorySystem:
         return list(found.values())
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> MemoryConsumer:
-        """A consumer that reads the topic as of the slice, or as it is now."""
+        """Return a consumer that reads the topic as of the slice, or as it is now."""
         return MemoryConsumer(self._topic_of(stream), slice)
 
     def producer(self, stream: StreamSpec, attempt: str) -> MemoryProducer:
-        """A producer that keeps its rows until they are published."""
+        """Return a producer that keeps its rows until they are published."""
         return MemoryProducer(self._topic_of(stream), attempt, stream.schema)
 
     def check_writable(self, stream: StreamSpec) -> None:
-        """Memory can always be written, if the topic is there."""
+        """Reject a topic that is missing; memory can always be written."""
         self._topic_of(stream)
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
-        """Makes staged rows visible, with the rules of the log."""
+        """Make staged rows visible, with the rules of the log."""
         topic = self._topic_of(stream)
         producer, generation, epoch = publication[:3]
         staged = [publication.staged[task] for task in sorted(publication.staged)]
@@ -146,7 +146,7 @@ class MemorySystem:
         partitions: int | None = None,
         schema: str | None = None,
     ) -> dict[str, Any]:
-        """Appends rows, each to its key's partition; makes the topic when ``partitions`` says how many."""
+        """Append rows, each to its key's partition; make the topic when ``partitions`` says how many."""
         import pyarrow as pa
 
         if name not in self._topics and partitions is not None:
@@ -165,13 +165,13 @@ class MemorySystem:
 
 
 class MemoryAdmin:
-    """Asks about and makes topics."""
+    """Admin of topics."""
 
     def __init__(self, system: MemorySystem) -> None:
         self._system = system
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Partition count, oldest offset and head per partition, and the schema; missing topics are left out."""
+        """Return partition count, oldest and latest offset per partition, and schema; missing topics are left out."""
         found = {}
         for stream in streams:
             topic = self._system.find(stream.name)
@@ -187,6 +187,6 @@ class MemoryAdmin:
         return found
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Makes the topics that are missing; one with another partition count, schema or owner is refused."""
+        """Make the topics that are missing; one with another partition count, schema or owner is refused."""
         for stream in streams:
             self._system.create(stream.name, declared_partitions(stream), stream.schema, stream.owner)

@@ -25,7 +25,7 @@ Staged = dict[int, list["pa.RecordBatch"]]
 
 @dataclass
 class Commit:
-    """What one commit has made visible: ``base`` is the offset of its first message in each partition."""
+    """Commit of a topic: ``base`` is the offset of its first message in each partition."""
 
     producer: str
     generation: str
@@ -40,11 +40,11 @@ class Commit:
         return sum(batch.num_rows for batch in self.batches.get(partition, ()))
 
     def end(self, partition: int) -> int:
-        """The offset behind it."""
+        """Return the offset behind it."""
         return self.base[partition] + self.rows(partition) + len(self.control)
 
     def envelopes(self, ssp: SystemStreamPartition, wire: Wire | None = None) -> Iterator[Envelope]:
-        """Its messages in one partition, the control messages last; what is kept as bytes is read by ``wire``."""
+        """Yield its messages in one partition, the control messages last; ``wire`` reads what is kept as bytes."""
         offset = self.base[ssp.partition]
         if wire is not None:
             yield from wire.envelopes(ssp, offset, self.batches.get(ssp.partition, ()), self.control)
@@ -59,7 +59,7 @@ class Commit:
 
 @dataclass
 class MemoryTopic:
-    """One topic: its commits, what attempts have staged, and the offset that each partition goes on from (``next``)."""
+    """Topic: its commits, what attempts have staged, and the offset that each partition goes on from (``next``)."""
 
     name: str
     partitions: int
@@ -73,13 +73,13 @@ class MemoryTopic:
 
     @property
     def wire(self) -> Wire | None:
-        """What turns messages into bytes and back; None when the topic keeps columns."""
+        """The form of messages as bytes; None when the topic keeps columns."""
         if self.serde is None or self.schema is None:
             return None
         return Wire(self.serde, self.schema, self.name)
 
     def all_bytes(self) -> list[bytes]:
-        """All that it keeps, in the wire form, partition by partition."""
+        """Return all that it keeps, in the wire form, partition by partition."""
         wire = self.wire
         assert wire is not None
         return [
@@ -90,7 +90,7 @@ class MemoryTopic:
         ]
 
     def live(self, up_to: int | None = None) -> list[Commit]:
-        """The commits (the first ``up_to`` of them) that no newer generation of their producer supersedes."""
+        """Return the commits (the first ``up_to`` of them) that no newer generation of their producer supersedes."""
         commits = self.commits[:up_to]
         seen = ProducersSeen()
         for commit in commits:
@@ -101,7 +101,7 @@ class MemoryTopic:
         ]
 
     def check(self, partition: int) -> None:
-        """Refuses a partition that it does not have."""
+        """Reject a partition that it does not have."""
         check_partition(self.name, self.partitions, partition)
 
     def commit(
@@ -114,7 +114,7 @@ class MemoryTopic:
         *,
         once: bool = False,
     ) -> dict[str, Any]:
-        """Makes staged rows visible; ``once``: nobody commits them again, so there is nothing to be recognised by."""
+        """Make staged rows visible; ``once``: nobody commits them again, so there is nothing to be recognised by."""
         duplicate = not once and self.seen.is_published(self.name, producer, generation, epoch)
         if duplicate:
             commit = next(

@@ -1,4 +1,4 @@
-"""Topics in memory that keep what a system of bytes would send.
+"""Wire form of topics in memory, which then keep the bytes that another system would send.
 
 Each message as its serde's bytes, control messages in the wire form.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WireForm:
-    """How a topic's messages are bytes: its ``serde``, and whether the type byte stands before each (``in_band``).
+    """Form of a topic's messages as bytes: its ``serde``, and whether a type byte precedes each (``in_band``).
 
     ``tolerant``: messages that cannot be read come as :class:`~airflow_samza.systems.system.UnreadableRun`.
     """
@@ -39,7 +39,7 @@ class Wire:
         self._serde = bind_serde(form.serde, schema, topic)
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of messages as their bytes."""
+        """Return a batch of messages as their bytes."""
         from airflow_samza.systems.serdes.wire import user_bytes
 
         return kept(user_bytes(batch, self._serde, stream=self._topic, in_band=self._form.in_band))
@@ -51,7 +51,7 @@ class Wire:
         batches: Iterable[pa.RecordBatch],
         control: Iterable[ControlMessage],
     ) -> Iterator[Envelope]:
-        """What is kept, read again, from an offset on."""
+        """Yield what is kept, read again, from an offset on."""
         import pyarrow as pa
 
         from airflow_samza.systems.serdes.wire import control_bytes, envelopes
@@ -68,7 +68,7 @@ class Wire:
             offset += batch.num_rows
 
     def values(self, batches: Iterable[pa.RecordBatch], control: Iterable[ControlMessage]) -> list[bytes]:
-        """What is kept of one partition of a commit, as it is sent."""
+        """Return what is kept of one partition of a commit, as it is sent."""
         from airflow_samza.systems.serdes.wire import control_bytes
 
         users = [value for batch in batches if not is_unreadable(batch) for value in batch.column(0).to_pylist()]
@@ -76,7 +76,7 @@ class Wire:
 
 
 def kept(values: pa.Array) -> pa.RecordBatch:
-    """Bytes as a topic keeps them."""
+    """Return bytes as a topic keeps them."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays([values.cast(pa.binary())], ["value"])

@@ -16,7 +16,7 @@ from airflow_samza.systems.serdes.serde import BadMessage
 
 
 class AvroSerde:
-    """Records of one schema (``record``, as JSON has it), which writer and readers share.
+    """Serde of Avro records of one schema (``record``, as JSON), which writer and readers share.
 
     Columns are its fields by name.
 
@@ -52,7 +52,7 @@ class AvroSerde:
             )
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        """The records."""
+        """Return the records."""
         found = []
         for place, row in enumerate(rows_of(batch)):
             sink = io.BytesIO()
@@ -64,7 +64,7 @@ class AvroSerde:
         return pa.array(found, pa.binary())
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
-        """The messages."""
+        """Return the messages."""
         refuse_nulls(values)
         rows = []
         for place, value in enumerate(values.to_pylist()):
@@ -80,7 +80,7 @@ class AvroSerde:
 
 
 def _declared(value: Any, kind: pa.DataType) -> Any:
-    """A value without the fields that are not declared."""
+    """Return a value without the fields that are not declared."""
     if value is None:
         return None
     if types.is_struct(kind) and isinstance(value, dict):

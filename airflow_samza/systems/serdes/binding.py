@@ -1,4 +1,4 @@
-"""From what an application declares (``serde=``) to the serde."""
+"""Making of the serde that an application declares (``serde=``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def bind_serde(declared: str, schema: pa.Schema, stream: str) -> Serde:
-    """The serde of a stream of these columns. ``declared`` is as :func:`with_schema_file` gives it."""
+    """Return the serde of a stream of these columns. ``declared`` is as :func:`with_schema_file` gives it."""
     if declared == JSON:
         from airflow_samza.systems.files.formats.json_lines import JsonLinesFormat
         from airflow_samza.systems.serdes.built_in import JsonSerde
@@ -36,7 +36,7 @@ def bind_serde(declared: str, schema: pa.Schema, stream: str) -> Serde:
 
 
 def with_schema_file(declared: str, stream: str, module: str | None) -> str:
-    """What workers get of a declared serde: an Avro schema itself in the place of its file's name.
+    """Return a declared serde for workers: an Avro schema itself in the place of its file's name.
 
     A relative name counts from the folder of ``module``, the file whose code declares the stream.
     """

@@ -13,7 +13,7 @@ from airflow_samza.systems.serdes.serde import BadMessage
 
 
 class JsonSerde:
-    """Each message is a JSON object in UTF-8, with values as in JSON files.
+    """Serde of JSON objects in UTF-8, with values as in JSON files.
 
     A missing key is null, an undeclared one is left out.
     """
@@ -22,11 +22,11 @@ class JsonSerde:
         self._schema = schema
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        """The objects."""
+        """Return the objects."""
         return pa.array(to_lines(batch).split(b"\n")[:-1], pa.binary())
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
-        """The messages."""
+        """Return the messages."""
         refuse_nulls(values)
         # A raw line end stands between the tokens of JSON, never within a text.
         lines = [value.replace(b"\n", b" ") for value in values.to_pylist()]
@@ -47,18 +47,18 @@ class JsonSerde:
 
 
 class StringSerde:
-    """Each message is a text in UTF-8: the value of the one column."""
+    """Serde of texts in UTF-8: the value of the one column."""
 
     def __init__(self, schema: pa.Schema, stream: str) -> None:
         self._schema = _one_column(schema, pa.string(), stream)
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        """The texts."""
+        """Return the texts."""
         refuse_nulls(batch.column(0))
         return batch.column(0).cast(pa.binary())
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
-        """The messages."""
+        """Return the messages."""
         refuse_nulls(values)
         try:
             texts = values.cast(pa.binary()).cast(pa.string())
@@ -73,18 +73,18 @@ class StringSerde:
 
 
 class BytesSerde:
-    """Each message is the value of the one column, as it is."""
+    """Serde of bytes: the value of the one column, unchanged."""
 
     def __init__(self, schema: pa.Schema, stream: str) -> None:
         self._schema = _one_column(schema, pa.binary(), stream)
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        """The values."""
+        """Return the values."""
         refuse_nulls(batch.column(0))
         return batch.column(0)
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
-        """The messages."""
+        """Return the messages."""
         refuse_nulls(values)
         return pa.RecordBatch.from_arrays([values.cast(pa.binary())], schema=self._schema)
 
@@ -102,6 +102,6 @@ def _one_column(schema: pa.Schema, kind: pa.DataType, stream: str) -> pa.Schema:
 
 
 def refuse_nulls(values: pa.Array) -> None:
-    """Refuses what is nothing: a message without a value has no bytes, and no columns."""
+    """Reject nulls: a message without a value has no bytes, and no columns."""
     if values.null_count:
         raise BadMessage(int(pc.index(pc.is_null(values), True).as_py()), "it has no value")

@@ -20,7 +20,7 @@ from airflow_samza.systems.serdes.serde import BadMessage
 
 
 class PluggedSerde:
-    """Calls the user's serde.
+    """Serde that calls the user's.
 
     ``to_bytes(row) -> bytes`` gets a Row, ``from_bytes(data)`` gives a dict, a Row or a dataclass instance.
     """
@@ -31,7 +31,7 @@ class PluggedSerde:
         self._serde = _made(name, stream)
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        """What ``to_bytes`` gives."""
+        """Return what ``to_bytes`` gives."""
         found = []
         for place, row in enumerate(rows_of(batch)):
             try:
@@ -44,7 +44,7 @@ class PluggedSerde:
         return pa.array(found, pa.binary())
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
-        """What ``from_bytes`` gives."""
+        """Return what ``from_bytes`` gives."""
         refuse_nulls(values)
         rows = []
         for place, value in enumerate(values.to_pylist()):

@@ -1,4 +1,4 @@
-"""Between batches and messages as dicts, for serdes that turn one message at a time. Nothing is bent to fit."""
+"""Batches as messages (dicts) and back, for serdes that convert one message at a time. No value is adjusted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_samza.systems.serdes.serde import BadMessage
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The messages of a batch; a map is a dict."""
+    """Return the messages of a batch; a map is a dict."""
     columns = [
         [_given(value, field.type) for value in batch.column(place).to_pylist()]
         for place, field in enumerate(batch.schema)
@@ -23,7 +23,7 @@ def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def batch_from(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """The batch of messages whose keys are columns of the schema.
+    """Return the batch of messages whose keys are columns of the schema.
 
     The first value that does not fit is a :class:`BadMessage`.
     """
@@ -90,7 +90,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
 
 
 def _given(value: Any, kind: pa.DataType) -> Any:
-    """A value of Arrow as people take it."""
+    """Return a value of Arrow as people take it."""
     if value is None or not kind.num_fields:
         return value
     if types.is_map(kind):
@@ -101,7 +101,7 @@ def _given(value: Any, kind: pa.DataType) -> Any:
 
 
 def _taken(value: Any, kind: pa.DataType) -> Any:
-    """A value that fits, as Arrow takes it."""
+    """Return a value that fits, as Arrow takes it."""
     if value is None or not kind.num_fields:
         return value
     if types.is_map(kind):

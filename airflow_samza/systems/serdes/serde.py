@@ -1,4 +1,4 @@
-"""What a serde is: whole columns of bytes at a time, and the first message that does not fit.
+"""Protocol of serdes: whole columns of bytes at a time, and the first message that does not fit.
 
 Source: control-messages, "we will use the user provided serde"; rule C1.
 """
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class Serde(Protocol):
-    """Turns messages into bytes and back.
+    """Serde: conversion of messages into bytes and back.
 
     A system that sends bytes holds one for each stream; it keeps nothing between calls.
     """
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
-        """The messages of a batch as an array of type binary, one value for each, none null.
+        """Return the messages of a batch as an array of type binary, one value for each, none null.
 
         Else a :class:`BadMessage`.
         """
         ...
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
-        """The messages of an array of type binary, in the declared columns.
+        """Return the messages of an array of type binary, in the declared columns.
 
         The first that cannot be read is a :class:`BadMessage`.
         """
@@ -49,7 +49,7 @@ class BadMessage(ValueError):
 def cannot_read(
     bad: BadMessage, *, stream: str, partition: int | None = None, offset: int | None = None
 ) -> BaseException:
-    """The error of a message that cannot be read, with its place where it has one.
+    """Return the error of a message that cannot be read, with its place where it has one.
 
     That of the user's own serde passes as it is.
     """
@@ -66,7 +66,7 @@ def cannot_read(
 
 
 def cannot_write(bad: BadMessage, *, stream: str) -> BaseException:
-    """The error of a message that cannot be written; the error of the user's own serde passes as it is."""
+    """Return the error of a message that cannot be written; the error of the user's own serde passes as it is."""
     if bad.raised is not None:
         return bad.raised
     return SchemaError(

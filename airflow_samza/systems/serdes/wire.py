@@ -1,4 +1,4 @@
-"""Streams of bytes.
+"""Wire form of streams of bytes.
 
 User messages by their serde, and control messages between them in the wire form (rule C1) where streams carry them.
 
@@ -21,7 +21,7 @@ _USER = bytes([MessageType.USER])
 
 
 def user_bytes(batch: pa.RecordBatch, serde: Serde, *, stream: str, in_band: bool) -> pa.Array:
-    """The bytes of user messages (binary), with the type byte where the stream carries it."""
+    """Return the bytes of user messages (binary), with the type byte where the stream carries it."""
     try:
         values = serde.encode(batch)
     except BadMessage as bad:
@@ -34,14 +34,14 @@ def user_bytes(batch: pa.RecordBatch, serde: Serde, *, stream: str, in_band: boo
 
 
 def control_bytes(message: ControlMessage) -> bytes:
-    """The bytes of a control message in a stream that carries the type byte."""
+    """Return the bytes of a control message in a stream that carries the type byte."""
     return encode(message)
 
 
 def envelopes(
     ssp: SystemStreamPartition, offset: int, values: pa.Array, serde: Serde, *, in_band: bool, tolerant: bool = False
 ) -> Iterator[Envelope]:
-    """What consecutive values of a partition are, from ``offset`` on.
+    """Yield the messages that consecutive values of a partition hold, from ``offset`` on.
 
     Runs of user messages, and control messages in their places.
 

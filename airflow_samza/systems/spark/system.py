@@ -30,7 +30,7 @@ KIND = "spark"
 
 @dataclass(frozen=True)
 class Staged:
-    """What is to be written.
+    """Output that is to be written.
 
     ``offsets`` ([from, to) per partition) of a topic of the run, whose columns are ``schema`` (DDL).
 
@@ -45,10 +45,10 @@ class Staged:
 
 
 class TableWriter(Protocol):
-    """What writes a table: a stage runner's Spark session."""
+    """Writer of tables: a driver process's Spark session."""
 
     def write(self, table: SparkTable, staged: Staged) -> None:
-        """Writes all rows, as the table's mode says. It may be called again for the same rows."""
+        """Write all rows, as the table's mode says. It may be called again for the same rows."""
         ...
 
 
@@ -69,7 +69,7 @@ class CarriedByDriver(System, Protocol):
 
 
 class SparkSystem:
-    """One bound system. ``writer`` is there in stage runners only."""
+    """System of what Spark reads and writes. ``writer`` is set in driver processes only."""
 
     def __init__(self, name: str, binding: SystemBinding, root: str) -> None:
         self.name = name
@@ -80,15 +80,15 @@ class SparkSystem:
 
     @property
     def admin(self) -> SparkAdmin:
-        """Says how many partitions a stream gets; makes the topics that streams go through."""
+        """Admin: partition counts of streams, and the topics that they go through."""
         return self._admin
 
     def table(self, stream: StreamSpec) -> SparkTable:
-        """The stream as Spark sees it."""
+        """Return the stream as Spark sees it."""
         return SparkTable.of(self.name, self.binding, stream)
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """Before the stage runner has read the stream: how many partitions it will have.
+        """Return the partition count of a stream that Spark has not read yet, else its input range in the topic.
 
         Then what of the topic is read.
         """
@@ -98,23 +98,23 @@ class SparkSystem:
         return {**self.log.slice(_topic(stream)), "kind": KIND}
 
     def identity(self, stream: StreamSpec) -> str | None:
-        """The identity of the topic that the stream goes through; None when there is none."""
+        """Return the identity of the topic that the stream goes through; None when there is none."""
         return self.log.identity(_topic(stream))
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> LogConsumer:
-        """A consumer of the topic that the stream goes through."""
+        """Return a consumer of the topic that the stream goes through."""
         return self.log.consumer(_topic(stream), slice)
 
     def producer(self, stream: StreamSpec, attempt: str) -> LogProducer:
-        """A producer of the topic that the stream goes through."""
+        """Return a producer of the topic that the stream goes through."""
         return self.log.producer(_topic(stream), attempt)
 
     def check_writable(self, stream: StreamSpec) -> None:
-        """Refuses what contradicts itself; whether Spark may write there is known when it does."""
+        """Reject options that contradict each other; whether Spark may write there is known when it does."""
         self.table(stream)
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
-        """Stages an epoch's output, and writes it to the table unless there is a record that it is written.
+        """Stage an epoch's output, and write it to the table unless a record says that this is done.
 
         Dying between the write and the record repeats the write: ``SparkTable.delivery`` says what comes of that.
         """
@@ -171,13 +171,13 @@ class SparkSystem:
 
 
 class SparkAdmin:
-    """Asks about and makes streams of a :class:`SparkSystem`."""
+    """Admin of a :class:`SparkSystem`."""
 
     def __init__(self, system: SparkSystem) -> None:
         self._system = system
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """The declared partition counts, and how far the topics of streams that are being read reach."""
+        """Return the declared partition counts, and how far the topics of streams that are being read reach."""
         found = {}
         for stream in streams:
             known = self._system.log.admin.metadata([_topic(stream)]) if stream.through is not None else {}
@@ -189,7 +189,7 @@ class SparkAdmin:
         return found
 
     def partitions(self, stream: StreamSpec) -> int:
-        """The stream's declared count, else the system's, else 1."""
+        """Return the stream's declared count, else the system's, else 1."""
         said = stream.partitions if stream.partitions is not None else self._system.binding.options.get("partitions", 1)
         try:
             count = int(said)
@@ -205,12 +205,12 @@ class SparkAdmin:
         return count
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Makes the topics that streams go through."""
+        """Make the topics that streams go through."""
         self._system.log.admin.create([_topic(stream) for stream in streams if stream.through is not None])
 
 
 def _topic(stream: StreamSpec) -> StreamSpec:
-    """The topic that a stream goes through, as the log sees it."""
+    """Return the topic that a stream goes through, as the log sees it."""
     if stream.through is None:
         raise ConfigError(
             f"The stream {stream.name!r} lies in Spark, and no topic is named that it goes through.",

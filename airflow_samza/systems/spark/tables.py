@@ -1,4 +1,4 @@
-"""What a stream of a system of kind ``spark`` is.
+"""Streams of a system of kind ``spark``, as Spark sees them.
 
 What a DataFrame reader reads of it, how a writer writes it, what that promises.
 """
@@ -47,7 +47,7 @@ class SparkTable:
 
     @classmethod
     def of(cls, system: str, binding: SystemBinding, stream: StreamSpec) -> SparkTable:
-        """The table of a stream: options of the stream stand above those of the environment."""
+        """Return the table of a stream: options of the stream stand above those of the environment."""
         said = dict(stream.options)
         options = {str(name): option_text(value) for name, value in binding.options.items() if name not in _OF_BINDING}
         options |= {name: value for name, value in said.items() if name not in _OF_STREAM}
@@ -73,7 +73,7 @@ class SparkTable:
 
     @property
     def place(self) -> str:
-        """Where it lies, for people."""
+        """Place of the table, as people read it."""
         where = self.path or self.table or (f"the query {self.query!r}" if self.query else self.stream)
         return f"{self.format} {where}" if self.format else where
 
@@ -89,7 +89,7 @@ class SparkTable:
 
     @property
     def delivery(self) -> str:
-        """What is promised of the output, as the plan says it."""
+        """Delivery that the plan promises of the output."""
         if self.mode == OVERWRITE:
             return "exactly once: the stage's end replaces the whole table, and a repeat replaces it by the same"
         if self.mode == OVERWRITE_PARTITIONS:
@@ -106,7 +106,7 @@ class SparkTable:
         )
 
     def without_secrets(self, text: str) -> str:
-        """A text for people, in which no secret option stands."""
+        """Return a text for people, in which no secret option stands."""
         return without(text, [self.options[name] for name in self.secret if name in self.options])
 
     def _check(self, stream: StreamSpec) -> None:
@@ -165,7 +165,7 @@ def _path(binding: SystemBinding, stream: StreamSpec) -> str | None:
 
 
 def _named(table: SparkTable, binding: SystemBinding) -> SparkTable:
-    """A stream that says no place is called as it is: a folder below the system's root, else a table."""
+    """Return a stream that says no place is called as it is: a folder below the system's root, else a table."""
     root = binding.options.get("root")
     if root and table.format not in _TABLE_FORMATS:
         return replace(table, path=f"{str(root).rstrip('/')}/{table.stream}")

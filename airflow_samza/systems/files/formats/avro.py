@@ -48,7 +48,7 @@ _LOGICAL: dict[str, pa.DataType] = {
 
 
 def fastavro() -> ModuleType:
-    """The library, or what to install."""
+    """Return the library, or what to install."""
     try:
         import fastavro as library
     except ImportError as error:
@@ -70,20 +70,20 @@ class AvroFormat:
         self.library = fastavro()
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> AvroInput:
-        """Opens the file and reads its schema."""
+        """Open the file and read its schema."""
         return AvroInput(self.library, file)
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
-        """The whole file."""
+        """Return the whole file."""
         return [Unit(number, 0, None, file.size)]
 
     def check(self, schema: pa.Schema, stream: str) -> None:
-        """Refuses names that Avro does not allow and maps whose keys are not text."""
+        """Reject names that Avro does not allow and map whose keys are not text."""
         for field in schema:
             _check(field, stream, field.name)
 
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> AvroOutput:
-        """A writer to an open sink."""
+        """Return a writer to an open sink."""
         return AvroOutput(self.library, sink, schema, options.compression or "deflate")
 
 
@@ -124,7 +124,7 @@ class AvroInput:
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
     ) -> Iterator[pa.RecordBatch]:
-        """All rows of the file."""
+        """Yield all rows of the file."""
         target = pa.schema([self._schema.field(name) for name in names])
         while True:
             with _damage_as_value_error():
@@ -135,13 +135,13 @@ class AvroInput:
             yield batch
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Give the file back."""
         self.source.close()
 
 
 @contextmanager
 def _damage_as_value_error() -> Iterator[None]:
-    """Fastavro meets damage with whatever its decoder trips over; to the caller it is one thing."""
+    """Turn whatever fastavro's decoder raises on damaged data into one error."""
     try:
         yield
     except (OSError, SamzaError):
@@ -177,7 +177,7 @@ def _field(field: dict[str, Any], named: dict[str, Any], file: InputFile) -> pa.
 
 
 def _kind(schema: Any, named: dict[str, Any], file: InputFile, path: str) -> tuple[pa.DataType, bool]:
-    """The Arrow type of an Avro schema, and whether it may be null."""
+    """Return the Arrow type of an Avro schema, and whether it may be null."""
     if isinstance(schema, list):
         members = [member for member in schema if member != "null"]
         if len(members) != 1:
@@ -229,7 +229,7 @@ def _is_empty(schema: Any) -> bool:
 
 
 class AvroOutput:
-    """Writes rows as records of the container's schema."""
+    """Writer of rows as records of the container's schema."""
 
     def __init__(self, library: ModuleType, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, codec: str) -> None:
         self.kinds = [(field.name, field.type) for field in schema]
@@ -238,7 +238,7 @@ class AvroOutput:
         self.writer = library.write.Writer(sink, record, codec=codec)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Appends records."""
+        """Append records."""
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             part = batch.slice(start, _BATCH_ROWS)
             columns = [
@@ -250,7 +250,7 @@ class AvroOutput:
                 self.writer.write(dict(zip(names, values, strict=True)))
 
     def close(self) -> None:
-        """Writes the last block."""
+        """Write the last block."""
         self.writer.flush()
 
 
@@ -268,7 +268,7 @@ def _avro_value(value: Any, kind: pa.DataType) -> Any:
 
 
 def _avro(kind: pa.DataType, path: str, nullable: bool = True) -> Any:
-    """The Avro schema of an Arrow type; ``path`` makes the names of records unique."""
+    """Return the Avro schema of an Arrow type; ``path`` makes the names of records unique."""
     found = _avro_plain(kind, path)
     return ["null", found] if nullable else found
 

@@ -33,14 +33,14 @@ class BlockSource:
         self.codec = ""
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes; a block is read at once, as a whole."""
+        """Return the next bytes; a block is read at once, as a whole."""
         data: bytes = self.source.read(size) if size >= 0 else self.source.read()
         if self.codec and len(data) > _SMALL and unpacks_to_more(data, self.codec, LARGEST_BLOCK):
             raise ValueError(f"a block of {len(data)} bytes unpacks to more than {LARGEST_BLOCK // 2**20} MiB")
         return data
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Give the file back."""
         self.source.close()
 
 

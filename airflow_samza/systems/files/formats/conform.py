@@ -1,4 +1,4 @@
-"""From the columns a file has to the columns a stream declares: what may be cast, and the refusal of everything else.
+"""Casts from the columns that a file has to those that a stream declares; everything else is rejected.
 
 Silent: equal types, wider types, dictionaries, other units and zones of one instant. Checked value by value: narrower
 types. A naive timestamp in a file is taken as UTC when the stream declares ``timestamp``.
@@ -24,7 +24,7 @@ from airflow_samza.systems.files.formats.utf8 import is_text
 
 @dataclass(frozen=True)
 class Conformer:
-    """Makes the batches of one file those of the stream: ``wanted`` columns, of which the file has ``names``.
+    """Conversion of one file's batches into those of the stream: ``wanted`` columns, of which the file has ``names``.
 
     With ``dictionaries`` columns that come dictionary-encoded stay so. With ``any_bytes`` what the file calls text may
     be no UTF-8, which is refused like a value of another type.
@@ -50,7 +50,7 @@ class Conformer:
         dictionaries: bool = False,
         any_bytes: bool = False,
     ) -> Conformer:
-        """The conformer of a file with this schema, or a :class:`SchemaError` that names file, column, both types and the remedy."""
+        """Return the conformer of a file with this schema; a type that does not fit is a :class:`SchemaError`."""
         names = []
         for field in wanted:
             count = found.names.count(field.name)
@@ -71,7 +71,7 @@ class Conformer:
         return cls(file, stream, wanted, tuple(names), options, dictionaries, any_bytes)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One batch of the file as a batch of the wanted schema."""
+        """Return one batch of the file as a batch of the wanted schema."""
         columns = []
         for field in self.wanted:
             if field.name in self.names:
@@ -97,7 +97,7 @@ class Conformer:
         return batch_of(columns, self.wanted)
 
     def _text(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        """The column, if its text is UTF-8; of a dictionary only what rows use counts."""
+        """Return the column, if its text is UTF-8; of a dictionary only what rows use counts."""
         if not self.any_bytes or is_text(column):
             return column
         if types.is_dictionary(column.type):
@@ -139,7 +139,7 @@ class Conformer:
 
 
 def cast(column: pa.Array, target: pa.DataType, *, truncate: bool = False) -> pa.Array:
-    """The column in another type, exactly: a value that does not fit is a ``pyarrow.ArrowInvalid``."""
+    """Return the column in another type, exactly: a value that does not fit is a ``pyarrow.ArrowInvalid``."""
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
     options = pc.CastOptions(target_type=target, allow_time_truncate=truncate)
@@ -152,7 +152,7 @@ def cast(column: pa.Array, target: pa.DataType, *, truncate: bool = False) -> pa
 
 
 def shown(kind: pa.DataType) -> str:
-    """An Arrow type as a user writes it in DDL; as Arrow names it where DDL has no word."""
+    """Return an Arrow type as a user writes it in DDL; as Arrow names it where DDL has no word."""
     try:
         return type_from_arrow(kind).ddl()
     except SchemaError:

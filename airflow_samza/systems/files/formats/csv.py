@@ -1,4 +1,4 @@
-"""CSV: parsed by the declared schema, columns found by the header's names (without a header: by their order).
+"""CSV: parsed by the declared schema; columns are found by the names in the header, without one by their order.
 
 A file is read from its start to its end, because a quoted value may hold line ends; with ``multiline=false`` it is
 split at line ends. An empty value without quotes is null, with quotes it is empty text. Written with a header, text
@@ -47,17 +47,17 @@ class CsvFormat:
     times = FOUR_DIGITS
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> CsvInput:
-        """Opens the file and reads its header; without ``wanted`` the first block tells the types, too."""
+        """Open the file and read its header; without ``wanted`` the first block tells the types, too."""
         return CsvInput(file, wanted, options)
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
-        """The whole file, or its bytes cut anywhere when no value holds a line end."""
+        """Return the whole file, or its bytes cut anywhere when no value holds a line end."""
         if options.multiline or compression_of(file.path):
             return [Unit(number, 0, None, file.size)]
         return [Unit(number, 0, file.size, file.size, divisible=True)]
 
     def check(self, schema: pa.Schema, stream: str) -> None:
-        """Refuses nested and binary columns."""
+        """Reject nested and binary columns."""
         for field in schema:
             if field.type.num_fields or types.is_binary(field.type):
                 raise SchemaError(
@@ -68,7 +68,7 @@ class CsvFormat:
                 )
 
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> CsvOutput:
-        """A writer to an open sink."""
+        """Return a writer to an open sink."""
         return CsvOutput(sink, schema, options)
 
 
@@ -108,7 +108,7 @@ class CsvInput:
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
     ) -> Iterator[pa.RecordBatch | Unreadable]:
-        """The rows of the file, or those whose lines start in the bytes [start, end)."""
+        """Yield the rows of the file, or those whose lines start in the bytes [start, end)."""
         if self.file.size == 0 or not self.header:
             return
         target = pa.schema([self._schema.field(name) for name in list(names) or self.header[:1]])
@@ -123,10 +123,10 @@ class CsvInput:
                 raise self._refusal(piece)
 
     def close(self) -> None:
-        """Nothing is held between blocks."""
+        """Do nothing: no block is open."""
 
     def _blocks(self, start: int, end: int | None) -> Iterator[Block]:
-        """The lines that start in [start, end), without the header."""
+        """Yield the lines that start in [start, end), without the header."""
         if end is not None and end <= self.head.body:
             return
         first = start if start > self.head.body else 0
@@ -139,7 +139,7 @@ class CsvInput:
                 yield Block(block.offset + before, block.data[before:], block.cut) if before else block
 
     def _pieces(self, blocks: Iterator[Block], target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
-        """Rows, and between them the records that are bad."""
+        """Yield rows, and between them the records that are bad."""
         held = lost = b""
         for block in blocks:
             if block.cut:
@@ -180,7 +180,7 @@ class CsvInput:
         return self.dialect.has_ended(last_line(data))
 
     def _whole(self, data: bytes, target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
-        """Records that are known to be whole."""
+        """Return the records that are known to be whole."""
         made = self._parsed(data, target)
         if made is None:
             yield from self._sorted_out(list(self.dialect.records(data)), target)
@@ -188,7 +188,7 @@ class CsvInput:
             yield made
 
     def _sorted_out(self, records: Sequence[bytes], target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
-        """Rows in pieces, and between them the records that are bad; those are found by halving."""
+        """Yield rows in pieces, and between them the records that are bad, which are found by halving."""
         if len(self.header) != 1:
             records = [record for record in records if record.strip(b"\r\n")]
         if not records:
@@ -204,7 +204,7 @@ class CsvInput:
             yield from self._sorted_out(records[middle:], target)
 
     def _parsed(self, data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
-        """The rows of whole records, None when one of them is bad."""
+        """Return the rows of whole records, None when one of them is bad."""
         nullable = pa.schema([field.with_nullable(True) for field in target])
         if len(self.header) != 1 and not data.strip(b"\r\n"):
             return _no_rows(nullable)
@@ -216,7 +216,10 @@ class CsvInput:
         return pa.RecordBatch.from_arrays(columns, schema=nullable)
 
     def _texts(self, data: bytes, target: pa.Schema) -> pa.RecordBatch:
-        """The values of whole records as text. Columns are named by their places: names of a header may come twice."""
+        """Return the values of whole records as text.
+
+        Columns are named by their places: names of a header may come twice.
+        """
         places = [str(self.header.index(name)) for name in target.names]
         convert = pacsv.ConvertOptions(
             column_types=dict.fromkeys(places, pa.string()),
@@ -241,7 +244,7 @@ class CsvInput:
         )
 
     def _blamed(self, record: bytes, target: pa.Schema) -> _Bad:
-        """What is wrong with a record that was read by itself."""
+        """Return the error of a record that was read by itself."""
         if not self.dialect.is_closed(record):
             if self.options.multiline:
                 return _Bad(record, "a quote that is never closed")
@@ -275,7 +278,10 @@ class CsvInput:
         )
 
     def _inferred(self) -> pa.Schema:
-        """The columns with the types that the values of the first block have; text where there are none, or several."""
+        """Return the columns with the types that the values of the first block have.
+
+        Text where there are none, or several.
+        """
         self._schema = texts = pa.schema([pa.field(name, pa.string()) for name in self.header])
         block = next(self._blocks(0, None), None) if self.header else None
         if block is None or block.cut:

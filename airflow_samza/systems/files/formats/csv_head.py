@@ -20,7 +20,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Head(NamedTuple):
-    """The values of the first record, the offset at which records begin (behind a header), and the byte that ends lines."""
+    """Head of a file: the first record's values, the offset of records (behind a header), the byte that ends lines."""
 
     names: list[str]
     body: int
@@ -28,7 +28,7 @@ class Head(NamedTuple):
 
 
 def read_head(file: InputFile, dialect: Dialect, *, header: bool, named: bool) -> Head:
-    """Reads up to the end of the first record that is not blank; blank lines before a header are no rows.
+    """Read up to the end of the first record that is not blank; blank lines before a header are no rows.
 
     Without ``named`` the first record is none of the head's business, and may be a bad one.
     """

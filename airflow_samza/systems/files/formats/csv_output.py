@@ -1,4 +1,4 @@
-"""Writes CSV so that the same options read it back equal: what they leave no way for is refused."""
+"""Writing of CSV that the same options read back equal; values for which there is no such form are rejected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IN_NUMBERS = frozenset("0123456789+-.: TZabcdefilnrstuyEINa")
 
 
 class CsvOutput:
-    """Writes a header, then a line for each row. Text is in quotes, so that what is empty is told from null."""
+    """Writer of a header, then a line for each row. Text is in quotes, which tells empty text from null."""
 
     def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> None:
         self.sink = sink
@@ -31,7 +31,7 @@ class CsvOutput:
             self.sink.write((self.dialect.delimiter.join(text[0].as_py() for text in names) + "\n").encode())
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Appends lines."""
+        """Append lines."""
         for row in range(0, batch.num_rows if batch.num_columns else 0, BATCH_ROWS):
             part = batch.slice(row, BATCH_ROWS)
             ends = [*[self.dialect.delimiter] * (len(part.schema) - 1), "\n"]
@@ -41,10 +41,10 @@ class CsvOutput:
             self.sink.write(concatenated(pc.binary_join_element_wise(*pieces, pa.scalar("", pa.large_string()))))
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no row is held back."""
 
     def _column(self, column: pa.Array, name: str) -> pa.Array:
-        """The values as they stand in lines."""
+        """Return the values as they stand in lines."""
         kind = column.type
         if types.is_string(kind):
             text = self._text(column, name)
@@ -57,7 +57,7 @@ class CsvOutput:
         return pc.fill_null(pc.cast(text, pa.large_string()), self.options.null_value)
 
     def _text(self, column: pa.Array, name: str) -> pa.Array:
-        """Text in quotes; without them, what could be taken for something else is escaped or refused."""
+        """Return text in quotes; where there are none, ambiguous text is escaped or rejected."""
         dialect = self.dialect
         if not self.options.multiline:
             self._refuse(column, pc.match_substring_regex(column, r"[\r\n]"), name, "a line end", "set multiline=true")

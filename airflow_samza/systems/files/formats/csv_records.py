@@ -1,4 +1,4 @@
-"""Where records of CSV begin and end, exactly as Arrow's parser sees it.
+"""Beginnings and ends of CSV records, exactly as Arrow's parser sees them.
 
 A quote opens a quoted value only where a value begins; twice, it stands for itself; what follows the closing one
 belongs to the value. An escape takes the next character as it is. CR, LF and CRLF end a record outside of quotes.
@@ -39,7 +39,7 @@ class Dialect:
         return re.compile(value + rb"(?:" + d + value + rb")*(?P<end>\r\n|[\r\n]|\Z)")
 
     def records(self, data: bytes) -> Iterator[bytes]:
-        """The records with their line ends, blank lines too.
+        """Yield the records with their line ends, blank lines too.
 
         The last one may lack it, or be open: then it is all that is left.
         """
@@ -47,7 +47,7 @@ class Dialect:
             yield data[start:end]
 
     def _spans(self, data: bytes) -> Iterator[tuple[int, int, bool]]:
-        """Start and end of each record, and whether it has ended."""
+        """Yield start and end of each record, and whether it has ended."""
         place, size = 0, len(data)
         while place < size:
             found = self._record.match(data, place)
@@ -65,7 +65,7 @@ class Dialect:
         return found is not None and (bool(found["end"]) or not line.endswith((b"\r", b"\n")))
 
     def closed(self, data: bytes) -> int:
-        """The bytes of data up to the end of the last record that has ended; what is left may go on."""
+        """Return the bytes of data up to the end of the last record that has ended; what is left may go on."""
         quote = self.quote.encode()
         if not self.escape and (not quote or quote not in data):
             return _last_line_end(data, len(data))
@@ -80,7 +80,7 @@ class Dialect:
         return max((end for _, end, ended in self._spans(data) if ended), default=0)
 
     def _plain_quotes(self, data: bytes) -> tuple[Any, Any] | None:
-        """The places of all quotes and of those that open a value.
+        """Return the places of all quotes and of those that open a value.
 
         None unless each opens or ends a value or is one of a pair.
         """
@@ -101,12 +101,12 @@ def _last_line_end(data: bytes, before: int) -> int:
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """Lines with their ends, blank ones too."""
+    """Yield lines with their ends, blank ones too."""
     return re.findall(rb"[^\r\n]*(?:\r\n|[\r\n])|[^\r\n]+", data)
 
 
 def count_lines(data: bytes, *, blank: bool) -> int:
-    """The lines of data, with or without blank ones."""
+    """Return the lines of data, with or without blank ones."""
     if not blank:
         return len(re.findall(rb"[^\r\n]+", data))
     ends = int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
@@ -115,7 +115,7 @@ def count_lines(data: bytes, *, blank: bool) -> int:
 
 
 def last_line(data: bytes) -> bytes:
-    """The last line that is not blank, with its end."""
+    """Return the last line that is not blank, with its end."""
     size = len(data.rstrip(b"\r\n"))
     start = max(data.rfind(b"\n", 0, size), data.rfind(b"\r", 0, size)) + 1
     end = size + (2 if data.startswith(b"\r\n", size) else 1)

@@ -1,7 +1,8 @@
-"""Text of CSV as values of a column's type, in the forms that Spark's reader takes, and none that could mean something else.
+"""Text of CSV as values of a column's type, in the unambiguous forms that Spark's reader accepts.
 
-Whole numbers are digits with a sign, so ``0x1F``, ``1_000``, ``1e3`` and spaces are none. Numbers with a fraction may have an exponent;
-what is too large for a ``double`` or ``float`` does not become infinite. ``NaN``, ``Inf`` and ``Infinity`` are read in any letter case.
+Whole numbers are digits with a sign, so ``0x1F``, ``1_000``, ``1e3`` and spaces are none. Numbers with a fraction may
+have an exponent; what is too large for a ``double`` or ``float`` does not become infinite. ``NaN``, ``Inf`` and
+``Infinity`` are read in any letter case.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 
 
 def parse_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column of text in its type; one value that has none is a ``pyarrow.ArrowInvalid``."""
+    """Return a column of text in its type; one value that has none is a ``pyarrow.ArrowInvalid``."""
     if types.is_string(kind):
         return column
     if types.is_integer(kind):
@@ -31,7 +32,7 @@ def parse_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def type_of(column: pa.Array) -> pa.DataType:
-    """The type in which all values of a column of text are read; text where none is, or there are no values."""
+    """Return the type in which all values of a column of text are read; text where none is, or there are no values."""
     if column.null_count < len(column):
         for kind in _TYPES:
             try:

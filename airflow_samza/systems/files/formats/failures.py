@@ -27,7 +27,7 @@ def is_of_storage(error: OSError) -> bool:
 
 
 def translate(error: OSError, *, path: str, stream: str, doing: str) -> TopicError:
-    """The error that says what storage refused: ``doing`` is ``read``, ``write`` or ``list``."""
+    """Return the error that says what storage refused: ``doing`` is ``read``, ``write`` or ``list``."""
     facts = {"path": path, "stream": stream}
     number = error.errno
     if number in _FULL:
@@ -71,7 +71,7 @@ def translate(error: OSError, *, path: str, stream: str, doing: str) -> TopicErr
 
 @contextmanager
 def storage_errors(*, path: str, stream: str, doing: str) -> Iterator[None]:
-    """Turns what the storage raises inside the block into the error of :func:`translate`."""
+    """Turn what the storage raises inside the block into the error of :func:`translate`."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a file format has to offer, and the five that there are."""
+"""Protocols of file formats, and the five formats that there are."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class InputFile:
     tolerant: bool = False
 
     def random_access(self) -> pa.NativeFile:
-        """The file, seekable."""
+        """Return the file, seekable."""
         return self.filesystem.open_input_file(self.path)
 
     def sequential(self) -> pa.NativeFile:
-        """The file from its start, decompressed when its extension says so, in any letter case."""
+        """Return the file from its start, decompressed when its extension says so, in any letter case."""
         return self.filesystem.open_input_stream(self.path, compression=CODECS.get(compression_of(self.path) or ""))
 
 
@@ -70,31 +70,31 @@ class OpenFile(Protocol):
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
     ) -> Iterator[pa.RecordBatch] | Iterator[pa.RecordBatch | Unreadable]:
-        """The rows of a part of the file, with these columns.
+        """Return the rows of a part of the file, with these columns.
 
         Rows outside of ``within`` may be left out, never others.
         """
         ...
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Give the file back."""
         ...
 
 
 class FileWriter(Protocol):
-    """Writes batches of one schema to a file."""
+    """Writer of batches of one schema to a file."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Appends rows."""
+        """Append rows."""
         ...
 
     def close(self) -> None:
-        """Writes what is still held back, and the file's end; the sink stays open."""
+        """Write what is still held back, and the file's end; the sink stays open."""
         ...
 
 
 class FileFormat(Protocol):
-    """One format: reading, cutting into units, writing."""
+    """Format of files: reading, cutting into units, writing."""
 
     extension: str
 
@@ -104,24 +104,24 @@ class FileFormat(Protocol):
         ...
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> OpenFile:
-        """Opens a file; ``wanted`` None finds out the schema, else text is read as these columns."""
+        """Open a file; ``wanted`` None finds out the schema, else text is read as these columns."""
         ...
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
-        """How the file may be cut; ``number`` is its place in the listing."""
+        """Return the units into which the file may be cut; ``number`` is its place in the listing."""
         ...
 
     def check(self, schema: pa.Schema, stream: str) -> None:
-        """Refuses, with a ``SchemaError``, columns that the format cannot hold."""
+        """Reject, with a ``SchemaError``, columns that the format cannot hold."""
         ...
 
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> FileWriter:
-        """A writer to an open sink."""
+        """Return a writer to an open sink."""
         ...
 
 
 def open_format(name: str) -> FileFormat:
-    """The format of this name (one of ``options.FORMATS``); loads what it needs."""
+    """Return the format of this name (one of ``options.FORMATS``); loads what it needs."""
     module, kind = {
         "parquet": ("parquet", "ParquetFormat"),
         "orc": ("orc", "OrcFormat"),
@@ -134,7 +134,7 @@ def open_format(name: str) -> FileFormat:
 
 
 def concatenated(texts: pa.LargeStringArray) -> bytes:
-    """The texts one after the other: the value buffer of an array without nulls, as it is."""
+    """Return the texts one after the other: the value buffer of an array without nulls, as it is."""
     offsets, data = texts.buffers()[1:]
     bounds = memoryview(offsets).cast("q")
     return bytes(memoryview(data)[bounds[texts.offset] : bounds[texts.offset + len(texts)]])
@@ -142,7 +142,7 @@ def concatenated(texts: pa.LargeStringArray) -> bytes:
 
 @contextmanager
 def reading(file: InputFile, format_name: str) -> Iterator[None]:
-    """Turns what reading raises into the error that says whether the file is missing, out of reach or damaged."""
+    """Turn what reading raises into the error that says whether the file is missing, out of reach or damaged."""
     try:
         yield
     except SamzaError:
@@ -158,7 +158,7 @@ def reading(file: InputFile, format_name: str) -> Iterator[None]:
 
 
 def damaged(file: InputFile, format_name: str, reason: object) -> TopicError:
-    """The error of a file whose content is not what its format demands."""
+    """Return the error of a file whose content is not what its format demands."""
     text = " ".join(str(reason).split())[:300] or type(reason).__name__
     return TopicError(
         f"File {file.shown} of stream {file.stream!r} cannot be read as {format_name}: {text.rstrip('.')}.",
@@ -170,7 +170,7 @@ def damaged(file: InputFile, format_name: str, reason: object) -> TopicError:
 
 
 def changed(shown: str, stream: str, what: str) -> TopicError:
-    """The error of a file that is not the one the plan saw."""
+    """Return the error of a file that is not the one the plan saw."""
     return TopicError(
         f"File {shown} of stream {stream!r} changed since the plan: {what}.",
         hint="Clear the plan task, so that a new plan takes the files as they are now; do not change files while a "

@@ -1,4 +1,4 @@
-"""What has to hold for a block of lines before Arrow's JSON parser may see it.
+"""Checks of a block of lines before Arrow's JSON parser sees it.
 
 That parser takes more than lines of objects: several values on a line, one over several lines, ``null`` for an object,
 bytes that are no UTF-8. It dies of a signal when the first value of a block is ``null``, and, looking for types, of too
@@ -32,7 +32,7 @@ _STEP[[ord("]"), ord("}")]] = -1
 
 
 def count_objects(data: bytes) -> int | None:
-    """The lines of a block that are not blank, if Arrow may read it.
+    """Return the lines of a block that are not blank, if Arrow may read it.
 
     When it finds as many rows, each line was one object.
     """

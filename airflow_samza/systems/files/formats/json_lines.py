@@ -1,4 +1,4 @@
-"""JSON lines: one object per line, read in blocks of whole lines by Arrow's parser, and by Python where that gives up.
+"""JSON lines: one object per line, read in blocks of whole lines by Arrow's parser, else by Python.
 
 Forms as Spark's: timestamps and dates as ISO 8601 text, bytes as base64, decimals as numbers, maps as objects. A
 missing key is null, a key that is not declared is left out. Python's parser is exact on what Arrow's refuses (nested
@@ -42,17 +42,17 @@ class JsonLinesFormat:
     times = FOUR_DIGITS
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> JsonLinesInput:
-        """Opens the file; without ``wanted`` its first block tells the columns."""
+        """Open the file; without ``wanted`` its first block tells the columns."""
         return JsonLinesInput(file, wanted)
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
-        """The bytes of the file, cut anywhere; a compressed file is one unit."""
+        """Return the bytes of the file, cut anywhere; a compressed file is one unit."""
         if compression_of(file.path):
             return [Unit(number, 0, None, file.size)]
         return [Unit(number, 0, file.size, file.size, divisible=True)]
 
     def check(self, schema: pa.Schema, stream: str) -> None:
-        """Refuses maps whose keys are not text: a JSON key is."""
+        """Reject maps whose keys are not text: a JSON key is."""
         for field in schema:
             if _has_odd_map(field.type):
                 raise SchemaError(
@@ -64,7 +64,7 @@ class JsonLinesFormat:
                 )
 
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> JsonLinesOutput:
-        """A writer to an open sink."""
+        """Return a writer to an open sink."""
         return JsonLinesOutput(sink)
 
 
@@ -96,7 +96,7 @@ class JsonLinesInput:
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
     ) -> Iterator[pa.RecordBatch | Unreadable]:
-        """The lines that start in the bytes [start, end)."""
+        """Yield the lines that start in the bytes [start, end)."""
         target = pa.schema([self._schema.field(name) for name in names])
         by_arrow = _is_for_arrow(target)
         for block in self._blocks(start, end):
@@ -116,7 +116,7 @@ class JsonLinesInput:
                 yield batch.slice(row, BATCH_ROWS)
 
     def _blocks(self, start: int, end: int | None) -> Iterator[Block]:
-        """The lines that start in the bytes [start, end), ended by LF, without a mark at the beginning of the file."""
+        """Yield the lines that start in the bytes [start, end), ended by LF, without a byte order mark."""
         for block in line_blocks(self.file, start, end, ending=self._line_end):
             data = block.data.removeprefix(_BOM) if block.offset == 0 else block.data
             data = (
@@ -141,11 +141,11 @@ class JsonLinesInput:
             ) from bad
 
     def close(self) -> None:
-        """Nothing is held between blocks."""
+        """Do nothing: no block is open."""
 
 
 def read_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
-    """The rows of a block of lines, in columns that may be null.
+    """Return the rows of a block of lines, in columns that may be null.
 
     A line that cannot be read is a ValueError or an error of Arrow.
     """
@@ -157,7 +157,7 @@ _LINES = 256
 
 
 def _tolerantly(block: Block, target: pa.Schema, by_arrow: bool) -> Iterator[pa.RecordBatch | Unreadable]:
-    """The rows of a block in pieces, and between them the lines that are bad."""
+    """Yield the rows of a block in pieces, and between them the lines that are bad."""
     try:
         batch = _decoded(block, target, by_arrow)
     except _BAD:
@@ -213,7 +213,7 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 
 def _parse(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
-    """The block as Arrow parses it, None when something in it is Python's to read or refuse."""
+    """Return the block as Arrow parses it, None when something in it is Python's to read or refuse."""
     rows = count_objects(data)
     if rows is None:
         return None
@@ -247,15 +247,15 @@ def _holds_infinite(column: pa.Array) -> bool:
 
 
 class JsonLinesOutput:
-    """Writes a line for each row."""
+    """Writer of a line for each row."""
 
     def __init__(self, sink: IO[bytes] | pa.NativeFile) -> None:
         self.sink = sink
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Appends lines."""
+        """Append lines."""
         for row in range(0, batch.num_rows, BATCH_ROWS):
             self.sink.write(to_lines(batch.slice(row, BATCH_ROWS)))
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no row is held back."""

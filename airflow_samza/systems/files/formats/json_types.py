@@ -16,7 +16,7 @@ from airflow_samza.systems.files.formats.lines import Block
 
 
 def inferred_schema(file: InputFile, blocks: Iterator[Block]) -> pa.Schema:
-    """The columns and types that Arrow finds; of a tolerant file lines that cannot be read play no part."""
+    """Return the columns and types that Arrow finds; of a tolerant file lines that cannot be read play no part."""
     for block in blocks:
         data = b"" if block.cut else block.data
         if count_objects(data) is None:
@@ -37,7 +37,7 @@ def inferred_schema(file: InputFile, blocks: Iterator[Block]) -> pa.Schema:
 
 
 def _untold(file: InputFile, error: pa.ArrowInvalid) -> SchemaError:
-    """The error of lines that are objects, and have no columns for all that."""
+    """Return the error of lines that are objects, and have no columns for all that."""
     several = "changed from" in str(error)
     reason = str(error).removeprefix("JSON parse error: ").rstrip(".")
     return SchemaError(
@@ -65,7 +65,7 @@ def _found(data: bytes) -> pa.Schema:
 
 
 def _objects(file: InputFile, block: Block) -> bytes:
-    """The lines that are objects; another one is an error, unless the file is tolerant."""
+    """Return the lines that are objects; another one is an error, unless the file is tolerant."""
     lines, offset = [], block.offset
     for line in block.data.split(b"\n"):
         if line.strip():

@@ -1,4 +1,4 @@
-"""Rows to JSON lines and back, value by value where Arrow has no way of its own."""
+"""Conversion of rows to JSON lines and back, value by value where Arrow has no way of its own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NUMBERS_AS_TEXT = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.in
 
 
 class BadValue(ValueError):
-    """A value that does not fit its column, or a line that is no JSON object (``column`` None), and where the line starts."""
+    """Value that does not fit its column, or line that is no JSON object (``column`` None), and the line's offset."""
 
     def __init__(self, what: str, column: str | None = None, offset: int = 0) -> None:
         super().__init__(what)
@@ -46,7 +46,7 @@ class BadValue(ValueError):
 
 
 def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
-    """The rows of a block of lines; the first bad one is a :class:`BadValue`."""
+    """Return the rows of a block of lines; the first bad one is a :class:`BadValue`."""
     columns: list[list[Any]] = [[] for _ in target]
     offset, rows = block.offset, 0
     for line in block.data.split(b"\n"):
@@ -79,7 +79,7 @@ def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
 
 
 def parsed_line(line: bytes, offset: int) -> dict[str, Any]:
-    """The object that a line is, numbers with a fraction as decimals.
+    """Return the object that a line is, numbers with a fraction as decimals.
 
     Of a key that comes twice the last value counts.
     """
@@ -110,7 +110,7 @@ def _brief(value: object) -> str:
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:
-    """A JSON value as Arrow's builder of this type takes it."""
+    """Return a JSON value as Arrow's builder of this type takes it."""
     if value is None:
         return None
     if types.is_struct(kind):
@@ -165,7 +165,7 @@ def _number(value: Any, kind: pa.DataType) -> Any:
 
 
 def _float(value: int | Decimal, kind: pa.DataType) -> float:
-    """The nearest number; what is too large does not become infinite."""
+    """Return the nearest number; what is too large does not become infinite."""
     try:
         found = float(value)
     except OverflowError:
@@ -191,7 +191,7 @@ def _unfit(value: object, kind: pa.DataType) -> BadValue:
 
 
 def to_lines(batch: pa.RecordBatch) -> bytes:
-    """The rows as lines. Null columns are written, so that every line has every key."""
+    """Return the rows as lines. Null columns are written, so that every line has every key."""
     if not batch.num_rows:
         return b""
     parts: list[Any] = []
@@ -208,7 +208,7 @@ def to_lines(batch: pa.RecordBatch) -> bytes:
 
 
 def _texts(column: pa.Array) -> pa.Array:
-    """Every value as JSON text."""
+    """Return every value as JSON text."""
     kind = column.type
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_decimal(kind):
         texts = pc.cast(column, pa.string())
@@ -228,7 +228,7 @@ def _texts(column: pa.Array) -> pa.Array:
 
 
 def _iso(column: pa.Array) -> pa.Array:
-    """Times as ISO 8601 in UTC."""
+    """Return times as ISO 8601 in UTC."""
     if types.is_date(column.type):
         return pc.cast(column, pa.string())
     return pc.replace_substring(pc.cast(column, pa.string()), " ", "T")
@@ -244,7 +244,7 @@ def _dumps(value: Any) -> str:
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A Python value as ``json`` writes it in this format's forms."""
+    """Return a Python value as ``json`` writes it in this format's forms."""
     if value is None:
         return None
     if types.is_struct(kind):

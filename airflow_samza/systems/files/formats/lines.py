@@ -27,7 +27,7 @@ _LOOKED_AT = 64 * 2**10
 
 
 class Block(NamedTuple):
-    """Whole lines, and the offset of the first in the (decompressed) file.
+    """Block of whole lines, and the offset of the first in the (decompressed) file.
 
     ``cut``: the beginning of one that is too long to be read.
     """
@@ -38,14 +38,14 @@ class Block(NamedTuple):
 
 
 def first_bytes(file: InputFile) -> bytes:
-    """The beginning of a file, decompressed."""
+    """Return the beginning of a file, decompressed."""
     with file.sequential() as source:
         data: bytes = source.read(_LOOKED_AT)
     return data
 
 
 def line_end(beginning: bytes) -> bytes:
-    """The byte that ends the lines of a file that begins so."""
+    """Return the byte that ends the lines of a file that begins so."""
     return b"\r" if b"\r" in beginning and b"\n" not in beginning else b"\n"
 
 
@@ -58,7 +58,7 @@ def line_blocks(
     ending: bytes = b"\n",
     longest: int = LONGEST_LINE,
 ) -> Iterator[Block]:
-    """The lines that start in [start, end); the last one may lack its line end.
+    """Yield the lines that start in [start, end); the last one may lack its line end.
 
     No more is held than a block and the longest line.
     """
@@ -78,7 +78,7 @@ def line_blocks(
 
 
 class _Lines:
-    """What is read of a source, from ``offset`` on: ``held`` are the bytes that were read and not given away."""
+    """Window on a source, from ``offset`` on: ``held`` are the bytes that were read and not yet handed on."""
 
     def __init__(self, source: pa.NativeFile, offset: int, block_bytes: int, ending: bytes, longest: int) -> None:
         self.source = source
@@ -89,7 +89,7 @@ class _Lines:
         self.held = b""
 
     def blocks(self, end: int | None) -> Iterator[Block]:
-        """Blocks of lines that start before ``end``."""
+        """Yield blocks of lines that start before ``end``."""
         data = self.held or self.source.read(self.block_bytes)
         self.held = b""
         while data:
@@ -126,7 +126,7 @@ class _Lines:
         return block
 
     def skip_line(self) -> None:
-        """Goes on after the next line end, or to the end of the file."""
+        """Skip to after the next line end, or to the end of the file."""
         data = self.held or self.source.read(self.block_bytes)
         while data:
             place = data.find(self.ending)

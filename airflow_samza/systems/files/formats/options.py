@@ -28,7 +28,7 @@ CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 
 @dataclass(frozen=True)
 class FileOptions:
-    """What ``StreamSpec.options`` may say of files.
+    """Options of a stream of files, as ``StreamSpec.options`` holds them.
 
     ``allow_missing_columns``: a nullable column that a file lacks is null. ``allow_missing_path``: a literal path that
     does not exist is an empty input. ``truncate_timestamps``: finer units lose what microseconds cannot hold.
@@ -50,7 +50,7 @@ class FileOptions:
 
     @classmethod
     def of(cls, stream: StreamSpec) -> FileOptions:
-        """The options of a stream; an unknown name or an impossible value is a :class:`ConfigError`."""
+        """Return the options of a stream; an unknown name or an impossible value is a :class:`ConfigError`."""
         known = {field.name: field for field in fields(cls)}
         values: dict[str, bool | str] = {}
         for name, text in stream.options:
@@ -77,7 +77,7 @@ class FileOptions:
 
 
 def _check_characters(stream: StreamSpec, options: FileOptions) -> None:
-    """Refuses characters of CSV that could be taken for each other."""
+    """Reject characters of CSV that could be taken for each other."""
     meant: dict[str, str] = {"\r": "a line end", "\n": "a line end"}
     for name in ("delimiter", "quote", "escape"):
         value = getattr(options, name)
@@ -114,7 +114,7 @@ def _boolean(stream: StreamSpec, name: str, text: str) -> bool:
 
 
 def format_name(value: str, *, of: str) -> str:
-    """The format that a declaration or a binding names."""
+    """Return the format that a declaration or a binding names."""
     name = value.strip().lower()
     name = _FORMAT_NAMES.get(name, name)
     if name not in FORMATS:
@@ -128,7 +128,7 @@ def format_name(value: str, *, of: str) -> str:
 
 
 def compression_of(path: str) -> str | None:
-    """The compression that a file's last extension names, None when it is not compressed as a whole.
+    """Return the compression that a file's last extension names, None when it is not compressed as a whole.
 
     >>> compression_of("a/b.jsonl.gz"), compression_of("a/b.snappy.parquet")
     ('gz', None)
@@ -138,7 +138,7 @@ def compression_of(path: str) -> str | None:
 
 
 def format_of_path(path: str) -> str | None:
-    """The format that a file's extension names, a whole-file compression apart; None when it names none."""
+    """Return the format that a file's extension names, a whole-file compression apart; None when it names none."""
     name = path.rpartition("/")[2].lower()
     if compression_of(name):
         name = name.rpartition(".")[0]
@@ -146,7 +146,7 @@ def format_of_path(path: str) -> str | None:
 
 
 def declared_partitions(value: object, *, of: str) -> int:
-    """A partition count from a declaration or a binding's text."""
+    """Return a partition count from a declaration or a binding's text."""
     try:
         count = int(str(value))
     except ValueError:
@@ -158,7 +158,7 @@ def declared_partitions(value: object, *, of: str) -> int:
 
 
 def storage_options(options: Mapping[str, object]) -> dict[str, object]:
-    """What of a binding's options goes to the filesystem."""
+    """Return those options of a binding that go to the filesystem."""
     return {
         name: value
         for name, value in options.items()

@@ -27,11 +27,11 @@ class OrcFormat:
     times = NANOSECONDS
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> OrcInput:
-        """Opens the file and reads its tail."""
+        """Open the file and read its tail."""
         return OrcInput(file)
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
-        """A unit for each stripe; its size is an equal share, as the tail's sizes are not told."""
+        """Return a unit for each stripe; its size is an equal share, as the tail's sizes are not told."""
         opened = OrcInput(file)
         try:
             count = opened.orc.nstripes
@@ -40,10 +40,10 @@ class OrcFormat:
         return [Unit(number, stripe, stripe + 1, max(1, file.size // count)) for stripe in range(count)]
 
     def check(self, schema: pa.Schema, stream: str) -> None:
-        """ORC holds every column."""
+        """Do nothing: ORC holds every column."""
 
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> OrcOutput:
-        """A writer to an open sink."""
+        """Return a writer to an open sink."""
         return OrcOutput(sink, schema, options.compression or "zlib")
 
 
@@ -63,7 +63,7 @@ class OrcInput:
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of stripes [start, end)."""
+        """Yield the rows of stripes [start, end)."""
         count = self.orc.nstripes
         if end is not None and end > count:
             raise changed(self.file.shown, self.file.stream, f"it has {count} stripes, the plan reads up to {end}")
@@ -76,7 +76,7 @@ class OrcInput:
                 yield batch.slice(row, BATCH_ROWS)
 
     def _refuse_huge(self, columns: int) -> None:
-        """Refuses stripes that no memory holds.
+        """Reject stripes that no memory holds.
 
         They are read as a whole, and a few bytes can stand for any number of equal rows.
         """
@@ -92,12 +92,12 @@ class OrcInput:
             )
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Give the file back."""
         self.source.close()
 
 
 class OrcOutput:
-    """Writes batches to stripes."""
+    """Writer of batches to stripes."""
 
     def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, compression: str) -> None:
         self.schema = schema
@@ -105,17 +105,17 @@ class OrcOutput:
         self.writer.write(schema.empty_table())
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Appends rows."""
+        """Append rows."""
         columns = [_from_start(column) for column in batch.columns]
         self.writer.write(pa.Table.from_arrays(columns, schema=self.schema))
 
     def close(self) -> None:
-        """Writes the tail."""
+        """Write the tail."""
         self.writer.close()
 
 
 def _from_start(column: pa.Array) -> pa.Array:
-    """The column, copied when it is nested and part of a longer one.
+    """Return the column, copied when it is nested and part of a longer one.
 
     Arrow's writer takes the longer one's nulls for the part's.
     """

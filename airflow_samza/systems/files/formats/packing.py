@@ -1,4 +1,4 @@
-"""Files into partitions, always the same way: all units in path order on one line of bytes, cut into equal lengths.
+"""Packing of files into partitions, always in the same way: all units in path order, cut into equal lengths.
 
 A unit is what cannot be cut: a row group, a stripe, a whole file; text that may be cut at line ends is cut anywhere and
 its reader goes on to the next line end. A unit belongs to the partition in which its middle lies, so partitions differ
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Unit(NamedTuple):
-    """What one file offers to packing: ``[start, end)`` in the format's own measure and its bytes.
+    """Unit of one file for packing: ``[start, end)`` in the format's own measure, and its bytes.
 
     ``end`` None is the whole file; ``divisible`` means that any cut of the byte range is sound.
     """
@@ -25,7 +25,7 @@ class Unit(NamedTuple):
 
 
 class Split(NamedTuple):
-    """What one partition reads of one file.
+    """Part of one file that one partition reads.
 
     ``[start, end)`` row groups, stripes or bytes; ``end`` None reads to the end.
     """
@@ -36,7 +36,7 @@ class Split(NamedTuple):
 
 
 def pack(units: Sequence[Unit], partitions: int) -> list[list[Split]]:
-    """The splits of every partition, in path order; every unit lies in exactly one.
+    """Return the splits of every partition, in path order; every unit lies in exactly one.
 
     >>> pack([Unit(0, 0, 1, 10), Unit(0, 1, 2, 10), Unit(1, 0, None, 20)], 2)
     [[Split(file=0, start=0, end=2)], [Split(file=1, start=0, end=None)]]

@@ -54,11 +54,11 @@ class ParquetFormat:
     times = None
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> ParquetInput:
-        """Opens the file and reads its footer."""
+        """Open the file and read its footer."""
         return ParquetInput(file)
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
-        """A unit for each row group that may have rows in the slice."""
+        """Return a unit for each row group that may have rows in the slice."""
         opened = ParquetInput(file)
         try:
             metadata = opened.parquet.metadata
@@ -68,15 +68,15 @@ class ParquetFormat:
             opened.close()
 
     def check(self, schema: pa.Schema, stream: str) -> None:
-        """Parquet holds every column."""
+        """Do nothing: Parquet holds every column."""
 
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> ParquetOutput:
-        """A writer to an open sink."""
+        """Return a writer to an open sink."""
         return ParquetOutput(sink, schema, options.compression or "snappy")
 
 
 def compressed_size(group: pq.RowGroupMetaData) -> int:
-    """The bytes of a row group in the file."""
+    """Return the bytes of a row group in the file."""
     return sum(int(group.column(place).total_compressed_size) for place in range(group.num_columns))
 
 
@@ -108,7 +108,7 @@ class ParquetInput:
             )
 
     def groups(self, start: int, end: int, within: TimeRange | None) -> list[int]:
-        """The row groups of [start, end) whose statistics do not rule them out: by the slice, and by the file's bounds."""
+        """Return the row groups of [start, end) that statistics do not rule out, by the slice and the file's bounds."""
         metadata = self.parquet.metadata
         bounds = self.file.bounds
         left = [group for group in range(start, end) if not bounds or may_fulfil(metadata.row_group(group), bounds)]
@@ -121,7 +121,7 @@ class ParquetInput:
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of row groups [start, end)."""
+        """Yield the rows of row groups [start, end)."""
         count = self.parquet.metadata.num_row_groups
         if end is not None and end > count:
             raise changed(self.file.shown, self.file.stream, f"it has {count} row groups, the plan reads up to {end}")
@@ -137,13 +137,13 @@ class ParquetInput:
             yield from self.parquet.iter_batches(rows, row_groups=some, columns=list(names), use_threads=False)
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Give the file back."""
         self.parquet.close()
         self.source.close()
 
 
 def read_together(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
-    """Row groups that are read at once.
+    """Return the row groups that are read at once.
 
     What Arrow has read ahead it lets go of only when it has read all that it was asked for.
     """
@@ -161,7 +161,7 @@ def read_together(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[
 
 
 def batch_rows(groups: Sequence[pq.RowGroupMetaData], names: Sequence[str]) -> int:
-    """Rows of a batch read of these columns: fewer where rows are wide, so that batches take no more memory for it."""
+    """Return the rows of a batch of these columns: fewer where rows are wide, so that batches need no more memory."""
     wanted = set(names)
     size = sum(
         group.column(place).total_uncompressed_size
@@ -175,7 +175,7 @@ def batch_rows(groups: Sequence[pq.RowGroupMetaData], names: Sequence[str]) -> i
 
 
 def repeating_texts(metadata: pq.FileMetaData, schema: pa.Schema) -> list[str]:
-    """The columns of texts of so few values that their dictionaries are worth keeping.
+    """Return the columns of texts of so few values that their dictionaries are worth keeping.
 
     Their places take little more than a byte.
     """
@@ -199,7 +199,7 @@ def _empty_rows(rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def _scale(kind: pa.DataType) -> tuple[int, int] | None:
-    """Microseconds of one unit of the stored numbers, as a fraction; None when they are no points in time."""
+    """Return the microseconds of one unit of the stored numbers; None when they are no points in time."""
     if types.is_timestamp(kind):
         return _UNITS[kind.unit]
     if types.is_int64(kind) or types.is_int32(kind):
@@ -222,7 +222,7 @@ def _may_lie(group: pq.RowGroupMetaData, within: TimeRange, scale: tuple[int, in
 
 
 class ParquetOutput:
-    """Gathers rows to whole row groups; the first one decides which columns are worth a dictionary."""
+    """Writer that gathers rows to row groups; the first one decides which columns are worth a dictionary."""
 
     def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, compression: str) -> None:
         self.sink = sink
@@ -234,7 +234,7 @@ class ParquetOutput:
         self.size = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes rows; writes a row group when there are enough."""
+        """Take rows; write a row group when there are enough."""
         start = 0
         while batch.num_rows - start:
             part = batch.slice(start, ROW_GROUP_ROWS - self.rows)
@@ -257,14 +257,14 @@ class ParquetOutput:
         self.held, self.rows, self.size = [], 0, 0
 
     def close(self) -> None:
-        """Writes the last row group and the footer."""
+        """Write the last row group and the footer."""
         self._flush()
         if self.writer is not None:
             self.writer.close()
 
 
 def dictionary_columns(table: pa.Table) -> bool | list[str]:
-    """The columns whose values repeat often enough for a dictionary.
+    """Return the columns whose values repeat often enough for a dictionary.
 
     Building one that is thrown away doubles the cost of writing.
 

@@ -1,4 +1,4 @@
-"""Looks through the footer of a Parquet file where a mistake is an error: elsewhere Arrow ends the process.
+"""Checks of a Parquet file's footer: a mistake is an error here, while Arrow would end the process.
 
 ``metadata.row_group(…).column(…)`` calls code that throws at a damaged or encrypted column, and pyarrow does not catch
 that. The reader of batches does. So a reader is made over a file that holds nothing: it takes all columns into account,
@@ -14,7 +14,7 @@ _NOTHING = "nothing is read here"
 
 
 def check_columns(metadata: pq.FileMetaData, size: int) -> None:
-    """Raises the ``OSError`` that Arrow has for a footer that describes columns that cannot be."""
+    """Raise the ``OSError`` that Arrow has for a footer that describes columns that cannot be."""
     if not metadata.num_row_groups or not metadata.num_columns:
         return
     try:
@@ -48,4 +48,4 @@ class _Nothing:
         raise OSError(_NOTHING)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""

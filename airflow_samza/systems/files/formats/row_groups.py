@@ -1,4 +1,4 @@
-"""Row groups that need not be read: their statistics say that no row of them fulfils what a reader asks."""
+"""Row groups that need not be read: by their statistics, no row fulfils the reader's bounds."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _ruled_out(column: pq.ColumnChunkMetaData, bound: ColumnBound, rows: int) ->
 
 
 def _comparable(value: Any) -> Any:
-    """A value in the order in which the format keeps its statistics; None for a type that has none here."""
+    """Return a value in the order in which the format keeps its statistics; None for a type that has none here."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bool | datetime.datetime):

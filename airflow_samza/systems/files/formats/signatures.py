@@ -1,4 +1,4 @@
-"""What the first bytes of a file say, where they cannot be text."""
+"""Signatures of binary formats in the first bytes of a file that should be text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OTHERS = {
 
 
 def refuse_binary(file: InputFile, format_name: str, data: bytes) -> None:
-    """Refuses a text file whose first bytes are those of something else."""
+    """Reject a text file whose first bytes are those of something else."""
     for magic, (name, ending) in _PACKED.items():
         if data.startswith(magic):
             known = (

@@ -15,7 +15,7 @@ def is_text_leaf(kind: pa.DataType) -> bool:
 
 
 def parse_text(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column of text as timestamps (ISO 8601; without an offset: UTC), dates (ISO 8601) or bytes (base64).
+    """Return a column of text as timestamps (ISO 8601; without an offset: UTC), dates (ISO 8601) or bytes (base64).
 
     Text of another form is a ``pyarrow.ArrowInvalid``.
     """

@@ -1,4 +1,4 @@
-"""Points in time that a format cannot hold, refused when they are written instead of when they are read."""
+"""Points in time that a format cannot hold: rejected when they are written, not when they are read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NANOSECONDS = Times(-9_223_372_036_854_775, 9_223_372_036_854_775, False)
 
 
 def refuse_times(batch: pa.RecordBatch, times: Times, *, stream: str, format_name: str) -> None:
-    """Refuses rows with a point in time that the format cannot hold, at any depth."""
+    """Reject rows with a point in time that the format cannot hold, at any depth."""
     for place, field in enumerate(batch.schema):
         _refuse(batch.column(place), times, field.name, stream, format_name)
 

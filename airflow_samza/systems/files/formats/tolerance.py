@@ -15,7 +15,7 @@ from airflow_samza.systems.files.formats.utf8 import is_text
 
 
 def fitting(conformer: Conformer, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch | Unreadable]:
-    """The rows of a batch that fit the stream's schema, in pieces, and between them those that do not, as JSON.
+    """Yield the rows of a batch that fit the stream's schema, in pieces, and between them those that do not, as JSON.
 
     A column that no row could fit is an error all the same.
     """
@@ -34,7 +34,10 @@ def fitting(conformer: Conformer, batch: pa.RecordBatch) -> Iterator[pa.RecordBa
 
 
 def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A row as it can be shown: bytes that are no text are escaped, and nested values that hold some are left out."""
+    """Return a row as it can be shown.
+
+    Bytes that are no text are escaped, and nested values that hold some are left out.
+    """
     columns = []
     for column in batch.columns:
         if is_text(column):

@@ -9,12 +9,12 @@ _LONGEST = 1 << 20
 
 
 class Unreadable(NamedTuple):
-    """One record: its text, and why it cannot be read."""
+    """Record that cannot be read: its text, and the reason."""
 
     text: str
     error: str
 
 
 def as_text(data: bytes) -> str:
-    """Return a record's bytes as text without its line end, cut when it is very long, and bytes that are no UTF-8 escaped."""
+    """Return a record's bytes as text without its line end, cut when it is long; other bytes than UTF-8 are escaped."""
     return data[:_LONGEST].rstrip(b"\r\n").decode(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""Whether columns of text are UTF-8: what Parquet and ORC call text, Arrow takes as it is."""
+"""Checks that text is UTF-8: Arrow reads what Parquet and ORC call text without looking."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_text(column: pa.Array) -> bool:
 
 
 def _is_plain(column: pa.StringArray) -> bool:
-    """Whether the bytes of all values, one after the other, are UTF-8, and no value begins in the middle of a character."""
+    """Return whether the bytes of all values are UTF-8, and none begins in the middle of a character."""
     _, offsets, data = column.buffers()
     if data is None or not data.size:
         return True

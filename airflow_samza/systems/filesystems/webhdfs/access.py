@@ -1,4 +1,4 @@
-"""Who asks HDFS: a user's name, or a delegation token, which is a secret.
+"""Identity towards HDFS: a user's name, or a delegation token, which is a secret.
 
 Both come from a connection's options, or from where Hadoop's own clients find them: ``HADOOP_USER_NAME``, and the file
 of tokens that ``hdfs fetchdt`` writes and YARN gives its containers (``HADOOP_TOKEN_FILE_LOCATION``).
@@ -21,7 +21,7 @@ _KINDS = frozenset({b"WEBHDFS delegation", b"SWEBHDFS delegation", b"HDFS_DELEGA
 
 @dataclass(frozen=True)
 class Access:
-    """Who asks. With a token the NameNode knows the user from it."""
+    """Identity of the caller; a token names the user to the NameNode."""
 
     user: str = ""
     token: str = field(default="", repr=False)
@@ -30,17 +30,17 @@ class Access:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What every request carries."""
+        """Parameters of every request."""
         return {"delegation": self.token} if self.token else {"user.name": self.user}
 
     @property
     def name(self) -> str:
-        """Who that is, as messages show it."""
+        """The identity as messages show it."""
         return "the delegation token's user" if self.token else f"the user {self.user!r}"
 
 
 def find_access(options: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None) -> Access:
-    """What options say (``user``, ``token``, ``ssl_verify``), then the environment, then who runs this process."""
+    """Return the identity by options (``user``, ``token``, ``ssl_verify``), else the environment, else the process."""
     options, environment = options or {}, os.environ if environment is None else environment
     said = str(options.get("ssl_verify", True))
     verify = {"true": True, "false": False}.get(said.lower(), said)
@@ -52,7 +52,10 @@ def find_access(options: Mapping[str, object] | None = None, environment: Mappin
 
 
 def _token_of(file: Path) -> str:
-    """The first token for HDFS in a file of tokens, in the form that a URL takes; none when it has no such token."""
+    """Return the first token for HDFS in a file of tokens, in the form that a URL takes.
+
+    None when it has no such token.
+    """
     try:
         data = file.read_bytes()
         return next((token for kind, token in tokens_in(data) if kind in _KINDS), "")
@@ -71,7 +74,10 @@ def _token_of(file: Path) -> str:
 
 
 def tokens_in(data: bytes) -> Iterator[tuple[bytes, str]]:
-    """The tokens in a file of tokens (Hadoop's ``Credentials``, as Writables): kind, and the form that a URL takes."""
+    """Yield the tokens in a file of tokens (Hadoop's ``Credentials``, as Writables).
+
+    Kind, and the form that a URL takes.
+    """
     if data[:4] != b"HDTS" or data[4] != 0:
         raise ValueError("it does not begin as such a file")
     count, at = _vint(data, 5)
@@ -93,7 +99,7 @@ def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _vint(data: bytes, at: int) -> tuple[int, int]:
-    """Hadoop's variable-length number at a place, and the place after it.
+    """Return Hadoop's variable-length number at a place, and the place after it.
 
     >>> _vint(bytes([100]), 0), _vint(bytes([0x8F, 200]), 0), _vint(bytes([0x8E, 1, 0]), 0)
     ((100, 1), (200, 2), (256, 3))

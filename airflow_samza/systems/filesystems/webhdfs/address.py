@@ -1,4 +1,4 @@
-"""Which NameNodes a URL means, and which path on them.
+"""Addresses of HDFS: the NameNodes that a URL means, and the path on them.
 
 ``webhdfs://host:port/path`` and ``swebhdfs://`` (over TLS) name the HTTP address of a NameNode, or of several with
 commas between them; ``hdfs://`` names the address of its RPC, or a nameservice, as Hadoop's own clients do. What stands
@@ -25,13 +25,13 @@ _HTTP_PORT, _HTTPS_PORT = 9870, 9871
 
 @dataclass(frozen=True)
 class Address:
-    """The NameNodes of one filesystem, by their HTTP addresses (``http://host:port``), and how people write a path on it."""
+    """NameNodes of one filesystem, by their HTTP addresses (``http://host:port``), and the form of paths on it."""
 
     namenodes: tuple[str, ...]
     shown: str
 
     def url(self, path: str) -> str:
-        """The URL of a path, as Hadoop's own clients take it."""
+        """Return the URL of a path, as Hadoop's own clients take it."""
         return f"{self.shown}{path}"
 
 
@@ -41,7 +41,7 @@ def is_hdfs(url: str) -> bool:
 
 
 def parse_address(url: str, environment: Mapping[str, str] | None = None) -> tuple[Address, str]:
-    """The address in a URL, and the absolute path.
+    """Return the address in a URL, and the absolute path.
 
     >>> parse_address("webhdfs://nn1:9870,nn2:9870/samza", {})
     (Address(namenodes=('http://nn1:9870', 'http://nn2:9870'), shown='webhdfs://nn1:9870,nn2:9870'), '/samza')
@@ -82,7 +82,7 @@ def parse_address(url: str, environment: Mapping[str, str] | None = None) -> tup
 
 
 def hadoop_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """What core-site.xml and hdfs-site.xml in ``HADOOP_CONF_DIR`` say; nothing without them."""
+    """Return the settings in core-site.xml and hdfs-site.xml of ``HADOOP_CONF_DIR``; none without them."""
     found: dict[str, str] = {}
     folder = environment.get("HADOOP_CONF_DIR")
     for name in ("core-site.xml", "hdfs-site.xml") if folder else ():
@@ -103,7 +103,7 @@ def hadoop_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_nameservice(name: str, settings: Mapping[str, str], secure: bool) -> tuple[str, ...]:
-    """The NameNodes of a logical name, where the configuration knows it as one."""
+    """Return the NameNodes of a logical name, where the configuration knows it as one."""
     if name not in _names(settings.get("dfs.nameservices", "")):
         return ()
     found = []
@@ -125,7 +125,7 @@ def _of_nameservice(name: str, settings: Mapping[str, str], secure: bool) -> tup
 
 
 def _of_rpc(authority: str, settings: Mapping[str, str], secure: bool) -> str:
-    """The HTTP address of the NameNode whose RPC address this is, where the configuration says one."""
+    """Return the HTTP address of the NameNode whose RPC address this is, where the configuration says one."""
     rpc = settings.get("dfs.namenode.rpc-address") or urlsplit(settings.get("fs.defaultFS", "")).netloc
     address = settings.get(f"dfs.namenode.{'https' if secure else 'http'}-address", "")
     if rpc != authority or not address:
@@ -135,7 +135,7 @@ def _of_rpc(authority: str, settings: Mapping[str, str], secure: bool) -> str:
 
 
 def _with_port(authority: str, secure: bool, *, keep: bool) -> str:
-    """A host with the port of its HTTP interface.
+    """Return a host with the port of its HTTP interface.
 
     Its own (``keep``), or the default, since another protocol's port tells nothing.
     """

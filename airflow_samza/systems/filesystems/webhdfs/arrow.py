@@ -1,7 +1,7 @@
-"""HDFS as a filesystem of Arrow, so that Parquet, ORC and the other formats of the files system are read from it and written to it.
+"""HDFS as a filesystem of Arrow, with which the file formats read and write it.
 
-pyarrow's own needs libhdfs and a Java in every process. This one speaks WebHDFS: a file is read in ranges, so a footer, a row group or
-a column costs its own bytes only.
+pyarrow's own needs libhdfs and a Java in every process. This one speaks WebHDFS: a file is read in ranges, so a footer,
+a row group or a column costs its own bytes only.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def open_arrow_hdfs(url: str, options: Mapping[str, Any] | None = None) -> tuple[pafs.FileSystem, str, str]:
-    """The filesystem of an HDFS URL, the path in it, and how the URL of its root is written."""
+    """Return the filesystem of an HDFS URL, the path in it, and how the URL of its root is written."""
     address, path = parse_address(url)
     client = shared_client(address, find_access(options), PATIENCE_SECONDS, os.getpid())
     return pafs.PyFileSystem(HdfsHandler(client)), path, address.shown
 
 
 class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
-    """What Arrow asks of a filesystem. Paths are absolute."""
+    """Handler of Arrow's calls of a filesystem. Paths are absolute."""
 
     def __init__(self, client: WebHdfsClient) -> None:
         self._client = client
@@ -93,7 +93,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
             self.delete_dir(info.path)
 
     def delete_root_dir_contents(self) -> None:
-        """Refused: nobody means to empty an HDFS."""
+        """Reject it: emptying a whole HDFS is never meant."""
         raise NotImplementedError("the root of an HDFS is not emptied")
 
     def delete_file(self, path: str) -> None:  # noqa: D102
@@ -103,7 +103,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
             self._client.delete(_absolute(path))
 
     def move(self, src: str, dest: str) -> None:
-        """Renames; something at the target that cannot be replaced, or a missing source, is an error."""
+        """Rename; something at the target that cannot be replaced, or a missing source, is an error."""
         with _as_os_errors():
             self._client.make_dirs(str(PurePosixPath(_absolute(dest)).parent))
             self._client.rename(_absolute(src), _absolute(dest), overwrite=True)
@@ -138,7 +138,7 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         return pa.PythonFile(WholeFileWriter(store), mode="w")
 
     def open_append_stream(self, path: str, metadata: Mapping[str, str] | None) -> pa.NativeFile:
-        """Refused: nobody here appends to a file."""
+        """Reject it: no file is appended to here."""
         raise NotImplementedError("files of HDFS are written whole")
 
 
@@ -158,7 +158,7 @@ def _info_of(path: str, status: FileStatus) -> pafs.FileInfo:
 
 @contextlib.contextmanager
 def _as_os_errors() -> Iterator[None]:
-    """Our errors as the operating system's, which is what whoever uses a filesystem of Arrow's expects, and turns into ours again."""
+    """Raise our errors as those of the operating system, which Arrow's callers expect and turn into ours again."""
     try:
         yield
     except TopicError as error:

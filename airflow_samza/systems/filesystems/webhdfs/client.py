@@ -1,4 +1,4 @@
-"""WebHDFS: the few requests that we make, tried again while that can help, and refusals turned into our errors.
+"""Client of WebHDFS: requests, tried again while that can help; answers that reject them become our errors.
 
 A request goes to the NameNode that answered last; one that is down or standby passes it on to the next. What carries
 data goes to the DataNode that the NameNode names. Failures that may pass are tried again for ``patience`` seconds.
@@ -34,7 +34,7 @@ _Result = TypeVar("_Result")
 
 
 class _Unsaid(logging.Filter):
-    """Keeps our requests out of the log: their URLs carry who asks, which may be a token, and there are many."""
+    """Filter that keeps our requests out of the log: their URLs may hold a token, and there are many."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return "/webhdfs/v1/" not in record.getMessage()
@@ -52,7 +52,7 @@ class _MayPass(Exception):
 
 
 class FileStatus(NamedTuple):
-    """What a NameNode says of a file or directory."""
+    """Status of a file or directory, from a NameNode."""
 
     name: str
     is_directory: bool
@@ -61,7 +61,7 @@ class FileStatus(NamedTuple):
 
 
 class WebHdfsClient:
-    """Requests to one HDFS as one user.
+    """Client of one HDFS as one user.
 
     Paths are absolute. Threads may share it, and a forked process gets connections of its own.
     """
@@ -75,7 +75,7 @@ class WebHdfsClient:
         self._http: httpx.Client | None = None
 
     def status(self, path: str) -> FileStatus | None:
-        """What lies at a path; None when nothing does."""
+        """Return the status of a path; None when nothing lies there."""
         try:
             found = self._answer("GET", path, "GETFILESTATUS", "read")
         except FileNotFoundError:
@@ -83,13 +83,16 @@ class WebHdfsClient:
         return _status(found["FileStatus"])
 
     def list(self, path: str) -> tuple[FileStatus, ...]:
-        """What lies in a directory; a file stands for itself, with no name. A missing one is FileNotFoundError."""
+        """Return the entries of a directory; a file stands for itself, with no name.
+
+        A missing one is FileNotFoundError.
+        """
         return tuple(
             _status(each) for each in self._answer("GET", path, "LISTSTATUS", "list")["FileStatuses"]["FileStatus"]
         )
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """The bytes from an offset on, which the file must have."""
+        """Return the bytes from an offset on, which the file must have."""
         more = {"offset": str(offset), **({"length": str(length)} if length is not None else {})}
 
         def read() -> bytes:
@@ -99,7 +102,7 @@ class WebHdfsClient:
         return self._persist(read, "read", path)
 
     def create(self, path: str, content: bytes | BinaryIO, *, durable: bool, shown: str = "") -> None:
-        """Writes a whole file, in place of one that is there; errors name the path ``shown``, if it is given.
+        """Write a whole file, in place of one that is there; errors name the path ``shown``, if it is given.
 
         ``durable``: the DataNodes have it on their disks when this returns.
         """
@@ -112,7 +115,7 @@ class WebHdfsClient:
         self._persist(create, "write", shown or path)
 
     def rename(self, source: str, target: str, *, overwrite: bool = False, shown: str = "") -> bool:
-        """Moves a file; whether that was done.
+        """Move a file; whether that was done.
 
         It is not where there is something at the target, or no directory above it.
 
@@ -142,11 +145,11 @@ class WebHdfsClient:
         return done
 
     def make_dirs(self, path: str) -> None:
-        """Makes a directory and those above it."""
+        """Make a directory and those above it."""
         self._answer("PUT", path, "MKDIRS", "write")
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Deletes a file, or a directory with all in it; nothing there is fine."""
+        """Delete a file, or a directory with all in it; nothing there is fine."""
         self._answer("DELETE", path, "DELETE", "delete", {"recursive": str(recursive).lower()})
 
     def _answer(
@@ -158,7 +161,7 @@ class WebHdfsClient:
         return answer
 
     def _persist(self, attempt: Callable[[], _Result], doing: str, path: str) -> _Result:
-        """Makes attempts until one succeeds, is refused for good, or patience has run out."""
+        """Make attempts until one succeeds, is refused for good, or patience has run out."""
         retrying = Retrying(
             retry=retry_if_exception_type(_MayPass),
             wait=wait_random_exponential(multiplier=0.05, max=3.0),
@@ -176,7 +179,7 @@ class WebHdfsClient:
             raise refuse(error, doing, path, location, self.access) from None
 
     def _once(self, method: str, path: str, operation: str, more: Mapping[str, str]) -> httpx.Response:
-        """One request to the NameNode that answered last; one that cannot serve it passes it on."""
+        """Send a request to the NameNode that answered last; on from one that cannot serve it to the next."""
         failed: _MayPass | None = None
         standby: list[str] = []
         for turn in range(len(self.address.namenodes)):
@@ -201,7 +204,10 @@ class WebHdfsClient:
     def _at_datanode(
         self, method: str, place: str, path: str, content: bytes | BinaryIO | None = None
     ) -> httpx.Response:
-        """A request to the DataNode that a NameNode has named; its URL is taken as it is, with what it carries."""
+        """Return a request to the DataNode that a NameNode has named.
+
+        Its URL is taken as it is, with what it carries.
+        """
         node = f"the DataNode {httpx.URL(place).netloc.decode()}"
         if not isinstance(content, bytes | None):
             content.seek(0)

@@ -42,7 +42,7 @@ class RangeReader(io.RawIOBase):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """The next bytes, as many as asked for, or up to the end."""
+        """Return the next bytes, as many as asked for, or up to the end."""
         end = self._size if size is None or size < 0 else min(self._at + size, self._size)
         if self._at >= end:
             return b""
@@ -55,7 +55,7 @@ class RangeReader(io.RawIOBase):
         return self.read()
 
     def _range(self, start: int, end: int) -> tuple[int, bytes]:
-        """Bytes that hold a range, and where they begin."""
+        """Return bytes that hold a range, and the offset of the first."""
         for place, (begin, data) in enumerate(self._kept):
             if begin <= start and end <= begin + len(data):
                 self._kept.append(self._kept.pop(place))
@@ -91,7 +91,7 @@ class WholeFileWriter:
         return self._file.tell()
 
     def flush(self) -> None:
-        """Nothing: closing sends it."""
+        """Do nothing: closing sends the bytes."""
 
     def readable(self) -> bool:  # noqa: D102
         return False
@@ -103,7 +103,7 @@ class WholeFileWriter:
         return False
 
     def close(self) -> None:
-        """Sends the file; readers see it whole from now on."""
+        """Send the file; readers see it whole from now on."""
         if self.closed:
             return
         self.closed = True
@@ -112,7 +112,7 @@ class WholeFileWriter:
             self._store(self._file)
 
     def discard(self) -> None:
-        """Throws away what was written."""
+        """Throw away what was written."""
         self.closed = True
         self._file.close()
 

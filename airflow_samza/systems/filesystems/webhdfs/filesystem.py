@@ -34,7 +34,7 @@ Names that we percent-encode keep theirs, so the two do not meet.
 def open_webhdfs(
     url: str, options: Mapping[str, object] | None = None, *, patience: float = PATIENCE_SECONDS
 ) -> WebHdfsFilesystem:
-    """The filesystem of a root such as ``webhdfs://namenode:9870/samza``.
+    """Return the filesystem of a root such as ``webhdfs://namenode:9870/samza``.
 
     Options are ``user``, ``token`` and ``ssl_verify``.
     """
@@ -44,7 +44,7 @@ def open_webhdfs(
 
 @functools.lru_cache(maxsize=32)
 def shared_client(address: Address, access: Access, patience: float, pid: int) -> WebHdfsClient:
-    """One client for all roots of an HDFS in a process, so that connections stay open."""
+    """Return the one client of an HDFS in this process, whose connections stay open."""
     return WebHdfsClient(address, access, patience)
 
 

@@ -1,4 +1,4 @@
-"""What HDFS answers when it refuses, as our errors: each names the path, the reason and the remedy."""
+"""Answers of HDFS that reject a request, as our errors: each names the path, the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Refusal(Exception):
 
     @property
     def hint(self) -> str:
-        """What to do about one that may pass."""
+        """Remedy for one that may pass."""
         return _MAY_PASS[self.kind]
 
 
 def refusal_of(code: int, text: str) -> Refusal:
-    """What an answer with an HTTP status says."""
+    """Return the rejection that an answer with an HTTP status holds."""
     try:
         remote = json.loads(text)["RemoteException"]
         kind, message = str(remote["exception"]), str(remote.get("message") or "")
@@ -65,7 +65,7 @@ def refusal_of(code: int, text: str) -> Refusal:
 
 
 def refuse(refusal: Refusal, doing: str, path: str, location: str, access: Access) -> Exception:
-    """The error for a refusal of what was to be done to a path."""
+    """Return the error for a refusal of what was to be done to a path."""
     if refusal.kind == "FileNotFoundException":
         return FileNotFoundError(2, "No such file or directory", location)
     if refusal.kind == "FileAlreadyExistsException":
