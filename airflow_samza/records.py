@@ -46,7 +46,8 @@ class Form:
     ``title`` names the kind in a sentence, ``version`` is the format that is written, and ``upgrades`` make of the JSON
     object of format n that of format n + 1. ``later`` are the keys that were added without a new format, each with the
     value that a record without it has; any other key that is missing is an error. ``beside`` are fields of the value
-    that are found elsewhere, and no part of its record.
+    that are found elsewhere, and no part of its record. A record that only ``reports``, or whose presence is all that
+    counts, may lack keys: its fields then have their defaults.
     """
 
     title: str
@@ -54,6 +55,7 @@ class Form:
     hint: str = HINT
     later: Mapping[str, object] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
+    reports: bool = False
     upgrades: Mapping[int, Callable[[Json], Json]] = field(default_factory=dict)
 
 
@@ -68,13 +70,14 @@ def durable(
     hint: str = HINT,
     later: Mapping[str, object] | None = None,
     beside: tuple[str, ...] = (),
+    reports: bool = False,
     upgrades: Mapping[int, Callable[[Json], Json]] | None = None,
 ) -> Callable[[Kind], Kind]:
     """Register a dataclass as a kind of durable record; the arguments are those of :class:`Form`.
 
     Every older format needs an upgrade: what was written once is read for ever.
     """
-    form = Form(title, version, hint, dict(later or {}), beside, dict(upgrades or {}))
+    form = Form(title, version, hint, dict(later or {}), beside, reports, dict(upgrades or {}))
     if sorted(form.upgrades) != list(range(1, version)):
         raise AssertionError(f"{title}: format {version} needs upgrades from each format before it")
 
@@ -122,7 +125,7 @@ def decode(kind: type[T], data: bytes, location: str) -> T:
     for key in dataclasses.fields(kind):  # type: ignore[arg-type]
         if key.name in form.beside:
             found.pop(key.name, None)
-        elif key.name not in found:
+        elif key.name not in found and not form.reports:
             raise unreadable(location, f"it has no {key.name!r}", form.hint)
     return made(kind, found, location)
 
@@ -152,7 +155,7 @@ def plain(value: object) -> Json:
     found: Json = msgspec.to_builtins(value, str_keys=True, order="deterministic", enc_hook=_json)
     form = FORMS.get(type(value))
     for name in form.beside if form is not None else ():
-        del found[name]
+        found.pop(name, None)
     return found
 
 

@@ -14,6 +14,7 @@ from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.run_plan import RunPlan
 
 FORMATS = ("text", "json", "mermaid", "dot", "svg")
 
@@ -127,7 +128,7 @@ def earlier_plan(reference: str, application: str, environment: Environment) -> 
             name="last",
         )
     _, run, path = max(stored)
-    return ExecutionPlan.from_json(json.dumps(must_read(files, path)["plan"])), f"the plan of run {run}"
+    return must_read(files, path, RunPlan).plan, f"the plan of run {run}"
 
 
 def _plan_in_file(file: Path) -> ExecutionPlan:

@@ -8,15 +8,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError
-from airflow_samza.records import plain
 from airflow_samza.runs.records.folders import RunFolder, replace
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.stages.stage_state import FINAL, QUEUED, StageHandle, StageProgress, newest_attempt
+from airflow_samza.runs.stages.stage_runners import StageRequest
+from airflow_samza.runs.stages.stage_state import (
+    FINAL,
+    QUEUED,
+    StageHandle,
+    StageProgress,
+    StatusRecord,
+    newest_attempt,
+)
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 log = logging.getLogger("airflow_samza.runner")
@@ -32,16 +37,16 @@ class AttemptState:
     heartbeat.
     """
 
-    def __init__(self, files: Filesystem, run: RunFolder, request: Mapping[str, Any]) -> None:
+    def __init__(self, files: Filesystem, run: RunFolder, request: StageRequest) -> None:
         self.request = request
         self.handle = StageHandle(
             run.application,
             run.run_id,
-            request["stage"],
-            Generation.parse(request["generation"]),
-            int(request["attempt"]),
+            request.stage,
+            Generation.parse(request.generation),
+            request.attempt,
         )
-        self.group = f"{request['stage']}@{request['generation']}@{request['attempt']}"
+        self.group = f"{request.stage}@{request.generation}@{request.attempt}"
         self.cancelled = threading.Event()
         self.state = QUEUED
         self._files = files
@@ -61,12 +66,9 @@ class AttemptState:
             if state is not None and not self.is_over:
                 self.state, self._error = state, error
             self._told = time.monotonic()
-            record = {
-                "state": self.state,
-                "error": self._error.to_dict() if self._error else None,
-                "progress": plain(self._progress) if self._progress is not None else None,
-                "at": time.time(),
-            }
+            record = StatusRecord(
+                self.state, self._error.to_dict() if self._error else None, self._progress, time.time()
+            )
             try:
                 replace(self._files, self.handle.folder.attempt(self.handle.attempt, "status"), record)
             except (SamzaError, OSError) as failure:

@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from contextlib import suppress
-from typing import Any
 
 import psutil
 
@@ -18,7 +17,7 @@ from airflow_samza.engine.runner_records import RunnerRecords
 from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError, StageLost
 from airflow_samza.runs.records.folders import replace
-from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_runners import Heartbeat, RunnerFolder
 from airflow_samza.runs.stages.stage_state import FAILED
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local_copies import carry
@@ -73,8 +72,8 @@ class Heart:
             self._look_after_spark()
             time.sleep(HEARTBEAT_SECONDS)
 
-    def _sign_of_life(self) -> dict[str, Any]:
-        return {"at": time.time(), "spark_answered_at": self._pulse.answered_at if self._pulse is not None else None}
+    def _sign_of_life(self) -> Heartbeat:
+        return Heartbeat(time.time(), self._pulse.answered_at if self._pulse is not None else None)
 
     def _look_after_spark(self) -> None:
         """Gives up a Spark that has stopped to answer: whoever waits hears of it, and a retry starts another runner."""
@@ -87,7 +86,7 @@ class Heart:
             return
         at_work = [attempt for attempt in self._records.attempts() if not attempt.is_over]
         gone = silent(spark, pulse.answered_at)
-        self._records.close({"why": "Spark does not answer", "error": gone.to_dict()})
+        self._records.close("Spark does not answer", gone)
         for attempt in at_work:
             error = silent(spark, pulse.answered_at, attempt.handle.stage_id)
             log.error("%s: %s", attempt.group, error)

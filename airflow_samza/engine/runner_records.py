@@ -8,14 +8,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.runs.records.folders import read, write_once
-from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_runners import RunnerEnd, RunnerFolder, StageRequest
 from airflow_samza.runs.stages.stage_state import FAILED
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -32,7 +30,7 @@ class RunnerRecords:
         self._folder = folder
         self._attempts: dict[str, AttemptState] = {}
         self._damaged: set[str] = set()
-        self._ending: dict[str, Any] | None = None
+        self._ending: RunnerEnd | None = None
         """What the record of this runner's end says, once it has to be written."""
         self._is_closed = False
         self._closing = threading.Lock()
@@ -52,7 +50,7 @@ class RunnerRecords:
         if name in self._attempts or name in self._damaged:
             return None
         try:
-            request = read(self._files, f"{self._folder.queue}/{name}")
+            request = read(self._files, f"{self._folder.queue}/{name}", StageRequest)
         except TopicError as error:
             if "errno" in error.facts:  # the storage does not answer, and the request is asked for again
                 raise
@@ -63,13 +61,13 @@ class RunnerRecords:
         attempt = self._attempts[name] = AttemptState(self._files, self._folder.run, request)
         return attempt
 
-    def close(self, record: Mapping[str, Any]) -> bool:
+    def close(self, why: str, error: SamzaError | None = None) -> bool:
         """Writes that this runner takes no more requests; whether it is written.
 
         What could not be is tried again by :meth:`tell`.
         """
         with self._closing:
-            self._ending = self._ending or {**record, "at": time.time()}
+            self._ending = self._ending or RunnerEnd(why, time.time(), error.to_dict() if error is not None else None)
             if not self._is_closed:
                 try:
                     write_once(self._files, self._folder.closed, self._ending)
@@ -82,7 +80,7 @@ class RunnerRecords:
 
     def refuse_all(self, error: SamzaError, why: str) -> None:
         """Closes, and answers every request that came meanwhile with the error."""
-        self.close({"why": why, "error": error.to_dict()})
+        self.close(why, error)
         for name in self._files.list(self._folder.queue):
             attempt = self.take(name)
             if attempt is not None:
@@ -91,7 +89,7 @@ class RunnerRecords:
     def tell(self) -> None:
         """Tells of what is on, and of every end that could not be told so far."""
         if self._ending is not None and not self._is_closed:
-            self.close(self._ending)
+            self.close(self._ending.why)
         for attempt in self.attempts():
             if not attempt.is_settled:
                 attempt.tell()
@@ -125,6 +123,6 @@ class RunnerRecords:
         log.error("%s", error)
         words = name.removesuffix(".json").rsplit("@", 2)
         if len(words) == 3 and words[2].isdigit():
-            request = dict(zip(("stage", "generation", "attempt"), words, strict=True))
+            request = StageRequest(words[0], words[1], int(words[2]))
             attempt = self._attempts[name] = AttemptState(self._files, self._folder.run, request)
             attempt.tell(FAILED, error)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from airflow_samza.engine.driver_session import DriverSession
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System, SystemBinding
@@ -18,7 +19,7 @@ class Attempt(Protocol):
 
     handle: StageHandle
     group: str
-    request: Mapping[str, Any]
+    request: StageRequest
 
     def report(self, progress: StageProgress) -> None:
         """Tells how far the stage has come; called after every epoch, and may say so only now and then."""

@@ -26,7 +26,7 @@ from airflow_samza.launch.spark_submit import (
     reach_master,
     submit_command,
 )
-from airflow_samza.runs.records.folders import RunFolder, read
+from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, newest_runner
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local_copies import carry, local_copy, scratch_path
@@ -184,7 +184,7 @@ def _await_claim(
         while time.monotonic() < deadline:
             exit_code = started.process.poll()
             latest = newest_runner(files, run, settings.key)
-            if latest is not None and latest != before and read(files, latest.claim) is not None:
+            if latest is not None and latest != before and files.exists(latest.claim):
                 here = True
                 if started.in_cluster:
                     files.rename(started.log, f"{latest.path}/spark-submit.log")

@@ -36,7 +36,7 @@ from airflow_samza.runs.records.folders import RunFolder, must_read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.stages.run_ends import abort, ask_to_drain, ask_to_stop, set_deadline
+from airflow_samza.runs.stages.run_ends import RunEnd, abort, ask_to_drain, ask_to_stop, set_deadline
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
 from airflow_samza.runs.stages.stage_state import (
     SUCCEEDED,
@@ -360,7 +360,7 @@ class SparkRuntime:
         again is open again.
         """
         folder = RunFolder(run.application, run.run_id)
-        write_once(self._files, folder.closed, {"at": time.time(), "succeeded": succeeded})
+        write_once(self._files, folder.closed, RunEnd(succeeded, time.time()))
         leave_state(self._files, run)
         if keep_seconds is None:
             keep_seconds = KEEP_AFTER_SUCCESS_SECONDS if succeeded else KEEP_AFTER_FAILURE_SECONDS

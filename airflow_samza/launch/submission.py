@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any
 
 from airflow_samza.errors import ConfigError, SamzaError, StageCancelled, StageError, StageFailed, StageLost
 from airflow_samza.launch.launcher import ensure_runner
@@ -14,7 +13,7 @@ from airflow_samza.launch.masters import DEPLOY_MODE_KEY, MASTER_KEY
 from airflow_samza.launch.runner_settings import POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import FIXED, is_per_job
 from airflow_samza.runs.records.folders import read, write_once
-from airflow_samza.runs.stages.stage_runners import RunnerFolder, enqueue
+from airflow_samza.runs.stages.stage_runners import RunnerEnd, RunnerFolder, RunnerPlace, StageRequest, enqueue
 from airflow_samza.runs.stages.stage_state import (
     CANCELLED,
     FAILED,
@@ -161,15 +160,15 @@ def _attempt(
 ) -> StageHandle:
     folder = handle.folder
     known = replace(handle, attempt=newest_attempt(files, folder) + 1)
-    request: dict[str, Any] = {
-        "stage": handle.stage_id,
-        "generation": str(handle.generation),
-        "requested_at": time.time(),
-        "spark_conf": {key: value for key, value in spark_conf.items() if is_per_job(key)},
-        "runner": None,
-    }
+    request = StageRequest(
+        stage=handle.stage_id,
+        generation=str(handle.generation),
+        attempt=known.attempt,
+        requested_at=time.time(),
+        spark_conf={key: value for key, value in spark_conf.items() if is_per_job(key)},
+    )
     if can_finish(files, folder):  # everything is staged: no Spark is needed, ``finish`` goes on from here
-        write_once(files, folder.attempt(known.attempt, "request"), {**request, "attempt": known.attempt})
+        write_once(files, folder.attempt(known.attempt, "request"), request)
         return known
     reopen()
     files.delete(folder.abort)
@@ -178,7 +177,7 @@ def _attempt(
         _part_with_old_secrets(files, known, wanted)
     while True:
         runner = ensure_runner(files, handle.run, wanted)
-        request.update(attempt=known.attempt, runner={"key": runner.key, "number": runner.number})
+        request = replace(request, attempt=known.attempt, runner=RunnerPlace(runner.key, runner.number))
         if not write_once(files, folder.attempt(known.attempt, "request"), request):
             _enqueue_again(files, known)  # somebody else submitted the same attempt at the same moment
             return known
@@ -195,11 +194,11 @@ def _part_with_old_secrets(files: Filesystem, handle: StageHandle, wanted: Runne
     """
     if not any(binding.secret for binding in wanted.bindings.values()):
         return
-    request = read(files, handle.folder.attempt(handle.attempt - 1, "request"))
-    if request is not None and request["runner"] is not None:
-        runner = RunnerFolder(handle.run, request["runner"]["key"], request["runner"]["number"])
+    request = read(files, handle.folder.attempt(handle.attempt - 1, "request"), StageRequest)
+    if request is not None and request.runner is not None:
+        runner = RunnerFolder(handle.run, request.runner.key, request.runner.number)
         write_once(
-            files, runner.closed, {"why": "a stage failed; its successor gets the secrets of today", "at": time.time()}
+            files, runner.closed, RunnerEnd("a stage failed; its successor gets the secrets of today", time.time())
         )
 
 
@@ -219,6 +218,6 @@ def _was_taken(files: Filesystem, handle: StageHandle, runner: RunnerFolder) -> 
 
 def _enqueue_again(files: Filesystem, handle: StageHandle) -> None:
     """Puts a request into its runner's queue in case its submitter died before it did; one that is there stays."""
-    request = read(files, handle.folder.attempt(handle.attempt, "request"))
-    if request is not None and request["runner"] is not None:
-        enqueue(files, RunnerFolder(handle.run, request["runner"]["key"], request["runner"]["number"]), request)
+    request = read(files, handle.folder.attempt(handle.attempt, "request"), StageRequest)
+    if request is not None and request.runner is not None:
+        enqueue(files, RunnerFolder(handle.run, request.runner.key, request.runner.number), request)

@@ -24,6 +24,7 @@ from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.stages.stage_state import QUEUED, RUNNING, StageHandle, stage_status
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_finish import discard, newest_staging
+from airflow_samza.runs.tables.push_records import PushResult
 from airflow_samza.runs.tables.push_request import SOURCE, PushRequest, request_path
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -213,10 +214,10 @@ def submit_push(
     if stage_status(files, handle).state not in (QUEUED, RUNNING) or not files.exists(request_path(handle)):
         known = versions.by_push_id(files, request.system, request.topic, request.push_id)
         if known is not None:
-            folders.write_once(files, handle.folder.result, {"version": known.number, "push": known.push_id})
+            folders.write_once(files, handle.folder.result, PushResult(known.number, known.push_id))
         else:
             staged = newest_staging(files, handle.folder)[1]
-            if staged is not None and staged["digest"] != request.digest:
+            if staged is not None and staged.digest != request.digest:
                 discard(files, system, request)
         folders.replace(files, request_path(handle), request)
     return submit(files, handle, settings, conf)

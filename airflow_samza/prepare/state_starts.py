@@ -18,6 +18,7 @@ from airflow_samza.records import made, plain
 from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import safe
+from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.task.checkpoint import TaskCheckpoint
 
@@ -52,9 +53,7 @@ def write_starts(
         tasks = dict(_starts(stage, version, names, set(going_on), counted))
         if tasks:
             paths[stage.stage_id] = f"{folder.path}/start/{generation}/{safe(stage.stage_id)}.json"
-            write_once(
-                files, paths[stage.stage_id], {"stage": stage.stage_id, "version": version.number, "tasks": tasks}
-            )
+            write_once(files, paths[stage.stage_id], StageStart(stage.stage_id, version.number, tasks))
     return paths
 
 
@@ -85,7 +84,7 @@ def former_names(spec: ApplicationSpec, version: Version) -> dict[str, str]:
 
 def _starts(
     stage: Stage, version: Version, names: Mapping[str, str], going_on: set[str], counted: set[str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[int, TaskLeft]]:
     same = names.get(stage.stage_id, stage.stage_id)
     former = [version.stages[name] for name in sorted(version.stages, key=lambda name: name != same)]
     keys = [*stage.operators, *(f"table:{table_id}" for table_id in stage.tables)]
@@ -96,7 +95,7 @@ def _starts(
         checkpoint = _checkpoint(left, stage, external, counted, names)
         state = {key: found for key in keys if (found := _first(left, names.get(key, key))) is not None}
         if checkpoint is not None or state:
-            yield str(task), {"checkpoint": plain(checkpoint or TaskCheckpoint()), "state": state or None}
+            yield task, TaskLeft(plain(checkpoint or TaskCheckpoint()), state or None)
 
 
 def _checkpoint(

@@ -26,6 +26,7 @@ from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.run_plan import STAGED
+from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, stage_status
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ class SamzaHook(BaseHook):
 
     def close_push(self, handle: StageHandle) -> None:
         """End the runner of a push that will not be retried."""
-        write_once(self.files, handle.run.closed, {"succeeded": False})
+        write_once(self.files, handle.run.closed, RunEnd())
 
     def rollback(
         self, application: str, table: str, to: str | int, push_id: str, config: Mapping[str, str] | None = None

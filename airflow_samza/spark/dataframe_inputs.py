@@ -13,8 +13,9 @@ import dataclasses
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from airflow_samza.engine.driver_session import is_gone
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import ConfigError, SamzaError, SchemaError, StageFailed
+from airflow_samza.records import durable
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import adopt, read
 from airflow_samza.runs.records.names import Generation, safe
@@ -76,6 +78,17 @@ def read_inputs(context: StageContext) -> RunPlan:
     return dataclasses.replace(run, streams=streams, schemas=schemas)
 
 
+@durable("reading of an input by Spark")
+@dataclass(frozen=True)
+class SparkReading:
+    """The rows that Spark has read of an input, by task, as the log describes them; ``shuffles`` are for people."""
+
+    schema: str
+    staged: Mapping[int, Mapping[str, Any]]
+    rows: int
+    shuffles: tuple[str, ...]
+
+
 class _Reading:
     """One input that Spark reads."""
 
@@ -93,26 +106,26 @@ class _Reading:
     def record(self) -> dict[str, Any]:
         """What was read, by whomever: the schema, and the slice of the topic."""
         files = self._context.files
-        known: dict[str, Any] | None = read(files, self._path)
+        known = read(files, self._path, SparkReading)
         if known is None:
             known = adopt(files, self._path, self._read())
             reach("read-after-record")
         run = self._context.run
-        spec = dataclasses.replace(self._bound.spec, schema=known["schema"])
+        spec = dataclasses.replace(self._bound.spec, schema=known.schema)
         self._system.admin.create([spec])
         publication = Publication(
             producer=f"{run.producer('read-by-spark')}/{safe(self._stream.stream_id)}",
             generation=f"{run.generation}.1",
             epoch=0,
-            staged={int(task): described for task, described in known["staged"].items()},
+            staged=known.staged,
         )
         self._system.publish_read(spec, publication)
         reach("read-after-publish")
-        return {"schema": known["schema"], "slice": self._system.slice(spec)}
+        return {"schema": known.schema, "slice": self._system.slice(spec)}
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> SparkReading:
         context = self._context
-        with context.driver.stage_session(context.attempt.request.get("spark_conf", {}), own=True) as spark:
+        with context.driver.stage_session(context.attempt.request.spark_conf, own=True) as spark:
             for key, value in _AS_USUAL.items():
                 spark.conf.set(key, value)
             description = (
@@ -129,7 +142,7 @@ class _Reading:
         reach("read-before-record")
         rows = sum(int(described.get("total_rows", 0)) for described in staged.values())
         log.info("%s: Spark has read %d messages of %s", context.attempt.group, rows, self._stream.stream_id)
-        return {"schema": schema, "staged": staged, "rows": rows, "shuffles": notes}
+        return SparkReading(schema, staged, rows, tuple(notes))
 
     def _frame(self, spark: SparkSession) -> DataFrame:
         if self._stream.reader is not None:
@@ -192,7 +205,7 @@ class _Reading:
             )
         return frame.select(frame[VALUE_COLUMN].cast("binary").alias(VALUE_COLUMN))
 
-    def _stage(self, frame: DataFrame, schema: str) -> dict[str, Any]:
+    def _stage(self, frame: DataFrame, schema: str) -> dict[int, Any]:
         """Runs the job: each Spark partition stages its rows by the partition of the stream to which they go."""
         spec = self._bound.spec
         partitions = spec.partitions or 1
@@ -210,7 +223,7 @@ class _Reading:
             spec.serde,
         )
         rows = frame.mapInArrow(task, READ_RESULT).collect()
-        return {str(row["task"]): json.loads(row["staged"]) for row in rows}
+        return {int(row["task"]): json.loads(row["staged"]) for row in rows}
 
     def _named(self, traceback: TracebackType | None) -> str:
         """The function of from_dataframe, with the place in it at which it failed, or where it stands."""

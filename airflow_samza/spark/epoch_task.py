@@ -23,12 +23,13 @@ from airflow_samza.engine.warm_tables import EpochTables, FilledTables
 from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.errors import StageError, TopicError
 from airflow_samza.prepare.bound_systems import bind_systems
-from airflow_samza.records import made, plain
+from airflow_samza.records import durable, made, plain
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.epoch_records import Intent, Manifest, Staged, control_entries, read_manifest
 from airflow_samza.runs.records.folders import StageFolder, must_read, read, replace, write_once
 from airflow_samza.runs.records.names import Generation, writer_attempt
 from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.records.totals import GAUGES
 from airflow_samza.spark.sealed_bindings import worker_bindings
 from airflow_samza.spark.worker_rows import one_row, read_over
@@ -176,7 +177,7 @@ class _Section:
             section = self._section_run(before, {}, filled)
             yield from self._output_of(section, before, batches)
         state = None if self._intent.whole else self._kept_state(section, before, self._new_attempt())
-        replace(self._files, self._note(self._epoch.section), {"report": plain(section.report), "state": state})
+        replace(self._files, self._note(self._epoch.section), TaskNote(section.report, state))
 
     def _run_to_the_end(self, batches: Iterator[pa.RecordBatch], manifest: str) -> bool:
         """Stages the output and leaves the manifest.
@@ -232,8 +233,8 @@ class _Section:
             manifest = read_manifest(self._files, self._folder, self._task, standing)
             return _Before(manifest.checkpoint, manifest.state)
         if self._intent.start is not None:
-            found = must_read(self._files, self._intent.start)["tasks"].get(str(self._task), {})
-            return _Before(found.get("checkpoint"), found.get("state"))
+            left = must_read(self._files, self._intent.start, StageStart).tasks.get(self._task, TaskLeft())
+            return _Before(left.checkpoint, left.state)
         return _Before(None, None)
 
     def _section_run(
@@ -288,8 +289,8 @@ class _Section:
         number = max((n for n in range(self._epoch.section) if self._program.sections[n].kind == "task"), default=None)
         if number is None:
             return Boundary()
-        note = read(self._files, self._note(number))
-        found = made(TaskReport, note["report"], "of a task's note").boundary if note is not None else None
+        note = read(self._files, self._note(number), TaskNote)
+        found = note.report.boundary if note is not None else None
         return found if found is not None else Boundary()
 
     def _whole_report(self, report: TaskReport) -> tuple[TaskReport, dict[str, Any]]:
@@ -305,9 +306,9 @@ class _Section:
                     hint="This is a defect of airflow_samza; please report it with the stage's SQL and transforms.",
                     stage=self._intent.stage,
                 )
-            note = must_read(self._files, self._note(number))
-            earlier = made(TaskReport, note["report"], "of a task's note")
-            state.update(note["state"] or {})
+            note = must_read(self._files, self._note(number), TaskNote)
+            earlier = note.report
+            state.update(note.state or {})
             self._files.delete(self._note(number))
             report.inputs.update(earlier.inputs)
             report.side_inputs.update(earlier.side_inputs)
@@ -368,6 +369,15 @@ class _Section:
             shuts_down_all=report.shuts_down_all,
             report=_told(report),
         )
+
+
+@durable("note of a task")
+@dataclass(frozen=True)
+class TaskNote:
+    """The report of one task section of a try at a task, and the description of its state, for the last section."""
+
+    report: TaskReport
+    state: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from airflow_samza.runs.stages.stage_state import StageHandle, can_finish
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import PushTotals
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
+from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.push_request import SOURCE, PushRequest, request_path
 from airflow_samza.runs.tables.version_text import describe_version
 from airflow_samza.runs.tables.versions import DELETED, INCREMENTAL
@@ -84,7 +85,7 @@ def _stage(
     if request.mode == INCREMENTAL and versions.newest(files, request.system, request.topic) is None:
         raise versions.needs_base(request.table, request.push_id)
     secrets = bindings[SOURCE].options if SOURCE in bindings else {}
-    with driver.stage_session(attempt.request.get("spark_conf", {}), own=True) as spark:
+    with driver.stage_session(attempt.request.spark_conf, own=True) as spark:
         started = time.monotonic()
         rows, schema = table_columns(request, _read(spark, request, secrets, attempt.group, driver))
         stream = push_stream(request, schema)
@@ -121,7 +122,7 @@ def _stage(
     totals = PushTotals()
     for number in range(request.partitions):
         write_once(files, attempt.handle.folder.manifest(epoch, number), empty_manifest())
-        totals.add(must_read(files, attempt.handle.folder.manifest(epoch, number)))
+        totals.add(must_read(files, attempt.handle.folder.manifest(epoch, number), PushManifest))
     seconds = time.monotonic() - started
     log.info(
         "%s: %s rows and %s deletes staged in %.1f s", attempt.group, f"{totals.rows:,}", f"{totals.deletes:,}", seconds

@@ -15,6 +15,7 @@ from airflow_samza.quoting import plainly, show_messages
 from airflow_samza.records import made
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import StageFolder, write_once
+from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.versions import DELETED
 from airflow_samza.spark.sealed_bindings import worker_bindings
 from airflow_samza.systems.bindings import bind_system
@@ -60,7 +61,7 @@ class PushTask:
             raise from_worker(error, f"push of {self.push}", task) from error
         yield pa.RecordBatch.from_pydict({"task": pa.array([task], pa.int32())})
 
-    def run(self, task: int, batches: Iterator[pa.RecordBatch]) -> dict[str, Any]:
+    def run(self, task: int, batches: Iterator[pa.RecordBatch]) -> PushManifest:
         """The manifest of the task, written."""
         show_messages(self.messages_shown)
         files = open_filesystem(self.root)
@@ -74,20 +75,16 @@ class PushTask:
         except BaseException:
             producer.abort()
             raise
-        manifest = {**found.to_dict(), "bytes": staged.get("bytes", 0), "staged": staged}
+        manifest = found.manifest(staged)
         reach("push-task-before-manifest")
         write_once(files, StageFolder(self.folder).manifest(self.epoch, task), manifest)
         reach("push-task-after-manifest")
         return manifest
 
 
-def empty_manifest() -> dict[str, Any]:
-    """Of a partition that has no row, for which Spark may run no task."""
-    return {
-        **_Found((), ()).to_dict(),
-        "bytes": 0,
-        "staged": {"segment": None, "total_rows": 0, "bytes": 0, "schema": None},
-    }
+def empty_manifest() -> PushManifest:
+    """Return the manifest of a partition that has no row, for which Spark may run no task."""
+    return _Found((), ()).manifest({"segment": None, "total_rows": 0, "bytes": 0, "schema": None})
 
 
 class _Found:
@@ -100,16 +97,18 @@ class _Found:
         self.examples: list[Any] = []
         self.nulls: dict[str, int] = {}
 
-    def to_dict(self) -> dict[str, Any]:
-        """As a manifest has it."""
-        return {
-            "rows": self.rows,
-            "deletes": self.deletes,
-            "null_keys": self.null_keys,
-            "duplicates": self.duplicates,
-            "examples": self.examples,
-            "nulls": self.nulls,
-        }
+    def manifest(self, staged: Mapping[str, Any]) -> PushManifest:
+        """Return the manifest of these rows, staged as the system describes them."""
+        return PushManifest(
+            self.rows,
+            self.deletes,
+            self.null_keys,
+            self.duplicates,
+            staged.get("bytes", 0),
+            staged,
+            tuple(self.examples),
+            self.nulls,
+        )
 
     def kept(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What is written; the last row is held back until the next one shows another key."""

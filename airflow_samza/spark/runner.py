@@ -109,7 +109,7 @@ class StageRunner:
             if time.monotonic() - last_busy > self._idle_seconds:
                 # Closed first, then one last look: a request that came before the close is seen, one after it goes
                 # elsewhere.
-                if self._records.close({"why": "idle"}) and not self._take_requests():
+                if self._records.close("idle") and not self._take_requests():
                     break
                 self._drain()
                 break
@@ -187,7 +187,7 @@ class StageRunner:
 
     def _ended_badly(self, attempt: AttemptState, error: SamzaError) -> None:
         if isinstance(error, StageLost):  # closed before it is told, so that a retry at once starts a runner of its own
-            self._records.close({"why": "Spark is gone", "error": error.to_dict()})
+            self._records.close("Spark is gone", error)
             self._gone = error
         if not attempt.cancelled.is_set():
             log.error("%s: %s", attempt.group, error)
@@ -231,7 +231,7 @@ class StageRunner:
             thread.join(max(0.0, deadline - time.monotonic()))
         with suppress(SamzaError, OSError):
             if self._files.exists(self._folder.claim):
-                self._records.close({"why": "over"})
+                self._records.close("over")
                 self._records.wait_until_told(deadline - time.monotonic())
         if self._gone is None:
             self._spark.stop()

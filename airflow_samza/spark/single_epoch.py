@@ -25,6 +25,7 @@ from airflow_samza.runs.records.epoch_records import InputIntent, Intent, newest
 from airflow_samza.runs.records.folders import adopt, must_read, write_once
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import describe_result
+from airflow_samza.runs.records.stage_start import NeedsRunner
 from airflow_samza.runs.stages.stage_state import StageHandle, is_staged
 from airflow_samza.spark.catalyst import stage_frame
 from airflow_samza.spark.dataframe_inputs import read_inputs
@@ -77,7 +78,7 @@ def _note_who_finishes(context: StageContext) -> None:
     """Leaves word, before there is an intent, that what this stage writes to Spark only a runner can publish."""
     outputs = context.run.plan.stage(context.handle.stage_id).outputs
     if any(isinstance(context.systems[context.run.stream(stream_id).system], CarriedByDriver) for stream_id in outputs):
-        write_once(context.files, context.handle.folder.needs_runner, {"outputs": list(outputs)})
+        write_once(context.files, context.handle.folder.needs_runner, NeedsRunner(outputs))
 
 
 def _run_epoch(context: StageContext) -> None:

@@ -35,6 +35,7 @@ from airflow_samza.runs.records.epoch_records import (
 )
 from airflow_samza.runs.records.folders import StageFolder, adopt, must_read
 from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.stages.pruning import prune_epochs, state_folders, sweep_state
 from airflow_samza.runs.stages.run_ends import is_ending
 from airflow_samza.runs.stages.stage_state import StageProgress, restored_bytes
@@ -116,7 +117,7 @@ class StageLoop:
         epoch = self._open.epoch if self._open is not None else 0
         starts = self._starts()
         for task in range(self._stage.task_count):
-            checkpoint = starts.get(str(task), {}).get("checkpoint")
+            checkpoint = starts.get(task, TaskLeft()).checkpoint
             self._positions[task] = TaskPosition(self._run.plan, self._stage.stage_id, task, checkpoint)
         if self._open is None or epoch == 0:
             return
@@ -124,12 +125,9 @@ class StageLoop:
         self._take({task: read_manifest(self._files, self._folder, task, e) for task, e in self._open.standing.items()})
         sweep_state(self._files, self._folder, epoch, self._state[-1])
 
-    def _starts(self) -> Mapping[str, Mapping[str, Mapping[str, object]]]:
+    def _starts(self) -> Mapping[int, TaskLeft]:
         path = self._run.start_of(self._stage.stage_id)
-        found: Mapping[str, Mapping[str, Mapping[str, object]]] = (
-            must_read(self._files, path)["tasks"] if path is not None else {}
-        )
-        return found
+        return must_read(self._files, path, StageStart).tasks if path is not None else {}
 
     # -- an epoch ------------------------------------------------------------------------------------------------------
 

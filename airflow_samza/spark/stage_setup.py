@@ -19,6 +19,7 @@ from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.records.folders import read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.stage_start import StageTopics
 from airflow_samza.spark.catalyst import analyse_sections
 from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.system_kinds import traits_of
@@ -49,7 +50,7 @@ def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> It
     source = program_source(context.systems, run, handle.stage_id, inputs)
     program = source.load()
     registers_names = any(isinstance(operator.spec, TransformSpec) for operator in program.operators.values())
-    with context.driver.stage_session(context.attempt.request.get("spark_conf", {}), own=registers_names) as spark:
+    with context.driver.stage_session(context.attempt.request.spark_conf, own=registers_names) as spark:
         if len(program.sections) > 1:
             source, program = analyse_sections(spark, source)
         outputs = {
@@ -83,21 +84,21 @@ def make_topics(context: StageContext, outputs: Mapping[str, BoundStream]) -> No
     Once it has begun, its own must be there: one made anew would lack what it has written.
     """
     path = context.handle.folder.topics
-    known = read(context.files, path)
+    known = read(context.files, path, StageTopics)
     own = {}
     for stream_id, bound in outputs.items():
         system = context.systems[bound.system]
         is_own = context.run.is_own(stream_id) or bound.spec.through is not None
-        if is_own and known is not None and known.get(stream_id) and isinstance(system, IdentifiesTopics):
+        if is_own and known is not None and known.topics.get(stream_id) and isinstance(system, IdentifiesTopics):
             found = system.identity(bound.spec)
-            if found != known[stream_id]:
+            if found != known.topics[stream_id]:
                 what = "it was deleted" if found is None else "it was deleted and made anew"
                 raise other_topic(bound.spec.through or bound.spec.name, what)
         system.admin.create([bound.spec])
         if is_own and isinstance(system, IdentifiesTopics):
             own[stream_id] = system.identity(bound.spec)
     if known is None:
-        write_once(context.files, path, own)
+        write_once(context.files, path, StageTopics(own))
 
 
 def _host_dir(context: StageContext, program: StageProgram) -> str | None:

@@ -26,7 +26,7 @@ from airflow_samza.records import made
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.tables import versions
-from airflow_samza.runs.tables.compacting import compact, is_due, staged_path
+from airflow_samza.runs.tables.compacting import CompactionPart, compact, is_due, staged_path
 from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.push_request import PushRequest
@@ -93,7 +93,7 @@ class CompactionTask:
         except BaseException:
             producer.abort()
             raise
-        record = {"rows": rows.num_rows if rows is not None else 0, "staged": staged}
+        record = CompactionPart(rows.num_rows if rows is not None else 0, staged)
         write_once(files, staged_path(TableFolder(self.system, stream.name), self.number, task), record)
         reach("compaction-task-after-record")
 
@@ -168,7 +168,7 @@ def compacting(
     """
 
     def stage(version: TableVersion, tasks: list[int]) -> None:
-        with driver.stage_session(attempt.request.get("spark_conf", {}), own=True) as spark:
+        with driver.stage_session(attempt.request.spark_conf, own=True) as spark:
             told = functools.partial(driver.for_workers, spark)
             work = compaction_task(files, system, binding, request.folder, version, tasks, told)
             refuse_unwanted(files, attempt)

@@ -48,7 +48,7 @@ class SparkTableWriter:
         context = self._context
         reach("table-before-write")
         conf = {
-            **context.attempt.request.get("spark_conf", {}),
+            **context.attempt.request.spark_conf,
             **(_DYNAMIC if table.mode == OVERWRITE_PARTITIONS else {}),
         }
         with context.driver.stage_session(conf, own=False) as spark:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from airflow_samza.runs.records.folders import RunFolder, read_told
+from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.liveness import process_is_there
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -126,7 +126,7 @@ class Mischief:
         """The runners' processes that are there."""
         found = []
         for runner in all_runners(self._files, self._run):
-            claim = read_told(self._files, runner.claim) or {}
+            claim = runner.who(self._files) or {}
             if process_is_there(claim):
                 with suppress(psutil.Error):
                     found.append(psutil.Process(int(claim["pid"])))

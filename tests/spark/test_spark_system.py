@@ -25,6 +25,7 @@ from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import LOST, StageHandle, can_finish, is_staged
 from airflow_samza.spark.classic_session import ClassicSession
 from airflow_samza.spark.single_epoch import run_stage
@@ -71,7 +72,7 @@ class Warehouse:
 
     def stage(self, run: RunPlan, stage_id: str, attempt: int = 1, generation: int = 1) -> None:
         """Runs an attempt at a stage in this process, as a stage runner does."""
-        request = {"stage": stage_id, "generation": str(Generation(run.generation, generation)), "attempt": attempt}
+        request = StageRequest(stage_id, str(Generation(run.generation, generation)), attempt)
         folder = self.handle(run, stage_id, generation).folder
         write_once(self.files, folder.attempt(attempt, "request"), request)
         state = AttemptState(self.files, RunFolder(run.application, run.run_id), request)

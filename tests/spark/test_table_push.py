@@ -20,10 +20,10 @@ from airflow_samza.engine.driver_session import DriverSession
 from airflow_samza.errors import ConfigError, PushError, RuntimeMissing, SourceUnavailable, StageFailed, UnknownName
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.launch.table_push import prepare_push, push_bindings
-from airflow_samza.records import plain
 from airflow_samza.runs.failpoints import PUSH_PLACES, VARIABLE
 from airflow_samza.runs.records.folders import replace as write_over
 from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_request import request_path
 from airflow_samza.runs.tables.rollback import rollback
@@ -71,8 +71,8 @@ class Pusher:
         push_id = push_id or f"push-{next(self._ids)}"
         request = prepare_push(self.files, {}, APPLICATION, self.table, source, push_id, None, **options)
         handle = request.handle
-        write_over(self.files, request_path(handle), plain(request))
-        asked = {"stage": handle.stage_id, "generation": str(handle.generation), "attempt": 1}
+        write_over(self.files, request_path(handle), request)
+        asked = StageRequest(handle.stage_id, str(handle.generation), 1)
         write_once(self.files, handle.folder.attempt(1, "request"), asked)
         attempt = AttemptState(self.files, handle.run, asked)
         run_push(self.session, self.files, push_bindings({}, request, secrets or {}), attempt, {})

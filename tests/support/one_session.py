@@ -21,6 +21,7 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
 from airflow_samza.spark.classic_session import ClassicSession
@@ -65,7 +66,7 @@ class Runs:
     def start(self, run: RunPlan, stage_id: str) -> threading.Thread:
         """Runs a stage in a thread; :meth:`join` ends it, and raises what ended the stage."""
         generation = Generation(run.generation, 1)
-        request = {"stage": stage_id, "generation": str(generation), "attempt": 1}
+        request = StageRequest(stage_id, str(generation), 1)
         folder = StageHandle(run.application, run.run_id, stage_id, generation, 1).folder
         write_once(self._files, folder.attempt(1, "request"), request)
         attempt = AttemptState(self._files, RunFolder(run.application, run.run_id), request)

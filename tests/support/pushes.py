@@ -11,6 +11,7 @@ import pyarrow as pa
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
+from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.versions import DELETED, TableVersion
 from airflow_samza.schema import Schema
@@ -60,10 +61,8 @@ class Pushes:
             staged = producer.finish()
             deletes = sum(tier is None for tier in rows.values()) if task == 0 else 0
             counts = {"rows": (len(rows) if task == 0 else 0) - deletes, "deletes": deletes, "bytes": staged["bytes"]}
-            manifest = {**counts, "null_keys": 0, "duplicates": 0, "examples": [], "nulls": {}, "staged": staged}
-            write_once(
-                self.files, request.handle.folder.manifest(epoch, task), {**manifest, **(found if task == 0 else {})}
-            )
+            manifest = {**counts, "null_keys": 0, "duplicates": 0, "staged": staged, **(found if task == 0 else {})}
+            write_once(self.files, request.handle.folder.manifest(epoch, task), PushManifest(**manifest))
         return request
 
     def finish(self, request: PushRequest) -> TableVersion:

@@ -101,9 +101,9 @@ def source_version(files: Filesystem, lineage: LineageFolder, run_id: str, sourc
     found = version_of_run(files, lineage, source)
     if found is None:
         known = [
-            record["run"]
+            version.run
             for n in numbers(files, lineage.versions)
-            if (record := read(files, lineage.version(n))) is not None
+            if (version := read(files, lineage.version(n), Version)) is not None
         ]
         raise StateError(
             f"The run {run_id!r} is to start from the state of the run {source!r}, which has left none, or none any "

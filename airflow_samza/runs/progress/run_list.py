@@ -5,15 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from airflow_samza.errors import UnknownName
+from airflow_samza.records import durable
 from airflow_samza.runs.lineage.lease_holder import finished_stage
 from airflow_samza.runs.records.folders import RunFolder, must_read, read, write_once
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.runs.stages.stage_runners import Claim, all_runners
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+@durable("origin of a run", reports=True)
+@dataclass(frozen=True)
+class Origin:
+    """The Airflow task that has planned a run, and when (seconds since 1970); empty where a run is from elsewhere."""
+
+    dag_id: str = ""
+    run_id: str = ""
+    task_id: str = ""
+    at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -30,7 +41,7 @@ class KnownRun:
     generation: int
     at: float
     closed: bool
-    origin: Mapping[str, str] = field(default_factory=dict)
+    origin: Origin = field(default_factory=lambda: Origin())
 
     @property
     def folder(self) -> RunFolder:
@@ -81,10 +92,10 @@ def active_runs(
     """
     found = []
     for run in known_runs(files, application):
-        names = (run.run_id, run.origin.get("run_id"))
+        names = (run.run_id, run.origin.run_id)
         if run.closed or (run_id is not None and run_id not in names and safe(run_id) not in names):
             continue
-        if dag_id is not None and run.origin.get("dag_id") != dag_id:
+        if dag_id is not None and run.origin.dag_id != dag_id:
             continue
         plan = plan_of(files, run)
         if plan.waits_for_news and not is_over(files, plan):
@@ -102,7 +113,7 @@ def is_over(files: Filesystem, run: RunPlan) -> bool:
 
 def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str]) -> None:
     """Keeps with a run where it comes from: Airflow's Dag, run and task. The first note stands."""
-    write_once(files, f"{folder.path}/origin.json", {**origin, "at": time.time()})
+    write_once(files, f"{folder.path}/origin.json", Origin(**origin, at=time.time()))
 
 
 def plan_of(files: Filesystem, run: KnownRun) -> RunPlan:
@@ -116,12 +127,10 @@ def _runs(files: Filesystem, application: str | None) -> Iterator[KnownRun]:
             folder = RunFolder(name, run_id)
             generations = folder.plan_generations(files)
             if generations:
-                origin: dict[str, Any] = read(files, f"{folder.path}/origin.json") or {}
-                told = [float(origin.pop("at"))] if "at" in origin else []
-                claims: list[dict[str, Any]] = [
-                    read(files, runner.claim) or {} for runner in all_runners(files, folder)
-                ]
-                told += [float(claim["claimed_at"]) for claim in claims if "claimed_at" in claim]
+                origin = read(files, f"{folder.path}/origin.json", Origin) or Origin()
+                claims = [read(files, runner.claim, Claim) for runner in all_runners(files, folder)]
+                begun = [origin.at, *(claim.claimed_at for claim in claims if claim is not None)]
+                told = [at for at in begun if at]
                 yield KnownRun(
                     name, run_id, generations[-1], min(told, default=0.0), files.exists(folder.closed), origin
                 )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, overload
 
-from airflow_samza.errors import TopicError
+from airflow_samza.errors import RecordUnreadable, TopicError
 from airflow_samza.records import HINT, Record, decode, encode, parse_record
 from airflow_samza.runs.records.names import Generation, run_folder, safe
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -64,13 +64,12 @@ def read(files: Filesystem, path: str, kind: type[Any] = Record) -> Any:
     return decode(kind, data, files.location(path))
 
 
-def read_told(files: Filesystem, path: str) -> dict[str, Any] | None:
-    """A record that only tells; a damaged one says nothing, as if there were none: the next one takes its place."""
+def read_told(files: Filesystem, path: str, kind: type[T]) -> T | None:
+    """Return a record that only reports; None for a damaged one, as if there were none: the next one takes its place."""
     try:
-        record = json.loads(files.read(path))
-    except (FileNotFoundError, ValueError, RecursionError):
+        return read(files, path, kind)
+    except RecordUnreadable:
         return None
-    return record if isinstance(record, dict) else None
 
 
 @overload

@@ -10,9 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_samza.records import durable, plain
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder, numbers, read_told, write_once
 from airflow_samza.runs.records.liveness import identity
@@ -23,6 +24,61 @@ ATTACH_SECONDS = 10.0
 """For how long a runner elsewhere is waited for that is to be asked for work: it gives a sign of life every second."""
 
 LOOK_SECONDS = 0.05
+
+
+@durable("claim of a stage runner", reports=True)
+@dataclass(frozen=True)
+class Claim:
+    """The process that is a stage runner: its host, place and id, and when it started and claimed that (seconds since 1970)."""
+
+    host: str = ""
+    place: str = ""
+    pid: int = 0
+    started: float = 0.0
+    claimed_at: float = 0.0
+
+
+@durable("heartbeat of a stage runner", reports=True)
+@dataclass(frozen=True)
+class Heartbeat:
+    """A stage runner's last sign of life, and when Spark last answered it (seconds since 1970)."""
+
+    at: float = 0.0
+    spark_answered_at: float | None = None
+
+
+@durable("end of a stage runner", reports=True)
+@dataclass(frozen=True)
+class RunnerEnd:
+    """From here on a stage runner accepts no more requests. ``error`` is the JSON form of a ``SamzaError``."""
+
+    why: str = ""
+    at: float = 0.0
+    error: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class RunnerPlace:
+    """The stage runner that a request was left to."""
+
+    key: str
+    number: int
+
+
+@durable("request for a stage", later={"requested_at": 0.0, "spark_conf": {}, "runner": None})
+@dataclass(frozen=True)
+class StageRequest:
+    """An attempt at a stage that was submitted; ``runner`` None: it needs none, as everything is staged.
+
+    ``spark_conf`` are the settings of Spark for this stage alone.
+    """
+
+    stage: str
+    generation: str
+    attempt: int
+    requested_at: float = 0.0
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    runner: RunnerPlace | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +114,7 @@ class RunnerFolder:
 
         Nobody leaves it anything any more, and it finds out, should it wake up.
         """
-        write_once(files, self.closed, {"why": "it gave no sign of life", "at": time.time()})
+        write_once(files, self.closed, RunnerEnd("it gave no sign of life", time.time()))
 
     @property
     def queue(self) -> str:
@@ -72,17 +128,21 @@ class RunnerFolder:
 
     def who(self, files: Filesystem) -> dict[str, Any] | None:
         """The process that has claimed the place, as far as its record can be read; None when nobody has."""
-        told = read_told(files, self.claim)
-        return told if told is not None else {} if files.exists(self.claim) else None
+        claim = read_told(files, self.claim, Claim)
+        return plain(claim) if claim is not None else {} if files.exists(self.claim) else None
 
     def heard_at(self, files: Filesystem) -> float:
         """When the runner gave its last sign of life (seconds since 1970, by the clock of its host); 0.0: never."""
-        for path, word in ((self.heartbeat, "at"), (self.claim, "claimed_at")):
-            told = read_told(files, path)
-            if told is not None and isinstance(told.get(word), int | float):
-                return float(told[word])
-            with suppress(FileNotFoundError):
-                return files.modified(path)  # damaged: then the file's own time says as much
+        beat = read_told(files, self.heartbeat, Heartbeat)
+        if beat is not None and beat.at:
+            return beat.at
+        with suppress(FileNotFoundError):
+            return files.modified(self.heartbeat)  # damaged: then the file's own time says as much
+        claim = read_told(files, self.claim, Claim)
+        if claim is not None and claim.claimed_at:
+            return claim.claimed_at
+        with suppress(FileNotFoundError):
+            return files.modified(self.claim)
         return 0.0
 
     def is_alive(self, files: Filesystem) -> bool:
@@ -149,9 +209,9 @@ def claim_runner(files: Filesystem, run: RunFolder, key: str) -> RunnerFolder | 
     if latest is not None and latest.accepts(files):
         return None
     mine = RunnerFolder(run, key, latest.number + 1 if latest else 1)
-    return mine if write_once(files, mine.claim, {**identity(), "claimed_at": time.time()}) else None
+    return mine if write_once(files, mine.claim, Claim(**identity(), claimed_at=time.time())) else None
 
 
-def enqueue(files: Filesystem, runner: RunnerFolder, request: Mapping[str, Any]) -> None:
+def enqueue(files: Filesystem, runner: RunnerFolder, request: StageRequest) -> None:
     """Asks a runner to run an attempt at a stage."""
-    write_once(files, f"{runner.queue}/{request['stage']}@{request['generation']}@{request['attempt']}.json", request)
+    write_once(files, f"{runner.queue}/{request.stage}@{request.generation}@{request.attempt}.json", request)

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_samza.records import durable, made, understood
+from airflow_samza.records import durable, understood
 from airflow_samza.runs.records.epoch_records import Manifest, read_commit
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read, read_told, write_once
 from airflow_samza.runs.records.liveness import process_is_there
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, StageRequest
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 QUEUED = "queued"
@@ -137,6 +137,26 @@ class StageStatus:
         return f"{self.state} (attempt {self.attempt}{progress})"
 
 
+@durable("status of a stage", reports=True)
+@dataclass(frozen=True)
+class StatusRecord:
+    """The status of an attempt at a stage as its runner has reported it ``at`` a time (seconds since 1970)."""
+
+    state: str = ""
+    error: Mapping[str, Any] | None = None
+    progress: StageProgress | None = None
+    at: float | None = None
+
+
+@durable("request to cancel a stage", reports=True)
+@dataclass(frozen=True)
+class Cancellation:
+    """The request to cancel an attempt at a stage; that it is there is all that counts."""
+
+    stage: str = ""
+    attempt: int = 0
+
+
 @durable("intent")
 @dataclass(frozen=True)
 class EpochTasks:
@@ -163,9 +183,9 @@ def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:
     folder = handle.folder
     attempt = newest_attempt(files, folder)
     status = StageStatus(QUEUED, attempt)
-    request = read(files, folder.attempt(attempt, "request")) if attempt else None
+    request = read(files, folder.attempt(attempt, "request"), StageRequest) if attempt else None
     runner = _runner(handle, request)
-    status = _as_told(status, read_told(files, folder.attempt(attempt, "status")) if attempt else None)
+    status = _as_told(status, read_told(files, folder.attempt(attempt, "status"), StatusRecord) if attempt else None)
     if runner is not None:
         who = runner.who(files) or {}
         status = replace(status, runner=f"{who.get('host')}, process {who.get('pid')}", log=runner.log)
@@ -190,21 +210,14 @@ def as_lost(files: Filesystem, handle: StageHandle, status: StageStatus, runner:
 
 def runner_of(files: Filesystem, handle: StageHandle, attempt: int) -> RunnerFolder | None:
     """The runner that an attempt was left to; None where no attempt was made, or none needs a runner."""
-    return _runner(handle, read(files, handle.folder.attempt(attempt, "request")) if attempt else None)
+    return _runner(handle, read(files, handle.folder.attempt(attempt, "request"), StageRequest) if attempt else None)
 
 
-def _as_told(status: StageStatus, told: Mapping[str, Any] | None) -> StageStatus:
-    """The status with what the runner tells; what cannot be understood of it says nothing."""
-    if told is None or not isinstance(told.get("state"), str):
+def _as_told(status: StageStatus, told: StatusRecord | None) -> StageStatus:
+    """Return the status with what the runner has reported."""
+    if told is None or not told.state:
         return status
-    error, progress, at = told.get("error"), told.get("progress"), told.get("at")
-    return replace(
-        status,
-        state=told["state"],
-        error=error if isinstance(error, dict) else None,
-        updated_at=float(at) if isinstance(at, int | float) else None,
-        progress=made(StageProgress, progress) if isinstance(progress, dict) else None,
-    )
+    return replace(status, state=told.state, error=told.error, updated_at=told.at, progress=told.progress)
 
 
 def task_progress(files: Filesystem, folder: StageFolder) -> tuple[int, int]:
@@ -270,10 +283,10 @@ def ask_to_cancel(files: Filesystem, handle: StageHandle) -> None:
     """Leaves the request to cancel the newest attempt; its runner kills that stage's Spark jobs and no other's."""
     attempt = newest_attempt(files, handle.folder)
     if attempt:
-        write_once(files, handle.folder.attempt(attempt, "cancel"), {"stage": handle.stage_id, "attempt": attempt})
+        write_once(files, handle.folder.attempt(attempt, "cancel"), Cancellation(handle.stage_id, attempt))
 
 
-def _runner(handle: StageHandle, request: Mapping[str, Any] | None) -> RunnerFolder | None:
-    if request is None or request.get("runner") is None:
+def _runner(handle: StageHandle, request: StageRequest | None) -> RunnerFolder | None:
+    if request is None or request.runner is None:
         return None
-    return RunnerFolder(handle.run, str(request["runner"]["key"]), int(request["runner"]["number"]))
+    return RunnerFolder(handle.run, request.runner.key, request.runner.number)

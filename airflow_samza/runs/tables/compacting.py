@@ -12,9 +12,11 @@ there        ``compactions/<number>.json``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.errors import TopicError
+from airflow_samza.records import durable
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import numbers, read, write_once
 from airflow_samza.runs.records.names import safe
@@ -34,6 +36,15 @@ LEAST_CHANGES = 10_000
 """Fewer changes cost a reader nothing that can be measured, however small the table is."""
 
 GENERATION = "1.1"
+
+
+@durable("part of a compaction")
+@dataclass(frozen=True)
+class CompactionPart:
+    """The rows that one task of a compaction has staged, as the system describes them."""
+
+    rows: int
+    staged: Mapping[str, Any]
 
 
 def is_due(version: TableVersion, after: int) -> bool:
@@ -73,7 +84,11 @@ def compact(
     missing = [task for task in tasks if not files.exists(staged_path(folder, number, task))]
     if missing:
         stage(missing)
-    found = [record for task in tasks if (record := read(files, staged_path(folder, number, task))) is not None]
+    found = [
+        record
+        for task in tasks
+        if (record := read(files, staged_path(folder, number, task), CompactionPart)) is not None
+    ]
     if len(found) < len(tasks):
         raise TopicError(
             f"The compaction of version {number} of table {version.table!r} was given up: retention has given the "
@@ -90,8 +105,8 @@ def compact(
         section=(compaction_producer(version.table, number), GENERATION),
         offsets=tuple((int(first), int(end)) for first, end in facts["offsets"]),
         commits=int(facts["commit"]) + 1,
-        rows=sum(int(task["rows"]) for task in found),
-        bytes=sum(int(task["staged"].get("bytes", 0)) for task in found),
+        rows=sum(task.rows for task in found),
+        bytes=sum(int(task.staged.get("bytes", 0)) for task in found),
         chain=version.sections,
         chain_offsets=version.offsets,
         at=now(),
@@ -105,13 +120,13 @@ def compact(
 
 
 def _publish(
-    files: Filesystem, system: System, folder: TableFolder, version: TableVersion, found: Sequence[Mapping[str, Any]]
+    files: Filesystem, system: System, folder: TableFolder, version: TableVersion, found: Sequence[CompactionPart]
 ) -> dict[str, Any]:
     publication = Publication(
         compaction_producer(version.table, version.reads),
         GENERATION,
         0,
-        {task: record["staged"] for task, record in enumerate(found)},
+        {task: record.staged for task, record in enumerate(found)},
     )
     try:
         return system.publish(StreamSpec(folder.topic, len(version.offsets)), publication)

@@ -14,11 +14,20 @@ An attempt whose owner died stops nobody.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from airflow_samza.records import durable, encode
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+@durable("mark of a table", reports=True)
+@dataclass(frozen=True)
+class Mark:
+    """A mark, since ``at`` (ISO text, UTC); that it is there is all that counts."""
+
+    at: str = ""
 
 
 def make_mark(files: Filesystem, mark: str, attempts: str, at: str, is_pinned: Callable[[], bool]) -> bool:
@@ -31,7 +40,7 @@ def make_mark(files: Filesystem, mark: str, attempts: str, at: str, is_pinned: C
     if is_pinned():
         return False
     attempt = f"{attempts}/{uuid.uuid4().hex}.json"
-    files.put_if_absent(attempt, json.dumps({"at": at}).encode())
+    files.put_if_absent(attempt, encode(Mark(at)))
     if is_pinned():
         files.delete(attempt)
         return False

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.errors import PushError
+from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.push_request import SHRINKS_AT_MOST, PushRequest
 from airflow_samza.runs.tables.versions import FULL, TableVersion
 from airflow_samza.schema import DataType, Schema
@@ -29,13 +30,13 @@ class PushTotals:
     examples: list[Any] = field(default_factory=list)
     nulls: dict[str, int] = field(default_factory=dict)
 
-    def add(self, found: dict[str, Any]) -> None:
+    def add(self, found: PushManifest) -> None:
         """Adds what one task found."""
         for name in ("rows", "deletes", "bytes", "null_keys", "duplicates"):
-            setattr(self, name, getattr(self, name) + int(found[name]))
-        self.examples = [*self.examples, *found["examples"]][:3]
-        for column, count in found["nulls"].items():
-            self.nulls[column] = self.nulls.get(column, 0) + int(count)
+            setattr(self, name, getattr(self, name) + getattr(found, name))
+        self.examples = [*self.examples, *found.examples][:3]
+        for column, count in found.nulls.items():
+            self.nulls[column] = self.nulls.get(column, 0) + count
 
 
 def check_columns(request: PushRequest, source: Schema, wanted: Schema, *, loose: bool) -> None:

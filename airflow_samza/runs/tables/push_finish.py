@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from airflow_samza.errors import PushError, SamzaError
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, numbers, read, write_once
+from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import PushTotals, check_rows
+from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushPublication, PushResult
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.runs.tables.versions import FULL, TableVersion
@@ -52,8 +55,8 @@ def finish_push(
             raise
     reach("push-after-version")
     then(known)
-    write_once(files, folder.result, {"version": known.number, "push": request.push_id})
-    write_once(files, request.handle.run.closed, {"at": versions.now(), "succeeded": True})
+    write_once(files, folder.result, PushResult(known.number, request.push_id))
+    write_once(files, request.handle.run.closed, RunEnd(True, versions.now()))
     with contextlib.suppress(
         SamzaError
     ):  # the push stands whether or not there was room to tidy up; the next one does it again
@@ -67,69 +70,63 @@ def _known(files: Filesystem, request: PushRequest) -> TableVersion | None:
     return versions.by_push_id(files, request.system, request.topic, request.push_id)
 
 
-def _decide(files: Filesystem, system: System, request: PushRequest) -> dict[str, Any]:
+def _decide(files: Filesystem, system: System, request: PushRequest) -> PushPublication:
     """What was staged, checked, as the record that every later attempt follows."""
     epoch, intent = newest_staging(files, request.handle.folder)
-    if intent is None or intent["digest"] != request.digest:
+    if intent is None or intent.digest != request.digest:
         raise PushError(
             f"The push {request.push_id!r} of table {request.table!r} is not staged.",
             hint="Submit it first.",
             table=request.table,
         )
     totals, staged = PushTotals(), {}
-    for task in range(int(intent["tasks"])):
-        manifest = must_read(files, request.handle.folder.manifest(epoch, task))
-        staged[str(task)] = manifest["staged"]
+    for task in range(intent.tasks):
+        manifest = must_read(files, request.handle.folder.manifest(epoch, task), PushManifest)
+        staged[task] = manifest.staged
         totals.add(manifest)
     check_rows(request, totals, versions.newest(files, request.system, request.topic))
-    record = {
-        "digest": request.digest,
-        "staged": staged,
-        "schema": intent["schema"],
-        "rows": totals.rows,
-        "deletes": totals.deletes,
-        "bytes": totals.bytes,
-    }
-    return _add_publication(files, request, record)
+    decided = PushPublication(request.digest, "", staged, intent.schema, totals.rows, totals.deletes, totals.bytes)
+    return _add_publication(files, request, decided)
 
 
-def _published(files: Filesystem, request: PushRequest) -> dict[str, Any] | None:
+def _published(files: Filesystem, request: PushRequest) -> PushPublication | None:
     """What a former attempt has decided to publish, if it is still what is asked for."""
     known = numbers(files, _publications(request))
-    record = read(files, f"{_publications(request)}/{known[-1]:06}.json") if known else None
-    return record if record is not None and record["digest"] == request.digest else None
+    last = read(files, f"{_publications(request)}/{known[-1]:06}.json", PushPublication) if known else None
+    return last if last is not None and last.digest == request.digest else None
 
 
 def _publications(request: PushRequest) -> str:
     return f"{request.folder.push(request.push_id)}/publications"
 
 
-def _add_publication(files: Filesystem, request: PushRequest, record: Mapping[str, Any]) -> dict[str, Any]:
+def _add_publication(files: Filesystem, request: PushRequest, decided: PushPublication) -> PushPublication:
     number = max(numbers(files, _publications(request)), default=0) + 1
-    return adopt(files, f"{_publications(request)}/{number:06}.json", {**record, "generation": f"1.{number}"})
+    return adopt(files, f"{_publications(request)}/{number:06}.json", replace(decided, generation=f"1.{number}"))
 
 
-def _publish(system: System, request: PushRequest, publication: Mapping[str, Any]) -> dict[str, Any]:
-    staged = {int(task): description for task, description in publication["staged"].items()}
+def _publish(system: System, request: PushRequest, publication: PushPublication) -> dict[str, Any]:
     stream = StreamSpec(request.topic, request.partitions)
-    return system.publish(stream, Publication(request.producer, publication["generation"], 0, staged))
+    return system.publish(stream, Publication(request.producer, publication.generation, 0, publication.staged))
 
 
-def _make_visible(files: Filesystem, system: System, request: PushRequest, publication: dict[str, Any]) -> TableVersion:
+def _make_visible(
+    files: Filesystem, system: System, request: PushRequest, publication: PushPublication
+) -> TableVersion:
     current = versions.newest(files, request.system, request.topic)
     if request.mode != FULL and current is None:
         raise versions.needs_base(request.table, request.push_id)
-    totals = PushTotals(rows=publication["rows"], deletes=publication["deletes"])
+    totals = PushTotals(rows=publication.rows, deletes=publication.deletes)
     check_rows(request, totals, current)
     reach("push-before-publish")
     facts = _publish(system, request, publication)
     if request.mode != FULL and current is not None and facts["commit"] < current.read_commits:
         # Another push came first after all: these changes have to stand behind its rows.
-        publication = _add_publication(files, request, {k: v for k, v in publication.items() if k != "generation"})
+        publication = _add_publication(files, request, publication)
         facts = _publish(system, request, publication)
     reach("push-after-publish")
     own, spans = (
-        (request.producer, str(publication["generation"])),
+        (request.producer, publication.generation),
         tuple((int(first), int(end)) for first, end in facts["offsets"]),
     )
     base = current if request.mode != FULL else None
@@ -140,17 +137,17 @@ def _make_visible(files: Filesystem, system: System, request: PushRequest, publi
         sections=(*base.read_sections, own) if base is not None else (own,),
         offsets=_spanning(base.read_offsets, spans) if base is not None else spans,
         commits=int(facts["commit"]) + 1,
-        rows=publication["rows"],
-        deletes=publication["deletes"],
-        full_rows=base.known_rows if base is not None else publication["rows"],
-        bytes=publication["bytes"],
-        schema=publication["schema"],
+        rows=publication.rows,
+        deletes=publication.deletes,
+        full_rows=base.known_rows if base is not None else publication.rows,
+        bytes=publication.bytes,
+        schema=publication.schema,
         key=request.key,
         interval=request.interval,
         pushed_at=versions.now(),
         base=base.number if base is not None else None,
         table=request.table,
-        changes=_changes(base) + publication["rows"] + publication["deletes"] if base is not None else 0,
+        changes=_changes(base) + publication.rows + publication.deletes if base is not None else 0,
         on=(base.on if base.compacted is None else base.reads) if base is not None else None,
     )
     return versions.add(files, request.system, request.topic, version)
@@ -177,25 +174,17 @@ def _spanning(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ..
     return tuple(found)
 
 
-def newest_staging(files: Filesystem, folder: StageFolder) -> tuple[int, dict[str, Any] | None]:
+def newest_staging(files: Filesystem, folder: StageFolder) -> tuple[int, PushIntent | None]:
     """The newest try at reading the source, by its number, and its record; (-1, None) when there was none."""
     known = numbers(files, folder.epochs)
-    return (known[-1], read(files, folder.intent(known[-1]))) if known else (-1, None)
+    return (known[-1], read(files, folder.intent(known[-1]), PushIntent)) if known else (-1, None)
 
 
 def begin_staging(files: Filesystem, request: PushRequest, schema: Schema) -> int:
     """Begins to read the source: what an earlier try staged is not mixed with what the source holds now."""
     folder = request.handle.folder
     epoch = newest_staging(files, folder)[0] + 1
-    record = {
-        "epoch": epoch,
-        "tasks": request.partitions,
-        "active": None,
-        "whole": True,
-        "digest": request.digest,
-        "schema": schema.ddl(),
-    }
-    write_once(files, folder.intent(epoch), record)
+    write_once(files, folder.intent(epoch), PushIntent(epoch, request.partitions, request.digest, schema.ddl()))
     return epoch
 
 
@@ -204,14 +193,14 @@ def discard(files: Filesystem, system: System, request: PushRequest) -> None:
     folder = request.handle.folder
     known = numbers(files, _publications(request))
     if known:
-        last = read(files, f"{_publications(request)}/{known[-1]:06}.json")
-        if last is not None and last["digest"]:
-            nothing = _add_publication(files, request, {"digest": "", "staged": {}})
+        last = read(files, f"{_publications(request)}/{known[-1]:06}.json", PushPublication)
+        if last is not None and last.digest:
+            nothing = _add_publication(files, request, PushPublication("", ""))
             _publish(system, request, nothing)  # of a newer generation: what was committed before makes room
     elif isinstance(system, DiscardsStaged):
         for epoch in numbers(files, folder.epochs):
             for name in files.list(folder.manifests(epoch)):
-                manifest = read(files, f"{folder.manifests(epoch)}/{name}")
+                manifest = read(files, f"{folder.manifests(epoch)}/{name}", PushManifest)
                 if manifest is not None:
-                    system.discard(StreamSpec(request.topic), manifest["staged"])
+                    system.discard(StreamSpec(request.topic), manifest.staged)
     files.delete_tree(f"{folder.path}/manifests")

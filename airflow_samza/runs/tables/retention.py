@@ -19,8 +19,8 @@ from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.tables.compacting import GENERATION, compaction_producer, staged_numbers
 from airflow_samza.runs.tables.compactions import Compaction, Section
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.tables.marks import make_mark
-from airflow_samza.runs.tables.versions import TableVersion, expired_numbers, from_newest, newest, now
+from airflow_samza.runs.tables.marks import Mark, make_mark
+from airflow_samza.runs.tables.versions import TablePin, TableVersion, expired_numbers, from_newest, newest, now
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
 
@@ -83,10 +83,10 @@ def is_pinned(files: Filesystem, folder: TableFolder, number: int) -> bool:
     """Return whether a run that may still be at work reads a version."""
     place = folder.pin(number, "x").rpartition("/")[0]
     for name in files.list(place):
-        pin = read(files, f"{place}/{name}")
-        if pin is None or datetime.fromisoformat(pin["at"]) < datetime.now(timezone.utc) - PINNED_FOR:
+        pin = read(files, f"{place}/{name}", TablePin)
+        if pin is None or datetime.fromisoformat(pin.at) < datetime.now(timezone.utc) - PINNED_FOR:
             continue
-        application, _, run_id = str(pin["reader"]).partition("/")
+        application, _, run_id = pin.reader.partition("/")
         if not files.exists(RunFolder(application, run_id).closed):
             return True
     return False
@@ -137,7 +137,7 @@ def _release(
         if section not in needed:
             _supersede(bound, topic, len(version.offsets), section[0])
     if not any(section in needed for section in sections):
-        write_once(files, released, {"at": now()})
+        write_once(files, released, Mark(now()))
 
 
 def _release_compacted(

@@ -8,7 +8,6 @@ Source: rule S7.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -17,7 +16,7 @@ from typing import Any
 
 from airflow_samza.application.table_declarations import PUSH_DELETES
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
-from airflow_samza.records import durable
+from airflow_samza.records import durable, encode
 from airflow_samza.runs.records.folders import must_read, numbers, read, write_once
 from airflow_samza.runs.tables.compactions import (
     CHAINS,
@@ -135,6 +134,23 @@ class TableVersion:
         return not (is_former and self.compacted is not None and self.compacted.is_given_up)
 
 
+@durable("beginning of a push")
+@dataclass(frozen=True)
+class PushBegun:
+    """A push is about to become a version with a number above ``after``."""
+
+    after: int
+
+
+@durable("pin of a version of a table")
+@dataclass(frozen=True)
+class TablePin:
+    """A run (``<application>/<run id>``) reads a version, which therefore stays; ``at`` is an ISO text in UTC."""
+
+    reader: str
+    at: str
+
+
 def newest(files: Filesystem, system: str, topic: str) -> TableVersion | None:
     """The current version: the newest one but those that came late; None when nothing was ever pushed."""
     return next((version for version in from_newest(files, system, topic) if not version.is_late), None)
@@ -152,11 +168,11 @@ def by_number(files: Filesystem, system: str, topic: str, number: int) -> TableV
 def by_push_id(files: Filesystem, system: str, topic: str, push_id: str) -> TableVersion | None:
     """The version that a push has become; None when it has not, or not yet."""
     folder = TableFolder(system, topic)
-    begun = read(files, f"{folder.push(push_id)}/adding.json")
+    begun = read(files, f"{folder.push(push_id)}/adding.json", PushBegun)
     if begun is None:
         return None
     return next(
-        (version for version in from_newest(files, system, topic, begun["after"]) if version.push_id == push_id), None
+        (version for version in from_newest(files, system, topic, begun.after) if version.push_id == push_id), None
     )
 
 
@@ -246,7 +262,7 @@ def add(files: Filesystem, system: str, topic: str, version: TableVersion) -> Ta
     version = _placed(version, current)
     highest = highest_number(files, system, topic)
     # Noted first, so that whoever looks for this id need not read what was pushed before.
-    write_once(files, f"{folder.push(version.push_id)}/adding.json", {"after": highest})
+    write_once(files, f"{folder.push(version.push_id)}/adding.json", PushBegun(highest))
     known = by_push_id(files, system, topic, version.push_id)
     if known is not None:
         return known
@@ -328,7 +344,7 @@ def pin(files: Filesystem, system: str, topic: str, number: int, reader: str) ->
     (:mod:`airflow_samza.runs.tables.marks`).
     """
     folder = TableFolder(system, topic)
-    files.put(folder.pin(number, reader), json.dumps({"reader": reader, "at": now()}).encode())
+    files.put(folder.pin(number, reader), encode(TablePin(reader, now())))
     withdraw_attempts(files, folder.attempts)
     try:
         return by_number(files, system, topic, number)

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.lease import is_free, newest_lease
+from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, numbers, read
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
 from airflow_samza.runs.upkeep.unread_outputs import UnreadOutputs
@@ -50,17 +51,13 @@ class OverRun:
 
 def over_since(files: Filesystem, folder: RunFolder, now: float) -> float | None:
     """When a run was over; None while it is on, or a process of it lives."""
-    closed = read(files, folder.closed)
+    closed = read(files, folder.closed, RunEnd)
     runners = all_runners(files, folder)
     if any(runner.is_alive(files) for runner in runners):
         return None
     if closed is not None:
-        at = closed.get("at", 0.0)
-        return float(at) if isinstance(at, int | float) else files.modified(folder.closed)
-    beats: list[dict[str, Any]] = [
-        read(files, runner.heartbeat) or read(files, runner.claim) or {} for runner in runners
-    ]
-    seen = [float(beat.get("at") or beat.get("claimed_at") or 0.0) for beat in beats]
+        return closed.at if isinstance(closed.at, float) else files.modified(folder.closed)
+    seen = [runner.heard_at(files) for runner in runners]
     paths = [folder.plan(number) for number in folder.plan_generations(files)] + [
         f"{folder.path}/push.json",
         f"{folder.path}/origin.json",
@@ -137,9 +134,9 @@ class Reasons:
         if lineage.path not in self._states:
             found: dict[str, str] = dict.fromkeys(self._files.list(lineage.runs), "it has a state of its own")
             for number in numbers(self._files, lineage.versions):
-                record = read(self._files, lineage.version(number))
-                if record is not None:
-                    found[record["run"]] = f"it left version {number} of the state"
+                version = read(self._files, lineage.version(number), Version)
+                if version is not None:
+                    found[version.run] = f"it left version {number} of the state"
             lease = newest_lease(self._files, lineage)
             if lease is not None and not is_free(self._files, lineage, lease):
                 found[lease.run] = "it holds the state"

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from airflow_samza.records import durable
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.lease_holder import finished_stage
 from airflow_samza.runs.records.folders import RunFolder, read, replace, write_once
@@ -22,6 +23,22 @@ from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.trash import move_to_trash
 from airflow_samza.systems.system import System
+
+
+@durable("note of a slimmed run", reports=True)
+@dataclass(frozen=True)
+class Slimmed:
+    """What a run that was ``over`` at a time (seconds since 1970) no longer needs is gone."""
+
+    over: float = 0.0
+
+
+@durable("note of a run's removal", reports=True)
+@dataclass(frozen=True)
+class Removal:
+    """A run is being deleted, since ``at`` (seconds since 1970)."""
+
+    at: float = 0.0
 
 
 @dataclass
@@ -58,13 +75,13 @@ def slim_run(
         if dry or _deleted(files, path, run.folder):
             swept.leftovers.append(path)
     if not left and not dry:
-        replace(files, _note(run), {"over": run.at})
+        replace(files, _note(run), Slimmed(run.at))
 
 
 def is_slim(files: Filesystem, run: OverRun) -> bool:
     """Return whether nothing is left of a run that it needs no more, as the note says."""
-    done = read(files, _note(run))
-    return done is not None and done.get("over") == run.at
+    done = read(files, _note(run), Slimmed)
+    return done is not None and done.over == run.at
 
 
 def _note(run: OverRun) -> str:
@@ -78,7 +95,7 @@ def remove_run(
     folder = run.folder
     names = [(plan, topics) for plan in run.plans if (topics := own_topics(files, plan))]
     if not dry:
-        write_once(files, folder.removing, {"at": time.time()})
+        write_once(files, folder.removing, Removal(time.time()))
         if over_since(files, folder, now) is None:
             files.delete(folder.removing)
             return False

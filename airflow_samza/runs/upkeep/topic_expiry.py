@@ -12,6 +12,7 @@ from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.systems.capabilities import ExpiresTopics, ExpiringTopic
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
@@ -68,7 +69,7 @@ def reopen(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> No
 
 def open_again(files: Filesystem, folder: RunFolder) -> None:
     """Takes the note away that a run is closed; one whose records are being deleted is refused, and stays closed."""
-    closed = read(files, folder.closed)
+    closed = read(files, folder.closed, RunEnd)
     files.delete(folder.closed)
     if files.exists(folder.removing):
         if closed is not None:

@@ -22,7 +22,7 @@ from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages import heartbeats
-from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.e2e.bad_input.page import row
@@ -123,7 +123,7 @@ def _(scene: Scene) -> str:
     frozen = psutil.Process()  # it is there
     write_once(files, runner.claim, {**identity(), "host": "worker-7", "claimed_at": NEW_YEAR})
     write_once(files, runner.heartbeat, {"at": NEW_YEAR})
-    request = {"stage": "views", "generation": "1.1", "attempt": 1, "runner": {"key": "key", "number": 1}}
+    request = StageRequest("views", "1.1", 1, runner=RunnerPlace("key", 1))
     write_once(files, handle.folder.attempt(1, "request"), request)
     return raised(lambda: runtime.finish(handle)).replace(f"process {frozen.pid}", "process 4711")
 

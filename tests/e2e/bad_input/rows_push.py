@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import check_columns
 from airflow_samza.runs.tables.push_request import request_path
@@ -120,7 +121,7 @@ def _(scene: Scene) -> str:
     place = pushes(scene)
     request = place.request("monday")
     write_once(place.files, request_path(request.handle), request)
-    write_once(place.files, request.handle.folder.attempt(1, "request"), {"runner": None})
+    write_once(place.files, request.handle.folder.attempt(1, "request"), StageRequest("push", "1.1", 1))
     return raised(lambda: scene.runtime().finish_push(request.handle))
 
 

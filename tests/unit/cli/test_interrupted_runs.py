@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.records.folders import RunFolder, must_read, read_told, replace
+from airflow_samza.runs.records.folders import RunFolder, must_read, replace
 from airflow_samza.runs.records.liveness import process_is_there
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.stages.stage_state import RUNNING
@@ -68,10 +68,7 @@ class Shell:
 
     def pids(self, application: str = "looping", run_id: str = "one") -> list[int]:
         """The processes of a run's runners that are there."""
-        found = [
-            read_told(self.files, runner.claim) or {}
-            for runner in all_runners(self.files, RunFolder(application, run_id))
-        ]
+        found = [runner.who(self.files) or {} for runner in all_runners(self.files, RunFolder(application, run_id))]
         return [claim["pid"] for claim in found if process_is_there(claim)]
 
     def make_it_older(self, application: str) -> None:

@@ -19,11 +19,11 @@ from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.errors import SamzaError, StageLost, StorageFull, TopicError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records import liveness
-from airflow_samza.runs.records.folders import RunFolder, read, read_told, replace, write_once
+from airflow_samza.runs.records.folders import RunFolder, read, replace, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages import heartbeats, stage_runners
 from airflow_samza.runs.stages.heartbeats import Heartbeats
-from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, RunnerPlace, StageRequest, all_runners
 from airflow_samza.runs.stages.stage_state import FAILED, LOST, RUNNING, SUCCEEDED, StageHandle, StageProgress
 from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_with
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -86,7 +86,7 @@ class Ground:
         for name in ("hold", "disk-full", "spark-frozen"):
             self.dials.turn(name, None)
         for runner in self.runners():
-            claim = read_told(self.files, runner.claim) or {}
+            claim = runner.who(self.files) or {}
             if liveness.process_is_there(claim):
                 os.kill(claim["pid"], signal.SIGKILL)
 
@@ -249,12 +249,7 @@ def test_a_damaged_request_fails_by_name_and_the_runner_goes_on(ground: Ground) 
     assert ground.end(ground.submit(first)) == SUCCEEDED
     runner = ground.runners()[0]
     handle = ground.place.folder_of(ground.run, second)
-    request = {
-        "stage": second,
-        "generation": "1.1",
-        "attempt": 1,
-        "runner": {"key": runner.key, "number": runner.number},
-    }
+    request = StageRequest(second, "1.1", 1, runner=RunnerPlace(runner.key, runner.number))
     write_once(ground.files, handle.folder.attempt(1, "request"), request)
     ground.files.put(f"{runner.queue}/{second}@1.1@1.json", b'{"stage"')
     assert ground.end(handle) == FAILED
@@ -286,7 +281,7 @@ def test_a_damaged_record_that_only_tells_stops_nothing(ground: Ground) -> None:
 
 def test_progress_that_cannot_be_written_kills_no_stage_and_is_told_later(tmp_path: Path) -> None:
     files = FaultyFilesystem(tmp_path, 1, failing_with(errno.ENOSPC), lasting=True)
-    attempt = AttemptState(files, RunFolder("a", "r"), {"stage": "s", "generation": "1.1", "attempt": 1})
+    attempt = AttemptState(files, RunFolder("a", "r"), StageRequest("s", "1.1", 1))
     attempt.tell(RUNNING)
     attempt.report(StageProgress(epochs=1))
     attempt.tell(FAILED, SamzaError("It failed."))

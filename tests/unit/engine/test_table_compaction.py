@@ -15,6 +15,7 @@ from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, Pus
 from airflow_samza.records import plain
 from airflow_samza.runs.failpoints import COMPACTION_PLACES, VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compacting import LEAST_CHANGES, is_due
 from airflow_samza.runs.tables.compactions import Compaction, holds_all, sections_since
@@ -383,7 +384,7 @@ class Attempt:
     group = "push"
 
     def __init__(self) -> None:
-        self.request: dict[str, Any] = {}
+        self.request = StageRequest("push", "1.1", 1)
 
 
 def test_a_compaction_that_fails_is_told_and_the_push_stands(pushes: Pushes, caplog: pytest.LogCaptureFixture) -> None:

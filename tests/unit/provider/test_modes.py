@@ -21,6 +21,7 @@ from airflow_samza.provider.triggers import SamzaProducersTrigger, SamzaStateTri
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.run_ends import abort
+from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 VIEWS = "provider_applications:views"
@@ -79,7 +80,7 @@ class Producer:
         return self.run.stage("page-views", Generation(1, generation))
 
     def start(self, generation: int = 1) -> None:
-        write_once(self.files, self.folder(generation).attempt(1, "request"), {})
+        write_once(self.files, self.folder(generation).attempt(1, "request"), StageRequest("views", "1.1", 1))
 
     def finish(self, generation: int = 1) -> None:
         self.start(generation)

@@ -27,7 +27,7 @@ from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stages.run_ends import abort
-from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import CANCELLED, RUNNING, StageHandle
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
@@ -54,7 +54,11 @@ class Run:
         return self.handle(stage).folder
 
     def submit(self, stage: str) -> None:
-        write_once(self.files, self.stage(stage).attempt(1, "request"), {"runner": {"key": "key", "number": 1}})
+        write_once(
+            self.files,
+            self.stage(stage).attempt(1, "request"),
+            StageRequest(stage, "1.1", 1, runner=RunnerPlace("key", 1)),
+        )
 
     def tell(self, stage: str, state: str) -> None:
         replace(self.files, self.stage(stage).attempt(1, "status"), {"state": state, "at": time.time()})

@@ -40,15 +40,15 @@ def test_a_key_that_comes_twice_is_counted_and_staged_once(tmp_path: Path, colum
     types = {"double": pa.float64(), "string": pa.string(), "boolean": pa.bool_(), "binary": pa.binary()}
     batch = pa.RecordBatch.from_pydict({"k": pa.array(keys, types[column]), DELETED: [False] * 3})
     manifest = task_of(tmp_path, column).run(0, iter([batch.slice(0, 2), batch.slice(2)]))
-    assert (manifest["rows"], manifest["duplicates"]) == (2, 1)
+    assert (manifest.rows, manifest.duplicates) == (2, 1)
 
 
 def test_examples_of_keys_are_not_told_where_no_message_is_shown(tmp_path: Path) -> None:
     batch = pa.RecordBatch.from_pydict({"k": ["secret", "secret"], DELETED: [False, False]})
     task = task_of(tmp_path, "string")
-    assert task.run(0, iter([batch]))["examples"] == ["secret"]
+    assert task.run(0, iter([batch])).examples == ("secret",)
     try:
         hidden = dataclasses.replace(task, messages_shown=False, epoch=1)
-        assert hidden.run(0, iter([batch]))["examples"] == ["(not shown)"]
+        assert hidden.run(0, iter([batch])).examples == ("(not shown)",)
     finally:
         show_messages(True)

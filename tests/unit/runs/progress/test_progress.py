@@ -18,6 +18,7 @@ from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent
 from airflow_samza.runs.records.folders import replace, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import (
     CANCELLED,
     RUNNING,
@@ -276,7 +277,7 @@ def test_a_stage_that_is_over_has_no_present_rate(records: Records, state: str, 
 
 def test_what_a_stage_waits_for_is_told(records: Records) -> None:
     handle = StageHandle("views", "run-1", "by-member", FIRST)
-    replace(records.files, handle.folder.attempt(1, "request"), {})
+    replace(records.files, handle.folder.attempt(1, "request"), StageRequest("by-member", "1.1", 1))
     waiting: Any = SimpleNamespace(progress=SimpleNamespace(waiting_for="page-views"), state=RUNNING, attempt=1)
     report = stage_progress(records.files, {}, records.run, "by-member", status=waiting, now=NOON)
     assert describe_progress(report) == ["Stage by-member: waiting for page-views"]
