@@ -1,1 +1,1 @@
-"""From an application to an ExecutionPlan: join groups, partition counts, stages. Pure: no I/O."""
+"""Planning: from an application to an ExecutionPlan, by join groups, partition counts, stages. Pure: no I/O."""

@@ -50,7 +50,7 @@ def describe_operators(graph: JobGraph, in_task_0: Collection[str] = ()) -> tupl
 def describe_streams(
     spec: ApplicationSpec, edges: Mapping[str, StreamEdge], counts: Counts, partitionings: Mapping[str, Partitioning]
 ) -> tuple[PlannedStream, ...]:
-    """The streams, by id; a stream that nobody counted has 0 partitions and no reason."""
+    """The streams, by id; a stream that is not counted yet has 0 partitions and no reason."""
     return tuple(
         PlannedStream(
             stream_id=stream_id,

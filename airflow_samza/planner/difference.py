@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 def difference(old: ExecutionPlan, new: ExecutionPlan) -> tuple[str, ...]:
-    """What is different in ``new``, one sentence each: stages, streams, operators, tables, warnings.
+    """Return what differs in ``new``, one sentence each: stages, streams, operators, tables, warnings.
 
-    Empty when nothing is.
+    Empty when nothing differs.
 
-    An operator or stream that says ``renamed_from=`` is compared with its former self.
+    An operator or stream with ``renamed_from=`` is compared with the one of its former id.
     """
     if (old.application, old.app_id) != (new.application, new.app_id):
         first = [f"The application was {old.application}-{old.app_id} and is {new.application}-{new.app_id}."]
@@ -163,7 +163,7 @@ def _operators(old: ExecutionPlan, new: ExecutionPlan, renamed: Mapping[str, str
         was = former.pop(renamed.get(operator.op_id, operator.op_id), None)
         title = operator_title(operator)
         if operator.op == "input":
-            continue  # told as a stream
+            continue  # reported as a stream
         if was is None:
             sentences.append(f"Operator {title} is new.")
             continue

@@ -1,4 +1,4 @@
-"""The plan as a text that a person likes to read.
+"""The plan as text for people.
 
 The same in the command line, the log of the ``plan`` task and notebooks.
 """
@@ -106,7 +106,7 @@ def _step_rows(plan: ExecutionPlan, stage: Stage, engines: Mapping[str, str]) ->
 
 
 def _source_text(plan: ExecutionPlan, operator: PlannedOperator, former: str, several: bool) -> str:
-    """Where the messages come from, unless it is the line above."""
+    """Return the operators from which messages come, or "" when that is the line above."""
     if operator.inputs == (former,):
         return ""
     sources = [plan.operator(source) for source in operator.inputs]

@@ -1,4 +1,4 @@
-"""Stage ids: named after the streams that start a stage, stable from run to run, safe in topic and task names (rule P7)."""
+"""Stage ids (rule P7): named after a stage's input streams, stable from run to run, safe in topic and task names."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class JobGraph:
 
 
 def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
-    """Walk the application from its inputs; refuse what nothing can reach, and two operators of one id."""
+    """Walk the application from its inputs; reject what nothing can reach, and two operators of one id."""
     if not spec.inputs:
         raise Unreachable(
             f"The application {spec.name!r} has no input stream, so nothing can reach it.",
@@ -72,7 +72,7 @@ def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
         for source in op.inputs:
             forward[source.op_id][op.op_id] = op
     outputs = {op_id: tuple(found[key] for key in sorted(found)) for op_id, found in forward.items()}
-    _refuse_unreachable(spec, outputs)
+    _reject_unreachable(spec, outputs)
     writers: dict[str, list[SendToTableSpec]] = defaultdict(list)
     readers: dict[str, list[TableJoinSpec]] = defaultdict(list)
     ordered = in_order(spec.operators)
@@ -102,13 +102,14 @@ def in_order(operators: Iterable[OperatorSpec]) -> tuple[OperatorSpec, ...]:
         stuck = min(error.args[1])
         raise UnsupportedShape(
             f"Operator {stuck} is among its own inputs.",
-            hint="Send the messages back through a partition_by; a stage may read the intermediate stream that it writes.",
+            hint="Send the messages back through a partition_by; a stage may read the intermediate "
+            "stream that it writes.",
             operator=stuck,
         ) from None
 
 
 def check_graph(spec: ApplicationSpec) -> list[PlanError]:
-    """Two operators of one id, and writers of tables that the application only reads (rules P8, S6)."""
+    """Return errors for operators of one id, and for writers of tables that are read-only here (rules P8, S6)."""
     errors: list[PlanError] = []
     seen: dict[str, OperatorSpec] = {}
     for op in spec.operators:
@@ -139,7 +140,7 @@ def check_graph(spec: ApplicationSpec) -> list[PlanError]:
     return sorted(errors, key=lambda error: error.sentence)
 
 
-def _refuse_unreachable(spec: ApplicationSpec, outputs: Mapping[str, tuple[OperatorSpec, ...]]) -> None:
+def _reject_unreachable(spec: ApplicationSpec, outputs: Mapping[str, tuple[OperatorSpec, ...]]) -> None:
     reached: set[str] = set()
     sources: list[OperatorSpec] = [op for op in spec.operators if isinstance(op, InputOperatorSpec)]
 

@@ -1,4 +1,4 @@
-"""Which streams meet in which join, so that their partition counts must agree (rule P2).
+"""Join groups: the streams that meet in a join, whose partition counts must agree (rule P2).
 
 A stream reaches a join over real and virtual edges. A broadcast stream counts only where it arrives over real edges:
 through a table every task holds all of it. Source: planner-with-tables, "Operator graph analysis" and "Conversion to
@@ -100,7 +100,7 @@ def _reach_over_all_edges(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> d
 
 
 def streams_arriving(op: OperatorSpec) -> tuple[str, ...]:
-    """The ids of the streams whose messages arrive at an operator over real edges, sorted (for messages; one walk backwards)."""
+    """Return the ids of the streams whose messages arrive at an operator over real edges, sorted."""
     found: set[str] = set()
     seen: set[str] = set()
     waiting = [op]

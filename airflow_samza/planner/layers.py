@@ -25,13 +25,13 @@ class Box:
 
     @property
     def middle(self) -> float:
-        """The height of its middle."""
+        """The height of the node's middle."""
         return self.y + self.height / 2
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything lies; ``routes`` hold the points between which an edge bends, its ends among them."""
+    """The places of boxes and edges; ``routes`` hold the points between which an edge bends, its ends among them."""
 
     boxes: Mapping[str, Box]
     routes: Mapping[tuple[str, str], tuple[tuple[float, float], ...]]

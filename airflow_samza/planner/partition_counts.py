@@ -1,7 +1,7 @@
-"""Partition counts, each with its reason: what is known, what joins spread, what configuration or the maximum gives.
+"""Partition counts, each with its reason: known, spread by joins, configured, or the maximum.
 
-Rule P2 (groups, cap), rule P3 (configuration), rule P4 (broadcast), rule P6 (reasons). Source: planner-with-tables, "Processing
-joined streams".
+Rule P2 (groups, cap), rule P3 (configuration), rule P4 (broadcast), rule P6 (reasons). Source:
+planner-with-tables, "Processing joined streams".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_samza.planner.stream_edges import StreamEdge
 
 @dataclass(frozen=True)
 class PartitionCount:
-    """How many partitions a stream has, and why."""
+    """The partition count of a stream, and the reason for it."""
 
     count: int
     reason: str
@@ -29,7 +29,7 @@ Counts = dict[str, PartitionCount]
 
 
 def known_counts(edges: Mapping[str, StreamEdge], metadata: Mapping[str, int]) -> tuple[Counts, list[PlanError]]:
-    """What is known before anything is inferred: what systems say, what the application declares, and broadcasts."""
+    """Return the counts known before any is inferred: those that systems report, declared ones, and broadcasts."""
     counts: Counts = {}
     errors: list[PlanError] = []
     for stream_id, edge in edges.items():
@@ -47,7 +47,7 @@ def known_counts(edges: Mapping[str, StreamEdge], metadata: Mapping[str, int]) -
                 counts[stream_id] = PartitionCount(declared, "declared")
         elif said is not None:
             counts[stream_id] = PartitionCount(
-                said, _declared_where(edge) if said == declared else "as the system says"
+                said, _declared_where(edge) if said == declared else "as the system reports"
             )
             if declared not in (None, said) and edge.role is not StreamRole.OUTPUT:
                 errors.append(_not_as_declared(edge, said))
@@ -148,9 +148,9 @@ def _wide_broadcast(edge: StreamEdge, count: int) -> PartitionMismatch:
 
 def _not_as_declared(edge: StreamEdge, said: int) -> PartitionMismatch:
     return PartitionMismatch(
-        f"The stream {edge.stream_id!r} is declared with {edge.descriptor.partitions} partitions, but its system says "
-        f"{said}.",
-        hint=f"Declare partitions={said}, or leave partitions= out and let the system say.",
+        f"The stream {edge.stream_id!r} is declared with {edge.descriptor.partitions} partitions, but its system "
+        f"reports {said}.",
+        hint=f"Declare partitions={said}, or leave partitions= out and let the system report it.",
         stream=edge.stream_id,
         partitions=said,
         declared=edge.descriptor.partitions,

@@ -1,4 +1,4 @@
-"""How the messages of every edge lie in their partitions: keyed, unknown, unkeyed or broadcast (rule P11).
+"""The partitioning of the messages of every edge: keyed, unknown, unkeyed or broadcast (rule P11).
 
 The pass follows the key columns through the operators. It knows no SQL: a selection keeps a key column that it names
 plainly (``a``, ``a AS b``, ``*``), every other selection loses it. A Python callable keeps a key column when its output
@@ -63,7 +63,7 @@ _LAST_NAME = re.compile(rf"({NAME})\s*$")
 
 @dataclass(frozen=True)
 class EdgeState:
-    """What is known of the messages that an operator emits.
+    """The partitioning, schema and partition count of the messages that an operator emits.
 
     ``partitions`` is their count, 0 where it is not known and :data:`DIFFERENT` where streams of several counts were
     merged; ``lost`` names the operator at which the key was lost.
@@ -81,7 +81,7 @@ def keyed(key: Sequence[str], schema: Schema | None, partitioner: str = PARTITIO
 
 
 def types_of(columns: Iterable[str], schema: Schema | None) -> tuple[str | None, ...]:
-    """The types by which columns are hashed; None where nobody says."""
+    """The types by which columns are hashed; None where no schema is known."""
     return tuple(_type_of(column, schema) for column in columns)
 
 
@@ -186,7 +186,7 @@ def _of_stream(spec: ApplicationSpec, edge: StreamEdge, states: Mapping[str, Edg
 
 
 def _comes_as_it_is(spec: ApplicationSpec, edge: StreamEdge) -> bool:
-    # A topic was partitioned by somebody, only nobody says how; files, tables of a database and DataFrames were not.
+    # A topic was partitioned in a way that no declaration states; files, tables of a database and DataFrames were not.
     # (The stream of a push has the key of its table: rule P11.)
     stream = edge.descriptor
     name = stream.system or spec.default_system or ""
@@ -208,7 +208,7 @@ def _messages(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
 
 
 def _nothing(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
-    """No edge leads on: what arrived at an operator that ends a stage is what it hands over."""
+    """Return the messages that arrive: no edge leads on from an operator that ends a stage."""
     return arriving[0]
 
 
@@ -221,7 +221,7 @@ def _windows(op: WindowOperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState
 
 
 def _looked_up(op: TableJoinSpec, arriving: Sequence[EdgeState]) -> EdgeState:
-    """The stream's columns and the table's; which those are nobody declares."""
+    """The stream's columns and the table's; which those are is not declared."""
     return replace(arriving[0], schema=None) if op.schema is None else _messages(op, arriving)
 
 
@@ -285,7 +285,7 @@ def _merged(op: MergeSpec, arriving: Sequence[EdgeState]) -> EdgeState:
             (state.partitioning for state in arriving), key=lambda p: sum(kind is not None for kind in p.types)
         )
     else:
-        # Two keys in one stream: rows of one key are known to lie apart. With an unknown part nobody can tell.
+        # Two keys in one stream: rows of one key are known to lie apart. With an unknown part it cannot be known.
         partitioning = UNKNOWN if "unknown" in kinds and "unkeyed" not in kinds else UNKEYED
     return EdgeState(partitioning, schema, partitions, op.name if partitioning.kind in ("unknown", "unkeyed") else "")
 

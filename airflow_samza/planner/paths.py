@@ -29,7 +29,7 @@ def operator_label(op: OperatorSpec) -> str:
 def path_to_join(
     graph: JobGraph, edges: Mapping[str, StreamEdge], stream_id: str, join: OperatorSpec
 ) -> tuple[str, ...]:
-    """From the input behind a stream to the join, over real and virtual edges; a side input goes over its table."""
+    """Return the steps from the input behind a stream to the join, over real and virtual edges or a table."""
     steps = _within_stage(graph, stream_id, join)
     if steps is None:
         tables = edges[stream_id].side_input_of

@@ -70,7 +70,7 @@ def dot(plan: ExecutionPlan) -> str:
 
 
 def _numbers(plan: ExecutionPlan) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Plain node names, as ids may hold what the two languages refuse.
+    """Plain node names, as ids may hold characters that the two languages reject.
 
     Streams and tables that no stage uses are left out.
     """

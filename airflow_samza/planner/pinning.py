@@ -1,7 +1,7 @@
 """Partition counts that must not change under an application's state (rule P10).
 
 State lies in the partitions in which its keys were hashed. So the counts that an earlier plan of a stateful application
-inferred are kept, and a stream that now has another count is refused.
+inferred are kept, and a stream that now has another count is rejected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_samza.planner.stream_edges import StreamEdge
 def pin_counts(
     pinned: ExecutionPlan, operators: Sequence[OperatorSpec], edges: Mapping[str, StreamEdge], counts: Counts
 ) -> list[PlanError]:
-    """Take inferred counts over from the last plan; an error for every stream whose known count changed."""
+    """Take inferred counts over from the last plan; return an error for every stream whose known count changed."""
     stateful = sorted(op.op_id for op in operators if op.keeps_state)
     if not stateful or pinned.shape_only:
         return []

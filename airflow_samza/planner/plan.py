@@ -27,10 +27,10 @@ _ROLES_IN_JSON = {
 
 @dataclass(frozen=True)
 class Partitioning:
-    """How the messages of an edge lie in its partitions (rule P11).
+    """The partitioning of the messages of an edge (rule P11).
 
     ``kind`` is ``keyed``, ``unknown``, ``unkeyed`` or ``broadcast``; ``types`` are the key columns' types for hashing
-    (every integer is ``bigint``), None where the schema does not tell.
+    (every integer is ``bigint``), None where the schema is not known.
     """
 
     kind: str

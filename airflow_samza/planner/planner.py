@@ -2,15 +2,15 @@
 
 collect_operator_graph   the operators, walked from the inputs                         job_graph
 build_stream_edges       streams: writers, readers, boundedness                        stream_edges
-known_counts             partition counts that systems and the application say         partition_counts
+known_counts             counts that systems report and the application declares         partition_counts
 pin_counts               counts that an earlier plan of a stateful application chose   pinning
 group_joined_streams     which streams meet in which join                              join_groups
 spread_over_joins        counts spread through the groups                              partition_counts
 fill_the_rest            configuration, else the maximum, capped                       partition_counts
-refuse_mismatches        joins of streams with different counts                        join_refusals
-find_replication         what every task holds alike, and who handles it               replication
+reject_mismatches        joins of streams with different counts                        join_rejections
+find_replication         what every task holds alike, and which tasks handle it               replication
 track_partitionings      by which columns every edge is partitioned                    partitioning
-check_keys               joins and keyed operators whose rows do not lie as needed     key_refusals
+check_keys               joins and keyed operators whose rows do not lie as needed     key_rejections
 cut_stages               the parts between intermediate streams                        stages
 """
 
@@ -25,8 +25,8 @@ from airflow_samza.errors import ConfigError, PlanChanged, PlanError, raise_all
 from airflow_samza.planner.describe import describe_operators, describe_streams, describe_tables
 from airflow_samza.planner.job_graph import JobGraph, check_graph, collect_operator_graph
 from airflow_samza.planner.join_groups import group_joined_streams
-from airflow_samza.planner.join_refusals import refuse_mismatches
-from airflow_samza.planner.key_refusals import check_keys
+from airflow_samza.planner.join_rejections import reject_mismatches
+from airflow_samza.planner.key_rejections import check_keys
 from airflow_samza.planner.partition_counts import (
     Counts,
     PartitionCount,
@@ -88,7 +88,7 @@ class ExecutionPlanner:
         groups = group_joined_streams(graph, edges)
         spread_over_joins(counts, groups, edges)
         fill_the_rest(counts, edges, config)
-        errors += refuse_mismatches(groups, counts, graph, edges)
+        errors += reject_mismatches(groups, counts, graph, edges)
         replication = find_replication(
             graph.operators, lambda stream_id: stream_id in edges and edges[stream_id].broadcast
         )
@@ -166,7 +166,7 @@ def _check_same_application(spec: ApplicationSpec, pinned: ExecutionPlan) -> lis
 
 
 def _count_outputs(counts: Counts, stages: Sequence[Stage], edges: Mapping[str, StreamEdge]) -> None:
-    """An output whose count nobody says gets as many partitions as tasks write it."""
+    """Give an output without a declared count as many partitions as tasks write it."""
     for stage in stages:
         for stream_id in stage.outputs:
             if edges[stream_id].role is StreamRole.OUTPUT and (
@@ -191,9 +191,9 @@ def _idle_streams(edges: Mapping[str, StreamEdge], graph: JobGraph) -> list[str]
 
 
 def _unread_partitions(stages: Sequence[Stage], counts: Counts, edges: Mapping[str, StreamEdge]) -> list[str]:
-    """Task k holds partition k of a side input, so nobody holds those beyond the tasks.
+    """Task k holds partition k of a side input, so no task holds those beyond the tasks.
 
-    Joins are refused then, low-level tasks are not.
+    Joins are rejected then, low-level tasks are not.
     """
     return [
         f"The side input {stream_id!r} has {counts[stream_id].count} partitions, and the stage {stage.stage_id} "

@@ -1,12 +1,12 @@
-"""Which tasks handle what is broadcast: every task fills its tables with it.
+"""The tasks that handle broadcast messages: every task fills its tables with them.
 
-Along every other way task 0 handles it, alone.
+Along every other path task 0 alone handles them.
 
 Every task reads all of a broadcast stream. Where its messages fill a table, that is the meaning: each task looks its
 own messages up in all of them. Anywhere else (a merge with messages that one task holds, an output, a result) each
 message counts once, so one task handles it. An operator that leads to a table and to something else is run by every
 task, and task 0 hands on what it gives to anything but the table. Low-level tasks are handed all of a broadcast, as
-Samza's ``task.broadcast.inputs``: what they make of it is their own affair.
+Samza's ``task.broadcast.inputs``: they decide what to do with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTa
 
 @dataclass(frozen=True)
 class Replication:
-    """What tasks hold alike.
+    """The operators whose messages all tasks hold alike.
 
     ``replicated``: operators (by id) whose messages every task would make in the same way, all of them.
 
@@ -42,7 +42,7 @@ class Replication:
 
 
 def find_replication(operators: Iterable[OperatorSpec], is_broadcast: Callable[[str], bool]) -> Replication:
-    """The replication among operators; ``is_broadcast`` says it of a stream's id.
+    """The replication among operators; ``is_broadcast`` answers for a stream's id.
 
     One walk forward, one back: the cost is linear.
     """

@@ -1,4 +1,4 @@
-"""Streams as edges of the job graph: who writes and reads each, and whether it is bounded.
+"""Streams as edges of the job graph: writers and readers of each, and whether it is bounded.
 
 Source: planner-with-tables, "Conversion to StreamEdges".
 """
@@ -107,7 +107,7 @@ def check_streams(spec: ApplicationSpec) -> list[PlanError]:
 def _unbounded_streams(
     spec: ApplicationSpec, graph: JobGraph, readers: Mapping[str, list[InputOperatorSpec]]
 ) -> set[str]:
-    """The declared unbounded streams, and everything that operators write that read one of them (tables play no part: rule C7)."""
+    """Return the declared unbounded streams, and all that operators write which read one (not tables: rule C7)."""
     declared = {**spec.outputs, **spec.side_inputs, **spec.inputs}
     found = {
         stream_id for stream_id, stream in declared.items() if not stream.bounded and stream_id not in spec.outputs

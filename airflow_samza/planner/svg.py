@@ -205,7 +205,7 @@ def _edge(points: tuple[tuple[float, float], ...], *, dashed: bool) -> str:
 
 
 def _back_edge(layout: Layout, stream: str, stage: str) -> str:
-    """From the topic back under the stage that wrote it."""
+    """Draw the edge from a topic back under the stage that wrote it."""
     one, other = layout.boxes[stream], layout.boxes[stage]
     bottom, foot = one.y + one.height, other.y + other.height
     low = max(bottom, foot) + 22

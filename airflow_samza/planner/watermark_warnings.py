@@ -1,4 +1,4 @@
-"""Windows of event time whose input never says how far time has come: they hold everything until the input ends."""
+"""Warnings for windows of event time whose unbounded input makes no watermarks: they hold all until the input ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def silent_inputs(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[
             yield (
                 f"{operator_label(op)} goes by event time, and the input {behind[op.op_id]!r}, which has no end, "
                 "makes no watermarks: its "
-                "windows close only when the application is drained. Say how late messages may come (max_delay= or "
+                "windows close only when the application is drained. Declare how late messages may come (max_delay= or "
                 "watermarks=)."
             )
 

@@ -1,6 +1,6 @@
 """The words for operators, streams and counts in texts and pictures.
 
-One place, so that every face of a plan says the same.
+One place, so that text, pictures and errors use the same words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def operator_title(operator: PlannedOperator | OperatorSpec) -> str:
 
 
 def operator_text(operator: PlannedOperator) -> str:
-    """What an operator does, in a few words."""
+    """Return in a few words what an operator does."""
     told = dict(operator.details)
     words: list[str] = []
     if operator.op == "join":
@@ -57,7 +57,7 @@ def operator_text(operator: PlannedOperator) -> str:
 
 
 def partitioning_text(partitioning: Partitioning) -> str:
-    """How messages lie: ``by member_id bigint``, ``not keyed``, ``to every task``."""
+    """Return a partitioning in words: ``by member_id bigint``, ``not keyed``, ``to every task``."""
     if partitioning.kind == "keyed":
         columns = (
             f"{name} {kind}" if kind else name for name, kind in zip(partitioning.key, partitioning.types, strict=True)

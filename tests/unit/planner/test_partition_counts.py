@@ -192,7 +192,7 @@ def test_a_system_that_reports_no_partitions_is_refused(said: int) -> None:
 
 
 def test_a_declared_count_that_the_system_contradicts_is_refused() -> None:
-    with pytest.raises(PartitionMismatch, match="declared with 8 partitions, but its system says 4"):
+    with pytest.raises(PartitionMismatch, match="declared with 8 partitions, but its system reports 4"):
         ExecutionPlanner({}, {"a": 4}).plan(spec_of(lambda app: keyed(app, "a", 8).sink(print)))
 
 

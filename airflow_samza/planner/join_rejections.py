@@ -14,7 +14,7 @@ from airflow_samza.planner.paths import operator_label, path_to_join
 from airflow_samza.planner.stream_edges import StreamEdge
 
 
-def refuse_mismatches(
+def reject_mismatches(
     groups: Sequence[JoinedStreams], counts: Counts, graph: JobGraph, edges: Mapping[str, StreamEdge]
 ) -> list[PlanError]:
     """An error for every stream of a group that does not have the count of the group's reference stream."""
@@ -102,7 +102,7 @@ def _join_key(join: StreamJoinSpec | TableJoinSpec) -> tuple[str, ...]:
 def _unresolved(group: JoinedStreams, edge: StreamEdge) -> UnresolvedPartitions:
     table = f" of the table {edge.side_input_of[0]!r}" if edge.side_input_of else ""
     return UnresolvedPartitions(
-        f"{operator_label(group.join)} needs the partition count of {edge.stream_id!r}{table}, which nobody knows.",
+        f"{operator_label(group.join)} needs the partition count of {edge.stream_id!r}{table}, which is not known.",
         hint=f"Declare it: partitions= {'on the table' if table else 'on the stream'}; a push then writes that many "
         "partitions.",
         join=group.join.name,

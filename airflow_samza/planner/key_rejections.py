@@ -24,7 +24,7 @@ from airflow_samza.schema import Schema
 
 @dataclass(frozen=True)
 class _Side:
-    """One side of a join: what people call it, how it lies, and the columns that are compared with the other side's."""
+    """One side of a join: its name in errors, its partitioning, and the columns that are compared."""
 
     partitioning: Partitioning
     key: tuple[str, ...]
@@ -42,7 +42,7 @@ class _Side:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The side as errors name it."""
         if self.op is None:
             return f"{self.stream!r} (side input of table {self.table})" if self.stream else f"table {self.table}"
         return _listed(self.streams) + (f" (into table {self.table})" if self.table else "")
@@ -57,7 +57,7 @@ class _Side:
 
 @dataclass
 class KeyFindings:
-    """What the checks of an application's keys found."""
+    """Errors and warnings about an application's keys."""
 
     errors: list[PlanError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ def check_keys(
     streams: Mapping[str, Partitioning],
     counts: Counts,
 ) -> KeyFindings:
-    """Every join, keyed window and aggregation of the application, by operator id."""
+    """Check every join, keyed window and aggregation of the application, by operator id."""
     findings = KeyFindings()
     check = _Check(graph, edges, states, streams, counts, findings)
     for join in graph.joins:
@@ -157,12 +157,12 @@ class _Check:
         )
 
     def unkeyed_operator(self, op: OperatorSpec) -> None:
-        """Each task makes a result of what it reads, as a window without a key does in Samza.
+        """Warn of an operator without a key where several tasks each make a result of what they read, as in Samza.
 
         Worth a warning where there are several.
         """
         state = self.states[op.inputs[0].op_id]
-        if state.partitions in (0, 1) or state.partitioning.kind == "broadcast":  # 0: nobody has counted yet
+        if state.partitions in (0, 1) or state.partitioning.kind == "broadcast":  # 0: not counted yet
             return
         count = "several" if state.partitions == DIFFERENT else state.partitions
         self.findings.warnings.append(
@@ -234,7 +234,7 @@ class _Check:
         if partitioning.kind == "unknown":
             self.findings.warnings.append(
                 f"{operator_label(join)}: {self._how_side_lies(side)}; rows of one key that lie apart "
-                f"would not meet. Re-partition it by {_columns(side.key)}, or say "
+                f"would not meet. Re-partition it by {_columns(side.key)}, or set "
                 f"assume_partitioned_by={_columns(side.key)}."
             )
             return False
@@ -326,7 +326,7 @@ def _how_it_lies(
     if partitioning.kind == "unkeyed":
         return f"{name} {verb} not keyed ({whose} rows come as they lie in files, or from streams keyed differently)"
     where = "" if not lost or lost in edges else f" ({whose} key was lost at {lost!r})"
-    return f"nobody says how {name} {verb} partitioned{where}"
+    return f"how {name} {verb} partitioned is not declared{where}"
 
 
 def _described(partitioning: Partitioning) -> str:
