@@ -20,7 +20,7 @@ from airflow_samza.application.handles import OutputStream, SideInput, Table
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
-from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.remote_access import RemoteAccessOptions
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream_declarations import (
@@ -99,14 +99,14 @@ class ApplicationDescriptor:
         """
         location = SourceLocation.of_caller()
         if kind is not None and (not isinstance(kind, str) or not kind.strip()):
-            refuse(
+            reject(
                 f"System {name!r} has kind={kind!r}",
                 hint='Write for example kind="log", or leave it to the environment.',
                 system=name,
             )
         secret = next((option for option in options if gives_away(option, options[option])), None)
         if secret is not None:
-            refuse(
+            reject(
                 f"System {name!r} has the option {secret!r}, which looks like a secret",
                 hint="Keep secrets in the connection that the environment binds to the system's name.",
                 system=name,
@@ -119,13 +119,13 @@ class ApplicationDescriptor:
         self._graph.check_open()
         checked = checked_id(name, "system")
         if self.default_system_name is not None:
-            refuse(
+            reject(
                 f"The default system is {self.default_system_name!r} already, and now {name!r}",
                 hint="Say it once.",
                 system=name,
             )
         if self._graph.streams or self._graph.side_inputs or self._graph.tables:
-            refuse(
+            reject(
                 f"The default system {name!r} comes too late: streams or tables are declared already",
                 hint="Make app.default_system(…) the first line.",
                 system=name,
@@ -265,7 +265,7 @@ class ApplicationDescriptor:
         check_words(more, "side_input")
         for word, why in _NOT_OF_SIDE_INPUTS.items():
             if more.get(word) is not None:
-                refuse(f"Side input {id!r} has {word}=, which is for inputs: {why}", hint=_LEAVE_OUT[word], stream=id)
+                reject(f"Side input {id!r} has {word}=, which is for inputs: {why}", hint=_LEAVE_OUT[word], stream=id)
         return SideInput(
             self._graph.add_stream(declared_stream(id, StreamRole.SIDE_INPUT, schema=schema, **more)), self._graph
         )
@@ -279,7 +279,7 @@ class ApplicationDescriptor:
         where = f"input stream {id!r}"
         for word in ("max_delay", "watermarks"):
             if more.get(word) is not None:
-                refuse(
+                reject(
                     f"{where} has the system's time and {word}",
                     hint="Leave it out: the clock makes the watermarks.",
                     stream=id,

@@ -14,7 +14,7 @@ from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.application.refusals import listed, raised_in_user_code, refuse
+from airflow_samza.application.rejections import listed, raised_in_user_code, reject
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.config import Config
@@ -159,7 +159,7 @@ class StreamApplication:
         """Describes the application; ``config`` adds to and overrides its own configuration."""
         kind = type(self)
         if kind.describe is StreamApplication.describe:
-            refuse(f"{kind.__name__} says nothing", hint="Define a method describe(self, app).")
+            reject(f"{kind.__name__} says nothing", hint="Define a method describe(self, app).")
         name = checked_id(self.name, "application")
         merged = {**_checked_config(self.config), **_checked_config(config or {})}
         graph = GraphBuilder(name, checked_id(self.app_id, "application copy (app_id)"), low_level=self._low_level)
@@ -275,7 +275,7 @@ def decorator_of(
 ) -> Callable[[Callable[[Any], None]], Decorated]:
     """The decorator of one kind of application, after checking what it was called with."""
     if callable(name):
-        refuse(
+        reject(
             f"@{word} was used without a name for {name_of(name)}",
             hint=f'Write @{word}("{name_of(name).rpartition(".")[2].replace("_", "-")}"); the name goes into topics '
             "and state.",
@@ -293,13 +293,13 @@ def decorator_of(
 
 def _checked_dropped(dropped: Sequence[str]) -> tuple[str, ...]:
     if isinstance(dropped, str) or not all(isinstance(name, str) for name in dropped):
-        refuse(f"dropped is {dropped!r}", hint='Give a list of former ids: dropped=["per-minute"].')
+        reject(f"dropped is {dropped!r}", hint='Give a list of former ids: dropped=["per-minute"].')
     return tuple(checked_id(name, "dropped state") for name in dropped)
 
 
 def _checked_config(config: Mapping[Any, Any]) -> dict[str, str]:
     if not isinstance(config, Mapping):
-        refuse(
+        reject(
             f"config is {config!r}", hint='Give a dict of Samza\'s keys: {"job.intermediate.stream.partitions": "16"}.'
         )
     for key, value in config.items():

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_samza.application.callables import innermost, name_of, takes_values
-from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.windows import duration_ms
 
 
@@ -19,16 +19,16 @@ def check_coroutine_function(function: object, where: str, takes: int) -> None:
     hint = f"{where} takes a coroutine function: async def enrich(message): …; plain ones go to map."
     if not callable(function):
         shown = f"the text {function!r}" if isinstance(function, str) else repr(function)
-        refuse(f"{where} takes a coroutine function, not {shown}", hint=hint, operator=where, value=repr(function))
+        reject(f"{where} takes a coroutine function, not {shown}", hint=hint, operator=where, value=repr(function))
     inner = innermost(function)
     if inspect.isasyncgenfunction(inner):
-        refuse(
+        reject(
             f"{where} got {name_of(function)}, which yields: its result would be a generator, never a message",
             hint="Return one message; many messages for one go to flat_map, behind it.",
             operator=where,
         )
     if not inspect.iscoroutinefunction(inner):
-        refuse(
+        reject(
             f"{where} got {name_of(function)}, which is not async: it would hold up all the others",
             hint=hint,
             operator=where,
@@ -39,12 +39,12 @@ def check_coroutine_function(function: object, where: str, takes: int) -> None:
 def async_options(concurrency: object, ordered: object, timeout: str | int | timedelta | None) -> dict[str, Any]:
     """The fields of a MapAsyncSpec that say how its function is called."""
     if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
-        refuse(
+        reject(
             f"map_async has concurrency={concurrency!r}",
             hint="It is how many calls may be in flight at a time: a number from 1.",
         )
     if not isinstance(ordered, bool):
-        refuse(
+        reject(
             f"map_async has ordered={ordered!r}",
             hint="Write True (the order of the messages) or False (as the calls end).",
         )

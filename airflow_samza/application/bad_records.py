@@ -10,7 +10,7 @@ from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.handles import OutputStream
 from airflow_samza.application.operator_checks import check_same_application
 from airflow_samza.application.output_schemas import unwritable
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.schema import DataType, Field, Schema
 
 DEAD_LETTERS = Schema(
@@ -48,7 +48,7 @@ def dead_letter(stream: OutputStream) -> DeadLetter:
     The stream gets the columns of :data:`DEAD_LETTERS`; several inputs and operators may share one.
     """
     if not isinstance(stream, OutputStream):
-        refuse(f"dead_letter got {stream!r}", hint='Give it an output stream: dead_letter(app.output_stream("bad")).')
+        reject(f"dead_letter got {stream!r}", hint='Give it an output stream: dead_letter(app.output_stream("bad")).')
     return DeadLetter(stream)
 
 
@@ -68,12 +68,12 @@ def error_policy(on_error: object, graph: GraphBuilder, where: str) -> ErrorPoli
     if on_error == "drop":
         return ErrorPolicy()
     if not isinstance(on_error, DeadLetter):
-        refuse(f"{where} has on_error={on_error!r}", hint=_HINT, operator=where, value=repr(on_error))
+        reject(f"{where} has on_error={on_error!r}", hint=_HINT, operator=where, value=repr(on_error))
     stream = on_error.stream.descriptor
     check_same_application(graph, on_error.stream, stream.stream_id, where)
     problem = unwritable(stream.schema, DEAD_LETTERS) if stream.schema is not None else ""
     if problem:
-        refuse(
+        reject(
             f"{where} sends dead letters to output stream {stream.stream_id!r}, which is declared with other columns: "
             f"{problem}",
             hint=f"Leave schema= out: a dead letter has the columns {DEAD_LETTERS.ddl()}.",
@@ -85,7 +85,7 @@ def error_policy(on_error: object, graph: GraphBuilder, where: str) -> ErrorPoli
         if column not in DEAD_LETTERS
     ]
     if lacking:
-        refuse(
+        reject(
             f"{where} sends dead letters to output stream {stream.stream_id!r}, which names the column {lacking[0]!r}",
             hint=f"A dead letter has the columns {', '.join(DEAD_LETTERS.names)}.",
             column=lacking[0],

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
@@ -39,34 +39,34 @@ def check_callable(function: object, where: str, takes: int, *, hint: str, gener
     ``hint`` is what to do when it is no callable at all; a generator function is refused unless ``generator``.
     """
     if not callable(function):
-        refuse(
+        reject(
             f"{where} takes a Python callable, not {_shown(function)}", hint=hint, operator=where, value=repr(function)
         )
-    refuse_async(function, where)
+    reject_async(function, where)
     code = getattr(innermost(function), "__code__", None)
     flags = code.co_flags if code is not None else 0
     if flags & _GENERATOR and not generator:
-        refuse(
+        reject(
             f"{where} got {name_of(function)}, which yields: its result would be a generator, never a message",
             hint="Use flat_map for a callable that yields messages, or return one value.",
         )
     takes_values(function, where, takes)
 
 
-def refuse_async(function: object, where: str) -> None:
+def reject_async(function: object, where: str) -> None:
     """Refuse a coroutine function, and an async generator, where a plain one belongs.
 
     Nobody would await what it returns.
     """
     if is_async(function):
-        refuse(
+        reject(
             f"{where} got {name_of(function)}, which is async",
             hint="Give a plain function; map_async takes a coroutine function, and a low-level task may be an "
             "AsyncStreamTask.",
         )
 
 
-def refuse_async_methods(owner: object, where: str, *methods: str) -> None:
+def reject_async_methods(owner: object, where: str, *methods: str) -> None:
     """Refuse a class, or an object, of which one of these methods is async.
 
     Those that it does not have are passed over.
@@ -74,7 +74,7 @@ def refuse_async_methods(owner: object, where: str, *methods: str) -> None:
     for method in methods:
         found = getattr(owner, method, None)
         if callable(found):
-            refuse_async(found, where)
+            reject_async(found, where)
 
 
 def is_async(function: object) -> bool:
@@ -93,7 +93,7 @@ def is_async(function: object) -> bool:
 def takes_values(function: Any, where: str, takes: int) -> None:
     """Refuse a callable that cannot be called with ``takes`` values."""
     if not _accepts(function, takes):
-        refuse(
+        reject(
             f"{where} calls {name_of(function)} with {takes} value{'s' if takes != 1 else ''}, which it does not "
             "accept",
             hint=f"Define it with {takes} parameter{'s' if takes != 1 else ''}{_defined_at(function)}.",
@@ -187,7 +187,7 @@ def _return_annotation(function: Any, where: str) -> object:
     try:
         return _resolved_annotation(innermost(function))
     except Exception as error:
-        refuse(
+        reject(
             f"The return annotation of {name_of(function)} in {where} cannot be resolved: {error}",
             hint="Define its class at the top of the module, or say the shape with schema=.",
             operator=where,
@@ -239,7 +239,7 @@ def declared_schema(function: object, schema: object, where: str, *, many: bool 
         return _schema_of_message(_element(said, function, where), function, where)
     origin = typing.get_origin(said)
     if origin in _ITERABLES or (_is_class(said) and said in _ITERABLES):
-        refuse(
+        reject(
             f"{where} got {name_of(function)}, which returns {_type_name(said)}: many messages for one",
             hint="Use flat_map for a callable that returns an iterable of messages.",
             operator=where,
@@ -253,7 +253,7 @@ def _element(said: object, function: object, where: str) -> object:
         return typing.get_args(said)[0]
     if said in _SHAPELESS or said in _ITERABLES:
         return Any
-    refuse(
+    reject(
         f"{where} got {name_of(function)}, which returns {_type_name(said)}, not an iterable of messages",
         hint="Return a list or yield the messages (-> Iterator[X]), or use map for one message each.",
         operator=where,
@@ -267,12 +267,12 @@ def _schema_of_message(said: object, function: object, where: str) -> Schema | N
         with located():
             return Schema.of(said)
     if typing.get_origin(said) in (typing.Union, types.UnionType) and type(None) in typing.get_args(said):
-        refuse(
+        reject(
             f"{where} got {name_of(function)}, which may return None instead of a message",
             hint="Drop messages with filter or where, or with flat_map and an empty list.",
             operator=where,
         )
-    refuse(
+    reject(
         f"{where} got {name_of(function)}, which returns {_type_name(said)}: a message is a row",
         hint="Return a dataclass; or return a Row or dict and say its columns with schema=.",
         operator=where,
@@ -293,7 +293,7 @@ def check_predicate(function: object, where: str) -> None:
     except Exception:  # what it names may exist for type checkers only, and nothing hangs on it here
         return
     if _is_class(said) and dataclasses.is_dataclass(said):
-        refuse(
+        reject(
             f"{where} got {name_of(function)}, which returns a {said.__name__}: that is always true",
             hint="Return True or False; a callable that makes new messages goes to map.",
             operator=where,

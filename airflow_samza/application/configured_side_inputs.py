@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.application.refusals import listed, refuse
+from airflow_samza.application.rejections import listed, reject
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError
 
@@ -43,7 +43,7 @@ class ConfiguredSideInputs:
         name = processor_name(said)
         if name.replace(":", ".") != configured.replace(":", "."):
             key = _factory_key(store)
-            refuse(
+            reject(
                 f"The table {store!r} has the processor {name}, and {key} is {configured!r}",
                 hint="Say it once: leave processor= out, or the key.",
                 kind=ConfigError,
@@ -74,7 +74,7 @@ class ConfiguredSideInputs:
             [f"{stream.system}.{stream.stream_id}" if stream.system else stream.stream_id for stream in streams]
         )
         key, value = _inputs_key(store), self._config[_inputs_key(store)]
-        refuse(
+        reject(
             f"The table {store!r} has the side inputs {named}, and {key} is {value!r}",
             hint="Say them once: in the code, or app.table(…) without side_inputs= and the key.",
             kind=ConfigError,
@@ -82,7 +82,7 @@ class ConfiguredSideInputs:
             value=value,
         )
 
-    def refuse_any(self, store: str, what: str, hint: str) -> None:
+    def reject_any(self, store: str, what: str, hint: str) -> None:
         """Refuse whatever is configured for a store that no side inputs can feed.
 
         ``what`` it is begins the sentence.
@@ -90,7 +90,7 @@ class ConfiguredSideInputs:
         for key, value in ((_inputs_key(store), self.of(store)), (_factory_key(store), self.factory(store))):
             if value:
                 text = self._config[key]
-                refuse(f"{what}, and {key} is {text!r}", hint=hint, kind=ConfigError, key=key, value=text)
+                reject(f"{what}, and {key} is {text!r}", hint=hint, kind=ConfigError, key=key, value=text)
 
     def check_declared(self, application: str, declared: Iterable[str]) -> None:
         """Refuse what is configured for a table that the application does not declare.

@@ -11,7 +11,7 @@ from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, 
 from airflow_samza.application.identifiers import checked_id, is_blank
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import TaskSpec
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import DuplicateId
 
@@ -54,7 +54,7 @@ class GraphBuilder:
     def check_open(self) -> None:
         """Refuse to say more of an application that is already described."""
         if self._finished:
-            refuse(
+            reject(
                 f"Application {self.application!r} is already described",
                 hint="Declare streams and operators only inside the function (or the method describe) that gets app.",
             )
@@ -108,7 +108,7 @@ class GraphBuilder:
         """Makes the operator spec, with the id the user chose or, left blank, the next number."""
         self.check_open()
         if self.low_level and not issubclass(kind, TaskSpec):
-            refuse(
+            reject(
                 f"{kind.op} was called in the low-level application {self.application!r}, whose only operator is its "
                 "task",
                 hint="Do it in the StreamTask, or write a StreamApplication.",
@@ -152,4 +152,4 @@ class GraphBuilder:
 
     def _duplicate(self, what: str, former: SourceLocation | None, hint: str, name: str) -> None:
         first = f": first at {former}, then again" if former is not None else ""
-        refuse(f"The {what} is declared twice{first}", hint=hint, kind=DuplicateId, name=name)
+        reject(f"The {what} is declared twice{first}", hint=hint, kind=DuplicateId, name=name)

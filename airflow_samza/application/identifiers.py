@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.errors import BadId
 
 _ALLOWED = re.compile(r"[A-Za-z0-9_-]+")
@@ -25,20 +25,20 @@ def checked_id(value: object, word: str) -> str:
         return value
     article = "an" if word[:1] in "aeio" else "a"
     if is_blank(value):
-        refuse(
+        reject(
             f"{article.capitalize()} {word} needs an id",
             hint=f'Name the {word}, for example "page-views".',
             kind=BadId,
             value=value,
         )
     if not isinstance(value, str):
-        refuse(
+        reject(
             f"The id of {article} {word} is a text, not {value!r}",
             hint='Write for example "page-views".',
             kind=BadId,
             value=repr(value),
         )
-    refuse(
+    reject(
         f"The {word} id {value!r} has characters other than letters, digits, - and _",
         hint=f'Call it for example "{re.sub("[^A-Za-z0-9_-]+", "-", value).strip("-") or "page-views"}".',
         kind=BadId,

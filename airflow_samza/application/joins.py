@@ -20,7 +20,7 @@ from airflow_samza.application.operator_checks import (
 )
 from airflow_samza.application.operator_specs import StreamJoinSpec, TableJoinSpec
 from airflow_samza.application.output_schemas import joined_schema, joined_streams_schema
-from airflow_samza.application.refusals import listed, located, refuse
+from airflow_samza.application.rejections import listed, located, reject
 from airflow_samza.application.stream import Stream
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.schema import Schema
@@ -50,7 +50,7 @@ def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> 
     """Return the lookup of every message of a stream in a table."""
     descriptor, id, how = table.descriptor, options.id, options.how
     if options.ttl is not None or options.left_key is not None or options.right_key is not None:
-        refuse(
+        reject(
             f"The join with table {descriptor.table_id!r} names "
             f"{'ttl' if options.ttl is not None else 'left_key or right_key'}",
             hint="A table join takes key= (columns of the stream); ttl, left_key and right_key belong to stream joins.",
@@ -60,7 +60,7 @@ def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> 
     name = required_id(id, "join")
     _check_how(how, _TABLE_JOINS, where)
     if descriptor.kind is TableKind.REMOTE and descriptor.reader is None:
-        refuse(
+        reject(
             f"{where} reads the remote table {descriptor.table_id!r}, which has no reader",
             hint="Give app.remote_table(…, reader=…), a callable from key to row.",
             table=descriptor.table_id,
@@ -68,7 +68,7 @@ def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> 
     if options.key is None:
         lacking = [] if stream.schema is None else [column for column in descriptor.key if column not in stream.schema]
         if lacking:
-            refuse(
+            reject(
                 f"{where} looks {listed(lacking)} up, the key of table {descriptor.table_id!r}, and the stream has no "
                 "such column",
                 hint="Say which columns hold the key: key=…, of "
@@ -99,13 +99,13 @@ def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> 
 def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> StreamJoinSpec:
     """Return the join of two streams."""
     if not isinstance(other, Stream):
-        refuse(
+        reject(
             f"join takes a table or a stream, not {other!r}",
             hint="Declare it first: app.pushed_table(…), app.local_table(…), app.input_stream(…).",
             operator="join",
         )
     if other is stream:
-        refuse(
+        reject(
             f"join got the very same stream twice, {stream!r}",
             hint="Aggregate or window it instead; to pair its messages join two maps of it.",
             operator="join",
@@ -116,7 +116,7 @@ def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> Str
     name = required_id(id, "join")
     _check_how(how, _STREAM_JOINS, where)
     if options.ttl is None:
-        refuse(
+        reject(
             f"{where} of two streams has no ttl: it would keep every message for ever",
             hint='Say how long a message waits for its partner, for example ttl="1 hour".',
             operator=where,
@@ -124,9 +124,9 @@ def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> Str
     with located():
         ttl_ms = duration_ms(options.ttl)
     if key is not None and (left_key is not None or right_key is not None):
-        refuse(f"{where} names key and left_key or right_key", hint="Name key, or both others.", operator=where)
+        reject(f"{where} names key and left_key or right_key", hint="Name key, or both others.", operator=where)
     if (left_key is None) != (right_key is None):
-        refuse(
+        reject(
             f"{where} names one of left_key and right_key",
             hint="Name both, or key when they are the same.",
             operator=where,
@@ -166,13 +166,13 @@ def event_time_of(join: StreamJoinSpec) -> str | None:
 def _check_how(how: object, known: tuple[str, ...], where: str) -> None:
     """Refuse a kind of join that is not known here."""
     if how not in known:
-        refuse(f"{where} has how={how!r}", hint=f"It is one of {listed(known)}.", operator=where, value=repr(how))
+        reject(f"{where} has how={how!r}", hint=f"It is one of {listed(known)}.", operator=where, value=repr(how))
 
 
 def _check_key_count(left: tuple[str, ...], right: tuple[str, ...], other: str, where: str) -> None:
     """Refuse keys of different numbers of columns."""
     if len(left) != len(right):
-        refuse(
+        reject(
             f"{where} matches the key {listed(left)} with {listed(right)} of {other}: {len(left)} columns with "
             f"{len(right)}",
             hint="Name as many key columns on both sides, in the same order.",
@@ -184,7 +184,7 @@ def _common(stream: Stream[Any], options: JoinOptions, name: str, function: obje
     """Return the fields that both kinds of joins have; ``function`` is what may fail on a message."""
     fields = on_error_fields(options.on_error, stream._graph, where)
     if fields and function is None:
-        refuse(
+        reject(
             f"{where} has on_error= and no function",
             hint="Without a function nothing of it fails: leave on_error= out.",
             operator=where,
@@ -200,7 +200,7 @@ def _join_key(stream: Stream[Any], key: Columns | None, where: str, side: str) -
     if key is not None:
         return key_columns(key, stream.schema, where)
     if not stream._key:
-        refuse(
+        reject(
             f"{where} names no key, and its {side} stream is not known to be partitioned by one",
             hint='Say key="member_id" (or left_key and right_key).',
             operator=where,
@@ -215,7 +215,7 @@ def _declared_result(stream: Stream[Any], options: JoinOptions, where: str) -> S
         check_callable(function, where, 2, hint="Give a callable with two parameters: lambda left, right: …")
         return declared_schema(function, options.schema, where) or stream.schema
     if options.schema is not None:
-        refuse(
+        reject(
             f"{where} has schema= and no function",
             hint="Without a function the columns of both sides are put together; leave schema= out, or give the "
             "function.",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow_samza.application.bad_records import error_policy
-from airflow_samza.application.callables import check_callable, declared_schema, refuse_async
+from airflow_samza.application.callables import check_callable, declared_schema, reject_async
 from airflow_samza.application.columns import Columns, key_columns, optional_columns
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.handles import OutputStream
@@ -18,7 +18,7 @@ from airflow_samza.application.output_schemas import (
     window_columns,
     windowed_schema,
 )
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.application.sending import check_stream_takes
 from airflow_samza.application.stream import Stream
 from airflow_samza.application.windows import WindowSpec
@@ -37,7 +37,7 @@ def aggregate(
     name = required_id(id, "aggregate")
     columns = key_columns(key, stream.schema, where)
     if not aggregations:
-        refuse(
+        reject(
             f"{where} computes nothing",
             hint='Name the results: aggregate("page", views=count(), id=…).',
             operator=where,
@@ -71,14 +71,14 @@ def window(
     where = named("window", id)
     name = required_id(id, "window")
     if not isinstance(window, WindowSpec):
-        refuse(
+        reject(
             f"{where} got {window!r}, which is not a window",
             hint='Begin with tumbling("1 minute"), hopping("10 minutes", "1 minute") or session("30 minutes").',
             operator=where,
         )
     columns = optional_columns(key, stream.schema, where)
     if window.time == "event" and stream._event_time is None:
-        refuse(
+        reject(
             f"{where} goes by event time, and no input says which column holds it",
             hint='Name it where the stream comes in, timestamp="at", and keep it; or ask for time="processing".',
             operator=where,
@@ -87,16 +87,16 @@ def window(
     taken = (*columns, *(field.name for field in between))
     double = [field.name for field in between if field.name in columns]
     if double:
-        refuse(
+        reject(
             f"The output column {double[0]!r} of {where} appears twice",
             hint="Rename the key column first.",
             operator=where,
         )
     if fold is None:
         if not aggregations:
-            refuse(f"{where} computes nothing", hint="Name the results: views=count(), or give fold=.", operator=where)
+            reject(f"{where} computes nothing", hint="Name the results: views=count(), or give fold=.", operator=where)
         if initial is not None or schema is not None:
-            refuse(
+            reject(
                 f"{where} has initial= or schema= and no fold",
                 hint="They belong to fold=; leave them out.",
                 operator=where,
@@ -105,22 +105,22 @@ def window(
         folded = None
     else:
         if aggregations:
-            refuse(f"{where} has fold= and aggregations", hint="Give one of the two.", operator=where)
+            reject(f"{where} has fold= and aggregations", hint="Give one of the two.", operator=where)
         check_callable(fold, where, 2, hint="Give fold= a callable with two parameters: lambda former, message: …")
         if callable(initial):
-            refuse_async(initial, f"initial= of {where}")
+            reject_async(initial, f"initial= of {where}")
         results = ()
         folded = _folded(declared_schema(fold, schema, where), taken, where)
     policy = error_policy(on_error, stream._graph, where)
     if policy is not None and fold is None:
-        refuse(
+        reject(
             f"{where} has on_error= and no fold",
             hint="Aggregations do not fail on single messages: leave on_error= out.",
             operator=where,
         )
     late = () if late_to is None else (_late_stream(stream, window, late_to, where),)
     if policy is not None and policy.stream is not None and policy.stream in late:
-        refuse(
+        reject(
             f"{where} sends late messages and dead letters to one stream",
             hint="Give each an output stream.",
             operator=where,
@@ -146,26 +146,26 @@ def window(
 def _late_stream(stream: Stream[Any], window: WindowSpec, target: object, where: str) -> StreamDescriptor:
     """The output stream to which late messages go, as they came."""
     if not isinstance(target, OutputStream):
-        refuse(
+        reject(
             f"{where} has late_to={target!r}",
             hint='Give an output stream: late_to=app.output_stream("late").',
             operator=where,
         )
     if window.time != "event":
-        refuse(f"{where} goes by processing time, in which nothing is late", hint="Leave late_to= out.", operator=where)
+        reject(f"{where} goes by processing time, in which nothing is late", hint="Leave late_to= out.", operator=where)
     return check_stream_takes(stream._graph, target, stream.schema, where)
 
 
 def _folded(result: Schema | None, taken: tuple[str, ...], where: str) -> Schema:
     if result is None:
-        refuse(
+        reject(
             f"The fold of {where} does not say which columns it makes",
             hint="Annotate what it returns (a dataclass), or say schema=.",
             operator=where,
         )
     double = [name for name in result.names if name in taken]
     if double:
-        refuse(
+        reject(
             f"The output column {double[0]!r} of {where} appears twice",
             hint="Leave it out of the fold's result.",
             operator=where,

@@ -6,7 +6,7 @@ import importlib
 import re
 
 from airflow_samza.application.application import StreamApplication
-from airflow_samza.application.refusals import did_you_mean, listed, raised_in_user_code
+from airflow_samza.application.rejections import did_you_mean, listed, raised_in_user_code
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.errors import InvalidApplication, SamzaError, UnknownName
 

@@ -40,7 +40,7 @@ from airflow_samza.application.output_schemas import (
     renamed_columns,
     selected_schema,
 )
-from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.sending import send
 from airflow_samza.application.stream import Stream
 from airflow_samza.application.watermark_functions import check_watermark_function
@@ -178,7 +178,7 @@ class MessageStream(Stream[T]):
         """SQL ``expressions`` make the columns: ``"*"``, ``"a"``, ``"a + 1 AS b"``."""
         hint = 'Name columns or SQL expressions one by one: select("*", "a + 1 AS b"); Python callables go to map.'
         if not expressions:
-            refuse("select names no columns", hint=hint, operator="select")
+            reject("select names no columns", hint=hint, operator="select")
         for expression in expressions:
             check_sql(expression, "select", hint)
         shape = selected_schema(self.schema, expressions)

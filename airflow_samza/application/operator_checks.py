@@ -7,7 +7,7 @@ from typing import Any
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id, is_blank
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.errors import BadId
 
 _ID_REASON = "Its topic or state hangs on the id, and must not be renamed when another operator is added"
@@ -21,7 +21,7 @@ def named(op: str, id: object) -> str:
 def required_id(id: str | None, op: str) -> str:
     """The id of an operator on which a topic or state hangs (rule P8)."""
     if is_blank(id):
-        refuse(f"{op} needs id=. {_ID_REASON}", hint=f'Name it: {op}(…, id="by-member").', kind=BadId, operator=op)
+        reject(f"{op} needs id=. {_ID_REASON}", hint=f'Name it: {op}(…, id="by-member").', kind=BadId, operator=op)
     return checked_id(id, op)
 
 
@@ -30,7 +30,7 @@ def former_id(renamed_from: str | None, name: str, op: str) -> str | None:
     if renamed_from is None:
         return None
     if renamed_from == name:
-        refuse(
+        reject(
             f"{op} {name!r} says that it was renamed from itself",
             hint="Leave renamed_from= out, or name the former id.",
             operator=op,
@@ -42,14 +42,14 @@ def check_sql(text: object, op: str, hint: str) -> None:
     """Refuse what is no SQL text."""
     if not isinstance(text, str) or not text.strip():
         shown = "an empty text" if isinstance(text, str) else name_of(text) if callable(text) else repr(text)
-        refuse(f"{op} got {shown} instead of SQL", hint=hint, operator=op)
+        reject(f"{op} got {shown} instead of SQL", hint=hint, operator=op)
 
 
 def check_same_application(graph: GraphBuilder, other: Any, name: str, where: str) -> None:
     """Refuse a stream, table or side input that another application (or another description of this one) declared."""
     if other._graph is not graph:
         mine, theirs = graph.application, other._graph.application
-        refuse(
+        reject(
             f"{where} got {name!r} of another application ({theirs!r}, not {mine!r})"
             if mine != theirs
             else f"{where} got {name!r} of another description of application {mine!r}",

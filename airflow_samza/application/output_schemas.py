@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from airflow_samza.application.columns import check_column
-from airflow_samza.application.refusals import listed, refuse
+from airflow_samza.application.rejections import listed, reject
 from airflow_samza.application.sql_names import NAME, unquoted
 from airflow_samza.application.windows import AGGREGATE_FUNCTIONS, Aggregation, WindowSpec
 from airflow_samza.schema import DataType, Field, Schema
@@ -38,7 +38,7 @@ def named_aggregations(
     for name, aggregation in aggregations.items():
         if not isinstance(aggregation, Aggregation):
             called = getattr(aggregation, "__name__", None) if callable(aggregation) else None
-            refuse(
+            reject(
                 f"{name}={called or repr(aggregation)} of {where} is not an aggregation",
                 hint=f'Call it: {name}={called}("column").'
                 if called
@@ -47,20 +47,20 @@ def named_aggregations(
                 column=name,
             )
         if name in taken:
-            refuse(
+            reject(
                 f"The output column {name!r} of {where} appears twice: it is also a column of the key or of the window",
                 hint="Give the aggregation another name.",
                 operator=where,
                 column=name,
             )
         if aggregation.function not in AGGREGATE_FUNCTIONS:
-            refuse(
+            reject(
                 f"{name} of {where} asks for {aggregation.function!r}, which is not an aggregation",
                 hint=f"The aggregations are {listed(AGGREGATE_FUNCTIONS)}.",
                 operator=where,
             )
         if aggregation.column is not None and not isinstance(aggregation.column, str):
-            refuse(
+            reject(
                 f"{name} of {where} aggregates {aggregation.column!r}, which is not a column's name",
                 hint='Name one column, for example sum_("delay").',
                 operator=where,
@@ -116,7 +116,7 @@ def _aggregated(schema: Schema, aggregation: Aggregation, where: str) -> Field:
     kind = schema[aggregation.column].type
     if function in ("count_distinct", "approx_count_distinct"):
         if kind.name in ("map", "array", "struct"):
-            refuse(
+            reject(
                 f"{name}={function} of {where} needs plain values, and column {aggregation.column!r} is of type "
                 f"{kind.ddl()}",
                 hint="Pick a field first with select.",
@@ -125,14 +125,14 @@ def _aggregated(schema: Schema, aggregation: Aggregation, where: str) -> Field:
             )
         return Field(name, DataType("bigint"), nullable=False)
     if function in ("sum", "avg") and kind.name not in _NUMERIC:
-        refuse(
+        reject(
             f"{name}={function} of {where} needs numbers, and column {aggregation.column!r} is of type {kind.ddl()}",
             hint="Aggregate a numeric column, or cast it first with select.",
             operator=where,
             column=aggregation.column,
         )
     if function in ("min", "max") and kind.name in ("map", "array", "struct"):
-        refuse(
+        reject(
             f"{name}={function} of {where} needs values that have an order, and column {aggregation.column!r} is of "
             f"type {kind.ddl()}",
             hint="Aggregate a plain column, or pick a field first with select.",
@@ -174,7 +174,7 @@ def selected_schema(schema: Schema | None, expressions: Sequence[str]) -> Schema
     names = [field.name for field in fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        refuse(
+        reject(
             f"The output column {twice[0]!r} of select appears twice",
             hint='Name one of them otherwise: "a AS b".',
             column=twice[0],
@@ -208,7 +208,7 @@ def joined_schema(
     added = [field for field in right.fields if field.name not in right_key]
     both = [field.name for field in added if field.name in left]
     if both:
-        refuse(
+        reject(
             f"{where} would have the output column{'s' if len(both) > 1 else ''} {listed(both)} twice",
             hint="Give the join a function that makes the result, or rename the columns on one side with select.",
             operator=where,
@@ -255,7 +255,7 @@ def merged_schema(schemas: Sequence[Schema | None], where: str) -> Schema | None
     for schema in known[1:]:
         problem = difference(known[0], schema)
         if problem:
-            refuse(
+            reject(
                 f"{where} needs streams of one schema, and they differ: {problem}",
                 hint="Bring them to the same columns and types first, with select or map.",
                 operator=where,

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypedDict
 
 from airflow_samza.application.async_options import check_coroutine_function
 from airflow_samza.application.callables import check_callable, innermost
-from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.windows import duration_ms
 
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0}
@@ -149,4 +149,4 @@ def _errors(where: str, said: object) -> tuple[type[BaseException], ...]:
 
 
 def _refuse(where: str, what: str, hint: str) -> NoReturn:
-    refuse(f"{where[0].upper()}{where[1:]} has {what}", hint=hint, table=where)
+    reject(f"{where[0].upper()}{where[1:]} has {what}", hint=hint, table=where)

@@ -12,7 +12,7 @@ from airflow_samza.application.handles import OutputStream, SideInput, Table
 from airflow_samza.application.operator_checks import check_same_application, named
 from airflow_samza.application.operator_specs import SendToSpec, SendToTableSpec
 from airflow_samza.application.output_schemas import unwritable
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.application.stream import Stream
 from airflow_samza.schema import Schema
 
@@ -27,19 +27,19 @@ def send(stream: Stream[Any], target: object, id: str | None, on_error: object) 
     elif isinstance(target, Table):
         _send_to_table(stream, target, id, on_error)
     elif isinstance(target, Stream):
-        refuse(
+        reject(
             f"send_to got {target!r}, a stream that is read",
             hint="Send to app.output_stream(…); to read what another part of the application made, use its stream "
             "directly.",
             operator="send_to",
         )
     elif isinstance(target, SideInput):
-        refuse(
+        reject(
             f"send_to got the side input {target.descriptor.stream_id!r}, which is only read",
             hint="Send to app.output_stream(…).",
         )
     else:
-        refuse(f"send_to got {target!r}", hint='Send to app.output_stream("…") or to a table.', operator="send_to")
+        reject(f"send_to got {target!r}", hint='Send to app.output_stream("…") or to a table.', operator="send_to")
 
 
 def _send_to_table(stream: Stream[Any], target: Table[Any], id: str | None, on_error: object) -> None:
@@ -75,7 +75,7 @@ def _check_on_error(target: object, on_error: object) -> None:
     """Refuse ``on_error=`` where nothing of sending fails message by message."""
     table = getattr(target, "descriptor", None)
     if on_error != "fail" and not (isinstance(table, TableDescriptor) and table.kind is TableKind.REMOTE):
-        refuse(
+        reject(
             "send_to has on_error=, which is for remote tables: streams and local tables take every message",
             hint="Leave it out; messages that do not fit are found by the operators before.",
             operator="send_to",
@@ -84,13 +84,13 @@ def _check_on_error(target: object, on_error: object) -> None:
 
 def _check_table_writable(table: TableDescriptor) -> None:
     if table.kind is TableKind.PUSHED:  # rule S6
-        refuse(
+        reject(
             f"Table {table.table_id!r} is filled by its side inputs and read-only for the application",
             hint="Write to app.local_table(…), or send the messages to an output stream.",
             table=table.table_id,
         )
     if table.kind is TableKind.REMOTE and table.writer is None:
-        refuse(
+        reject(
             f"The remote table {table.table_id!r} has no writer",
             hint="Give app.remote_table(…, writer=…), a callable that takes key and row.",
             table=table.table_id,
@@ -103,7 +103,7 @@ def _check_fits(declared: Schema | None, actual: Schema | None, target: str) -> 
         return
     problem = unwritable(declared, actual)
     if problem:
-        refuse(
+        reject(
             f"Messages cannot be written to {target} as it is declared: {problem}",
             hint="Bring them to the declared columns with select or map, or declare the schema that they have.",
             target=target,

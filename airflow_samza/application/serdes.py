@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from airflow_samza.application.refusals import did_you_mean, refuse
+from airflow_samza.application.rejections import did_you_mean, reject
 from airflow_samza.schema import Schema
 
 JSON, STRING, BYTES, AVRO = "json", "string", "bytes", "avro:"
@@ -25,26 +25,26 @@ def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: s
     if isinstance(serde, type):
         serde = f"{serde.__module__}:{serde.__qualname__}"
         if not _CLASS.fullmatch(serde) or serde.startswith("__main__:"):
-            refuse(
+            reject(
                 f"{where} has the serde {serde!r}, a class that workers cannot import",
                 hint="Define it at the top of a module that is on the Python path.",
                 stream=stream_id,
             )
     if not isinstance(serde, str) or not serde.strip():
-        refuse(f"{where} has serde={serde!r}", hint=f"It is {_WORDS}.", stream=stream_id)
+        reject(f"{where} has serde={serde!r}", hint=f"It is {_WORDS}.", stream=stream_id)
     name = serde.strip()
     if name == AVRO.rstrip(":") or name == AVRO:
-        refuse(
+        reject(
             f"{where} has serde={name!r} without a schema",
             hint='Name its file: serde="avro:views.avsc".',
             stream=stream_id,
         )
     if name not in (JSON, STRING, BYTES) and not name.startswith(AVRO) and not _CLASS.fullmatch(name):
         hint = f"{did_you_mean(name, [JSON, STRING, BYTES, AVRO])}It is {_WORDS}."
-        refuse(f"{where} has serde={name!r}, which is not known", hint=hint, stream=stream_id, value=name)
+        reject(f"{where} has serde={name!r}, which is not known", hint=hint, stream=stream_id, value=name)
     if schema is None:
         if read:
-            refuse(
+            reject(
                 f"{where} has a serde and no schema",
                 hint="Declare schema=: bytes do not say what columns they hold.",
                 stream=stream_id,
@@ -52,7 +52,7 @@ def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: s
         return name
     wanted = _OF_ONE_COLUMN.get(name)
     if wanted is not None and [field.type.name for field in schema.fields] != [wanted]:
-        refuse(
+        reject(
             f"{where} has serde={name!r} and the columns {schema.ddl()}",
             hint=f'It is for one column of type {wanted}: schema="value {wanted}".',
             stream=stream_id,

@@ -7,7 +7,7 @@ from typing import cast
 
 from airflow_samza.application.descriptors import StoreDescriptor
 from airflow_samza.application.identifiers import checked_id
-from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.config import STORE_BACKENDS
@@ -40,14 +40,14 @@ def declared_store(
         values, plain = _columns("value", value)
     for field in keys.fields:
         if field.type.name not in _SORTED:
-            refuse(
+            reject(
                 f"The key of store {checked!r} has the type {field.type.ddl()}, by which entries cannot be kept in "
                 "order",
                 hint=f"Make it of {', '.join(_SORTED[:-1])} or {_SORTED[-1]}; several columns make a tuple.",
                 store=checked,
             )
     if backend not in STORE_BACKENDS:
-        refuse(
+        reject(
             f"The store {checked!r} has backend={backend!r}",
             hint='It is "memory", or "rocksdb" for state that is larger than memory or than one wants to load each '
             "epoch.",

@@ -7,7 +7,7 @@ from typing import Generic, NoReturn, TypeVar
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_checks import check_same_application
 from airflow_samza.application.operator_spec import OperatorSpec
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.schema import Schema
 
 T = TypeVar("T")
@@ -38,20 +38,20 @@ class Stream(Generic[T]):
         return f"{type(self).__name__}({self._operator.op_id!r})"
 
     def __iter__(self) -> NoReturn:
-        refuse(
+        reject(
             f"{self!r} cannot be looped over: the application is only being described, and has no messages yet",
             hint="Say what happens to each message with map, flat_map or filter.",
         )
 
     def __bool__(self) -> NoReturn:
-        refuse(
+        reject(
             f"{self!r} is neither true nor false: it has no messages yet",
             hint="Use where or filter to choose messages.",
         )
 
     def _check_stream(self, other: object, where: str) -> None:
         if not isinstance(other, Stream):
-            refuse(
+            reject(
                 f"{where} takes message streams, not {other!r}",
                 hint="Declare it first with app.input_stream(…).",
                 operator=where,

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from airflow_samza.application.columns import Columns, check_column, optional_columns
 from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole
 from airflow_samza.application.identifiers import checked_id
-from airflow_samza.application.refusals import did_you_mean, listed, located, refuse
+from airflow_samza.application.rejections import did_you_mean, listed, located, reject
 from airflow_samza.application.serdes import checked_serde
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.system_times import SystemTime
@@ -64,7 +64,7 @@ def check_words(said: Mapping[str, object], where: str, known: type = StreamOpti
     words = [*known.__annotations__, "schema"]
     for word in said:
         if word not in words:
-            refuse(
+            reject(
                 f"{where} has no parameter {word!r}",
                 hint=did_you_mean(word, words).rstrip() or f"Its parameters are {listed(sorted(words))}.",
                 value=word,
@@ -108,7 +108,7 @@ def declared_stream(
     if bounded is None:
         bounded = slice != "checkpoint"  # what came since the last run is a slice of what goes on
     elif bounded is True and slice == "checkpoint":
-        refuse(
+        reject(
             f'{where} is bounded and has slice="checkpoint"',
             hint="What came since the last run is no end: leave bounded= out, or leave slice= out and read all of it "
             "in every run.",
@@ -118,16 +118,16 @@ def declared_stream(
         _check_path(path, where)
     for name, text in (("format", format), ("partitioner", partitioner)):
         if text is not None and (not isinstance(text, str) or not text.strip()):
-            refuse(f"{where} has {name}={text!r}", hint=f"Write the {name}'s name as a text.", stream=stream_id)
+            reject(f"{where} has {name}={text!r}", hint=f"Write the {name}'s name as a text.", stream=stream_id)
     for name, flag in (("bounded", bounded), ("broadcast", broadcast), ("bootstrap", bootstrap), ("shared", shared)):
         if not isinstance(flag, bool):
-            refuse(f"{where} has {name}={flag!r}", hint="Write True or False.", stream=stream_id)
+            reject(f"{where} has {name}={flag!r}", hint="Write True or False.", stream=stream_id)
     if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
-        refuse(
+        reject(
             f"{where} has priority={priority!r}", hint="Write a whole number; higher is read first.", stream=stream_id
         )
     if broadcast and columns:
-        refuse(
+        reject(
             f"{where} is broadcast and has a key",
             hint="Every task reads all of a broadcast stream: leave key= out.",
             stream=stream_id,
@@ -163,7 +163,7 @@ def checked_partitions(partitions: object, where: str) -> int | None:
     if partitions is None:
         return None
     if isinstance(partitions, bool) or not isinstance(partitions, int) or not 1 <= partitions <= MAX_PARTITIONS:
-        refuse(
+        reject(
             f"{where} has partitions={partitions!r}",
             hint=f"Write a whole number from 1 to {MAX_PARTITIONS:,}, or leave it out when the system knows the count.",
             value=repr(partitions),
@@ -174,10 +174,10 @@ def checked_partitions(partitions: object, where: str) -> int | None:
 def options_of(options: Mapping[str, object] | None) -> tuple[tuple[str, str], ...]:
     """Options as pairs of texts, sorted, as descriptors hold them (True and False as Java writes them)."""
     if options is not None and not isinstance(options, Mapping):
-        refuse(f"options is {type(options).__name__}", hint='Give a dict: options={"mergeSchema": "true"}.')
+        reject(f"options is {type(options).__name__}", hint='Give a dict: options={"mergeSchema": "true"}.')
     secret = next((str(name) for name, value in (options or {}).items() if gives_away(str(name), value)), None)
     if secret is not None:
-        refuse(
+        reject(
             f"The option {secret!r} looks like a secret, and options in code are written into plans",
             hint="Keep secrets in the connection that the environment binds to the system's name.",
             option=secret,
@@ -192,10 +192,10 @@ def options_of(options: Mapping[str, object] | None) -> tuple[tuple[str, str], .
 
 def _time_column(timestamp: object, schema: Schema | None, where: str) -> str:
     if not isinstance(timestamp, str) or not timestamp.strip():
-        refuse(f"{where} has timestamp={timestamp!r}", hint='Name the event-time column: timestamp="at".')
+        reject(f"{where} has timestamp={timestamp!r}", hint='Name the event-time column: timestamp="at".')
     check_column(timestamp, schema, f"the timestamp of {where}")
     if schema is not None and schema[timestamp].type.name not in ("timestamp", "timestamp_ntz", "date", "bigint"):
-        refuse(
+        reject(
             f"Column {timestamp!r} of {where} is of type {schema[timestamp].type.ddl()}, which holds no time",
             hint="An event-time column is a timestamp, a date, or a bigint of milliseconds since 1970.",
             column=timestamp,
@@ -207,7 +207,7 @@ def _strategy(
     max_delay: str | int | timedelta | None, watermarks: object, timestamp: str | None, where: str
 ) -> WatermarkStrategy | None:
     if max_delay is not None and watermarks is not None:
-        refuse(
+        reject(
             f"{where} has max_delay and watermarks",
             hint="max_delay= is short for watermarks=bounded_delay(…): give one of the two.",
         )
@@ -217,7 +217,7 @@ def _strategy(
         made = bounded_delay(max_delay) if max_delay is not None else watermark_strategy(watermarks, where)
     if timestamp is None:
         said = "max_delay" if max_delay is not None else "watermarks"
-        refuse(f"{where} has {said} and no timestamp", hint='Name the event-time column: timestamp="at".')
+        reject(f"{where} has {said} and no timestamp", hint='Name the event-time column: timestamp="at".')
     return made
 
 
@@ -225,21 +225,21 @@ def _check_slice(slice: object, timestamp: str | None, where: str) -> None:
     if slice is None:
         return
     if slice not in _SLICES:
-        refuse(
+        reject(
             f"{where} has slice={slice!r}",
             hint='It is "timestamp", "checkpoint", or left out (all of it, or what path= finds).',
         )
     if slice == "timestamp" and timestamp is None:
-        refuse(f"{where} is sliced by its timestamp and names none", hint='Name the event-time column: timestamp="at".')
+        reject(f"{where} is sliced by its timestamp and names none", hint='Name the event-time column: timestamp="at".')
 
 
 def _check_path(path: object, where: str) -> None:
     if not isinstance(path, str) or not path.strip():
-        refuse(
+        reject(
             f"{where} has path={path!r}", hint='Write a path or a template: path="{data_interval_start:%Y/%m/%d/%H}".'
         )
     if "{{" in path or "}}" in path:
-        refuse(
+        reject(
             f"{where} has path={path!r}, a Jinja template, which is not rendered here",
             hint='Use single braces: path="{data_interval_start:%Y/%m/%d/%H}".',
             value=path,
@@ -247,10 +247,10 @@ def _check_path(path: object, where: str) -> None:
     try:
         fields = [name for _, name, _, _ in string.Formatter().parse(path) if name is not None]
     except ValueError as error:
-        refuse(f"{where} has path={path!r}, which is no template: {error}", hint="Close every brace.", value=path)
+        reject(f"{where} has path={path!r}, which is no template: {error}", hint="Close every brace.", value=path)
     for name in fields:
         if not name or not name[0].isalpha():
-            refuse(
+            reject(
                 f"{where} has path={path!r} with a field without a name",
                 hint="Name what goes there: {data_interval_start:%Y-%m-%d}.",
                 value=path,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.schema import DataType, Field, Schema
 
 READ_TIME = DataType("timestamp")
@@ -26,7 +26,7 @@ def system_time(column: str = "read_at") -> SystemTime:
     ``column`` is added to the messages, or filled where the schema has it.
     """
     if not isinstance(column, str) or not column.strip():
-        refuse(f"system_time got {column!r}", hint='Name the column that holds the time: system_time("read_at").')
+        reject(f"system_time got {column!r}", hint='Name the column that holds the time: system_time("read_at").')
     return SystemTime(column)
 
 
@@ -43,7 +43,7 @@ def stamped_schema(schema: Schema | None, column: str, where: str) -> Schema | N
         return None
     if column in schema:
         if schema[column].type != READ_TIME:
-            refuse(
+            reject(
                 f"Column {column!r} of {where} is of type {schema[column].type.ddl()}, and is to hold the time of "
                 "reading",
                 hint="Declare it as a timestamp (a datetime), or name another column.",
@@ -51,7 +51,7 @@ def stamped_schema(schema: Schema | None, column: str, where: str) -> Schema | N
             )
         return schema
     if schema.python_class is not None:
-        refuse(
+        reject(
             f"{schema.python_class.__name__} of {where} has no field {column!r} for the time of reading",
             hint=f"Add {column}: datetime to it, or name the field that is there.",
             column=column,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from airflow_samza.application.callables import check_callable, refuse_async_methods
+from airflow_samza.application.callables import check_callable, reject_async_methods
 from airflow_samza.application.columns import Columns, key_columns
 from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs, side_input_id
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, TableDescriptor, TableKind
@@ -19,7 +19,7 @@ from airflow_samza.application.handles import SideInput, Table
 from airflow_samza.application.identifiers import checked_id, is_system_stream
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.application.refusals import located, refuse
+from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.remote_access import RemoteAccessOptions, remote_access
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream_declarations import checked_partitions, declared_stream, options_of
@@ -57,7 +57,7 @@ class TableDeclarations:
         table = self._described(id, TableKind.PUSHED, key, schema, options, renamed_from)
         where = f"table {table.table_id!r}"
         if table.schema is not None and PUSH_DELETES in table.schema:
-            refuse(
+            reject(
                 f"The pushed table {table.table_id!r} has a column {PUSH_DELETES!r}, which its stream of pushes has "
                 "for itself",
                 hint="Leave it out, or call it something else: an incremental push says with deletes= which rows "
@@ -129,13 +129,13 @@ class TableDeclarations:
     ) -> Table[Any]:
         """A table read and written by callables."""
         table = self._described(id, TableKind.REMOTE, key, schema, options, None)
-        self._configured.refuse_any(
+        self._configured.reject_any(
             table.table_id,
             f"The table {table.table_id!r} is remote",
             "Side inputs feed app.table(…): leave the key out, or declare that.",
         )
         if reader is None and writer is None:
-            refuse(
+            reject(
                 f"The remote table {table.table_id!r} has neither reader nor writer",
                 hint="Give reader=(key) -> row for joins, writer=(key, row) for send_to.",
                 table=table.table_id,
@@ -162,14 +162,14 @@ class TableDeclarations:
         topic = self._config.changelog(table.table_id)
         if changelog or topic is not None:
             asks = f"stores.{table.table_id}.changelog is {topic!r}" if topic is not None else "asks for a changelog"
-            refuse(
+            reject(
                 f"The {where} has side inputs, and {asks}",
                 hint="Its side inputs bring it back after a loss: leave the changelog out.",
                 kind=SideInputsWithChangelog,
                 table=table.table_id,
             )
         if ttl is not None:
-            refuse(
+            reject(
                 f"The {where} has side inputs and ttl={ttl!r}",
                 hint="Leave it out: a row lives until its side input deletes it.",
                 table=table.table_id,
@@ -178,13 +178,13 @@ class TableDeclarations:
         if side_inputs is None:
             side_inputs = self._configured.of(table.table_id)
         if isinstance(side_inputs, str) or not isinstance(side_inputs, Sequence):
-            refuse(
+            reject(
                 f"{where} has side_inputs={side_inputs!r}",
                 hint="Give a list: side_inputs=[app.side_input(…)].",
                 table=table.table_id,
             )
         if not side_inputs:
-            refuse(
+            reject(
                 f"{where} has no side inputs",
                 hint=f"Give side_inputs=[…] or the key stores.{table.table_id}.side.inputs; "
                 "a table that the application writes is app.local_table(…).",
@@ -197,7 +197,7 @@ class TableDeclarations:
         ids = [stream.stream_id for stream in streams]
         double = next((stream_id for stream_id in ids if ids.count(stream_id) > 1), None)
         if double is not None:
-            refuse(
+            reject(
                 f"{where} names the side input {double!r} twice", hint="Name each stream once.", table=table.table_id
             )
         if in_code and self._configured.of(table.table_id):
@@ -219,7 +219,7 @@ class TableDeclarations:
     def _side_input(self, named: object, table: TableDescriptor, where: str) -> StreamDescriptor:
         if isinstance(named, SideInput | MessageStream):
             if named._graph is not self._graph:
-                refuse(
+                reject(
                     f"{where} got {named!r} of another application",
                     hint="Declare it inside this application.",
                     table=table.table_id,
@@ -228,14 +228,14 @@ class TableDeclarations:
                 return named.descriptor
             operator = named._operator
             if not isinstance(operator, InputOperatorSpec) or operator.stream.role is not StreamRole.INPUT:
-                refuse(
+                reject(
                     f"{where} got {named!r}, which is made by the application",
                     hint="A side input is a stream from outside; write into app.local_table(…) with send_to instead.",
                     table=table.table_id,
                 )
             return replace(operator.stream, role=StreamRole.SIDE_INPUT, location=operator.stream.location)
         if not isinstance(named, str) or not is_system_stream(named.strip()):
-            refuse(
+            reject(
                 f"{where} has the side input {named!r}, which is no stream",
                 hint='Give app.side_input(…), a stream id, or "system.stream".',
                 kind=BadId,
@@ -272,7 +272,7 @@ class TableDeclarations:
         table_id = checked_id(id, "table")
         where = f"table {table_id!r}"
         if renamed_from == table_id:
-            refuse(
+            reject(
                 f"{where} says that it was renamed from itself",
                 hint="Leave renamed_from= out, or name the former id.",
                 table=table_id,
@@ -304,7 +304,7 @@ def _milliseconds(ttl: str | int | timedelta | None) -> int | None:
 def _changelog_stream(table: TableDescriptor, name: str) -> StreamDescriptor:
     """The stream to which goes what is written to a table: ``system.stream``, or a stream of the default system."""
     if not is_system_stream(name.strip()):
-        refuse(
+        reject(
             f"Table {table.table_id!r} has the changelog {name!r}, which is no stream",
             hint='Write "system.stream", or the name of a stream in the default system.',
             kind=BadId,
@@ -316,7 +316,7 @@ def _changelog_stream(table: TableDescriptor, name: str) -> StreamDescriptor:
 
 def _with_changelog(table: TableDescriptor, changelog: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(changelog, bool | str):
-        refuse(
+        reject(
             f"Table {table.table_id!r} has changelog={changelog!r}",
             hint='Write True or False, or the stream to which changes go: "system.stream".',
             table=table.table_id,
@@ -330,14 +330,14 @@ def _checked_processor(processor: object, where: str) -> Any:
     if isinstance(processor, str):
         module, _, attribute = processor.replace(":", ".").rpartition(".")
         if not module or not all(part.isidentifier() for part in (*module.split("."), attribute)):
-            refuse(
+            reject(
                 f"{where} has processor={processor!r}, which names nothing that can be imported",
                 hint='Write "package.module:factory".',
                 value=processor,
             )
         return processor
     if not isinstance(processor, type) and hasattr(processor, "process") and not callable(processor):
-        refuse(
+        reject(
             f"{where} got a processor that is made already",
             hint="Give its factory, (config, metrics) -> processor: each task makes its own.",
             value=repr(processor),
@@ -348,5 +348,5 @@ def _checked_processor(processor: object, where: str) -> Any:
         2,
         hint="Give a callable (config, metrics) -> SideInputsProcessor.",
     )
-    refuse_async_methods(processor, f"the processor of {where}", "process")
+    reject_async_methods(processor, f"the processor of {where}", "process")
     return processor

@@ -14,7 +14,7 @@ from airflow_samza.application.configured_side_inputs import ConfiguredSideInput
 from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.application.store_declarations import declared_store
 from airflow_samza.config import Config
 from airflow_samza.errors import DuplicateId
@@ -47,7 +47,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         """
         self._graph.check_open()
         store = declared_store(name, key, value, backend, ttl)
-        ConfiguredSideInputs(Config(self.config)).refuse_any(
+        ConfiguredSideInputs(Config(self.config)).reject_any(
             store.name,
             f"The store {store.name!r} is declared by app.store, which the task itself writes",
             f'Declare it as app.table("{store.name}", key=…, schema=…): the task reads it by '
@@ -56,7 +56,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         if store.name in self._stores:
             former = self._stores[store.name].location
             first = f": first at {former}, then again" if former is not None else ""
-            refuse(
+            reject(
                 f"The store {name!r} is declared twice{first}",
                 hint="Declare each store once.",
                 kind=DuplicateId,
@@ -75,9 +75,9 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         where = f"task of application {self.name!r}"
         self._graph.check_open()
         if self._factory is not None:
-            refuse(f"The {where} is said twice", hint="A low-level application has one task; put both parts into it.")
+            reject(f"The {where} is said twice", hint="A low-level application has one task; put both parts into it.")
         if not isinstance(factory, type) and hasattr(factory, "process"):
-            refuse(
+            reject(
                 f"The {where} is made already",
                 hint=f"Give its class: app.task({type(factory).__name__}); each partition makes its own.",
             )
@@ -91,13 +91,13 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
     def _check_class(self, factory: type, where: str) -> None:
         process = getattr(factory, "process", None)
         if process is None:
-            refuse(
+            reject(
                 f"The {where}, {name_of(factory)}, has no method process",
                 hint="Define process(self, envelope, collector, coordinator).",
             )
         missing = sorted(getattr(factory, "__abstractmethods__", ()))
         if missing:
-            refuse(
+            reject(
                 f"The {where}, {name_of(factory)}, does not define {', '.join(missing)}",
                 hint="Define it; it was promised by a base class.",
             )
@@ -105,7 +105,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
     def check_complete(self) -> None:
         """Refuse an application without a task; then give the task all that was declared, also after it was named."""
         if self._factory is None:
-            refuse(f"Low-level application {self.name!r} has no task", hint="Say app.task(MyTask).")
+            reject(f"Low-level application {self.name!r} has no task", hint="Say app.task(MyTask).")
         operators = self._graph.operators
         place = next(place for place, operator in enumerate(operators) if isinstance(operator, TaskSpec))
         task = operators.pop(place)

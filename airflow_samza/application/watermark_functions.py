@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
-from airflow_samza.application.callables import name_of, refuse_async_methods
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.callables import name_of, reject_async_methods
+from airflow_samza.application.rejections import reject
 
 
 @runtime_checkable
@@ -44,13 +44,13 @@ def check_watermark_function(function: object, where: str) -> None:
     """Refuse a callable that has one method of the two."""
     has = [hasattr(function, method) for method in _METHODS]
     if any(has) and not all(has):
-        refuse(
+        reject(
             f"{where} got {name_of(function)}, which has {_METHODS[has.index(True)]} and no "
             f"{_METHODS[has.index(False)]}",
             hint="A callable with its own word on watermarks has both.",
             operator=where,
         )
-    refuse_async_methods(function, where, *_METHODS)
+    reject_async_methods(function, where, *_METHODS)
 
 
 _METHODS = ("process_watermark", "get_output_watermark")

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from airflow_samza.application.callables import check_callable, name_of, refuse_async_methods
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.callables import check_callable, name_of, reject_async_methods
+from airflow_samza.application.rejections import reject
 from airflow_samza.application.windows import duration_ms
 
 BOUNDED_DELAY, PUNCTUATED, OWN = "bounded delay", "punctuated", "own"
@@ -72,15 +72,15 @@ def watermark_strategy(said: object, where: str) -> WatermarkStrategy:
     )
     if isinstance(said, type):
         if not any(callable(getattr(said, method, None)) for method in _METHODS):
-            refuse(
+            reject(
                 f"{where} makes watermarks by {name_of(said)}, which has no method on_event_time or on_batch", hint=hint
             )
         check_callable(said, f"watermarks of {where}", 0, hint=hint)
-        refuse_async_methods(said, f"watermarks of {where}", *_METHODS)
+        reject_async_methods(said, f"watermarks of {where}", *_METHODS)
         if inspect.isabstract(said):
-            refuse(f"{where} makes watermarks by {name_of(said)}, which is abstract", hint=hint)
+            reject(f"{where} makes watermarks by {name_of(said)}, which is abstract", hint=hint)
         return WatermarkStrategy(OWN, function=said)
     if not callable(said):
-        refuse(f"{where} has watermarks={said!r}", hint=hint, value=repr(said))
+        reject(f"{where} has watermarks={said!r}", hint=hint, value=repr(said))
     check_callable(said, f"watermarks of {where}", 1, hint=hint)
     return WatermarkStrategy(OWN, function=said)

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TypedDict
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 
 AGGREGATE_FUNCTIONS = (
     "count",
@@ -65,7 +65,7 @@ def approx_count_distinct(column: str, rsd: float = DEFAULT_RSD) -> Aggregation:
     ``rsd`` is the greatest relative standard deviation allowed, as in Spark: two of three results are that near.
     """
     if isinstance(rsd, bool) or not isinstance(rsd, int | float) or not 0.005 <= rsd <= 0.39:
-        refuse(
+        reject(
             f"approx_count_distinct got rsd={rsd!r}",
             hint="Write a number between 0.005 and 0.39; below that use count_distinct.",
             value=repr(rsd),
@@ -202,13 +202,13 @@ def duration_ms(value: str | int | timedelta, *, zero: bool = False) -> int:
         unit = _UNITS.get(match[2]) or _UNITS.get(match[2].removesuffix("s"))
         length = int(match[1]) * unit if unit is not None else None
     if length is not None and (length < 0 or (length == 0 and not zero)):
-        refuse(
+        reject(
             f"{value!r} is no positive length of time",
             hint='Write a positive length, such as "30 seconds", "5 minutes", "1 hour", "7 days".',
             value=value,
         )
     if length is None:
-        refuse(
+        reject(
             f"{value!r} is not a length of time",
             hint='Write a number of ms, a timedelta or a text such as "30 seconds", "5 minutes", "1 hour", "7 days".',
             value=value,
@@ -261,7 +261,7 @@ def hopping(
     """
     length, distance = duration_ms(duration), duration_ms(hop)
     if distance > length:
-        refuse(
+        reject(
             f"A hopping window of {length} ms that starts every {distance} ms would lose the messages in between",
             hint="Make the hop at most as long as the window, or filter the messages first.",
             duration_ms=length,
@@ -296,7 +296,7 @@ def session(
 
 def _time(time: str) -> str:
     if time not in ("event", "processing"):
-        refuse(f"{time!r} is not a kind of time", hint='Windows go by time="event" or time="processing".', value=time)
+        reject(f"{time!r} is not a kind of time", hint='Windows go by time="event" or time="processing".', value=time)
     return time
 
 
@@ -304,13 +304,13 @@ def _zone(zone: str, length: int, hop: int) -> str:
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
-        refuse(
+        reject(
             f"{zone!r} is not a time zone",
             hint='Write a name of the IANA database, such as "Europe/Amsterdam".',
             value=zone,
         )
     if zone != "UTC" and (length % hop or (hop % _DAY and _DAY % hop)):
-        refuse(
+        reject(
             f"Windows of {length} ms that start every {hop} ms do not go with the days of a zone ({zone})",
             hint="In a zone they start every few days or parts of a day (1, 2, 3, 4, 6, 8, 12 hours, …) and are a "
             "multiple of that long.",
@@ -330,9 +330,9 @@ class _Early(TypedDict):
 
 def _early(every: int | None, after: str | int | timedelta | None, accumulating: bool) -> _Early:
     if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
-        refuse(f"early_every={every!r} is not a number of messages", hint="Write a whole number from 1.", value=every)
+        reject(f"early_every={every!r} is not a number of messages", hint="Write a whole number from 1.", value=every)
     if accumulating and every is None and after is None:
-        refuse(
+        reject(
             "accumulating=True says how early results hold what came, and none are asked for",
             hint="Give early_every= or early_after=.",
         )

@@ -99,16 +99,16 @@ class ClassArchive:
         """The file that says why it could not be made."""
         return os.path.join(self.folder, f"{self.place}-{self.state}.failed")
 
-    def hindrance(self) -> str | None:
+    def why_not_made(self) -> str | None:
         """Why none can be made here now, and what to do about it, in one line; None: one can."""
-        why = self._found_hindrance()
+        why = self._why_not_made()
         return (
             None
             if why is None
             else f"No archive of Spark's classes is made in {self.folder} ([samza] class_archives): {why}"
         )
 
-    def _found_hindrance(self) -> str | None:
+    def _why_not_made(self) -> str | None:
         if any(letter in self.folder for letter in ":\"'\\"):
             return "Java takes no colon, quote or backslash in its path. Name another folder."
         try:
@@ -213,9 +213,9 @@ def archived_classes(archive: ClassArchive | None) -> Iterator[None]:
     """A Java that starts meanwhile maps the archive; where there is none, a warning says so unless one can be made."""
     path = archive.find() if archive is not None else None
     if archive is not None and path is None:
-        hindrance = archive.hindrance()
-        if hindrance is not None:
-            log.warning("%s", hindrance)
+        why_not_made = archive.why_not_made()
+        if why_not_made is not None:
+            log.warning("%s", why_not_made)
     if path is None:
         yield
         return
@@ -237,7 +237,7 @@ def make_in_background(archive: ClassArchive | None, conf: Mapping[str, str]) ->
 
     Of many such processes one does the work.
     """
-    if archive is None or archive.find() is not None or archive.hindrance() is not None:
+    if archive is None or archive.find() is not None or archive.why_not_made() is not None:
         return None
     command = [sys.executable, "-m", MAKER, archive.folder, "--in-background"]
     if conf.get(EXTRA_CLASS_PATH):

@@ -59,9 +59,9 @@ def make(folder: str, *, extra_class_path: str = "", wait: bool = True, train: T
     if wait:  # somebody asks for it: what was in the way before may be mended
         with suppress(OSError):
             os.unlink(archive.note)
-    hindrance = archive.hindrance()
-    if hindrance is not None:
-        raise ConfigError(hindrance, key="class_archives", value=folder)
+    why_not_made = archive.why_not_made()
+    if why_not_made is not None:
+        raise ConfigError(why_not_made, key="class_archives", value=folder)
     with _locked(os.path.join(archive.folder, f"{archive.place}.lock"), wait) as lock:
         if lock is None:
             return None

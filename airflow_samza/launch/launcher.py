@@ -16,7 +16,7 @@ from pathlib import Path
 from airflow_samza.errors import ConfigError, StageFailed
 from airflow_samza.launch.handover import leave_settings, withdraw_settings
 from airflow_samza.launch.java import find_java
-from airflow_samza.launch.log_lines import telling_line
+from airflow_samza.launch.log_lines import most_informative_line
 from airflow_samza.launch.masters import CHOOSES_A_SPARK, YARN, Master, SubmitOptions, parse_master
 from airflow_samza.launch.runner_settings import GAVE_WAY, POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_submit import (
@@ -239,7 +239,7 @@ def _did_not_start(files: Filesystem, settings: RunnerSettings, started: _Starte
         lines = files.read(started.log).decode(errors="replace").strip().splitlines()
     except FileNotFoundError:
         lines = []
-    last = f" Its last line: {telling_line(lines)}" if lines else ""
+    last = f" Its last line: {most_informative_line(lines)}" if lines else ""
     where = f"Its log is {files.location(started.log)}"
     if not started.in_cluster:
         return StageFailed(

@@ -13,12 +13,12 @@ _EMPTY_WORDS = re.compile(
 _THREAD = re.compile(r'Exception in thread "[^"]*" ')
 
 
-def telling_line(lines: Sequence[str]) -> str:
+def most_informative_line(lines: Sequence[str]) -> str:
     """The last line of a log that tells of an error; the last one when none does.
 
-    >>> telling_line(["java.net.UnknownHostException: nowhere", "    at java.base/x", "INFO Hooks: Deleting"])
+    >>> most_informative_line(["java.net.UnknownHostException: nowhere", "    at java.base/x", "INFO Hooks: Deleting"])
     'java.net.UnknownHostException: nowhere'
-    >>> telling_line(["Unrecognized option: -Xmuch", "Error: Could not create the Java Virtual Machine."])
+    >>> most_informative_line(["Unrecognized option: -Xmuch", "Error: Could not create the Java Virtual Machine."])
     'Unrecognized option: -Xmuch'
     """
     said = [line for line in lines if line.strip() and not _EMPTY_WORDS.match(line)] or list(lines)

@@ -20,7 +20,7 @@ from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_ma
 from airflow_samza.launch.root_upkeep import RootUpkeep
 from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, RunnerSettings
-from airflow_samza.launch.spark_settings import is_per_job, refuse_static
+from airflow_samza.launch.spark_settings import is_per_job, reject_static
 from airflow_samza.launch.spark_submit import cluster_conf
 from airflow_samza.launch.submission import checked_conf, stage_error, submit
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
@@ -393,7 +393,7 @@ class SparkRuntime:
         static = {key: value for key, value in conf.items() if not is_per_job(key)}
         archives, package = self._archives, ""
         if self._master.is_connect:
-            refuse_static(static)
+            reject_static(static)
         if not self._master.is_local:  # other hosts have nothing of this one but the root
             archives = tuple(ship_archive(self._files, folder, archive) for archive in archives)
             package = ship_package(self._files, folder)

@@ -61,7 +61,7 @@ def is_per_job(key: str) -> bool:
     )  # a stage's request is a file
 
 
-def refuse_static(conf: Mapping[str, str]) -> None:
+def reject_static(conf: Mapping[str, str]) -> None:
     """Refuses settings that are made when a Spark Connect server starts.
 
     Nobody who only connects to it can change them.

@@ -13,7 +13,7 @@ from typing import Any
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, TableKind
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.config import Config
 from airflow_samza.errors import PushError, UnknownName
 from airflow_samza.launch.runner_settings import RunnerSettings

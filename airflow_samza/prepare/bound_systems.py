@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
-from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.system_kinds import DATAFRAMES, EMBEDDED, KINDS_OF_NAMES, traits_of
 from airflow_samza.systems.bindings import bind_system

@@ -71,7 +71,7 @@ def take_state(
     lease = take_lease(files, lineage, request.run_id, request.generation, patience)
     try:
         version_ = find_version(files, lineage, lease.start)
-        _refuse_going_back(spec, request.run_id, request.interval, version_)
+        _reject_going_back(spec, request.run_id, request.interval, version_)
     except BaseException:
         give_back(files, lineage, lease)
         raise
@@ -151,7 +151,7 @@ def _made_anew(stream: StreamDescriptor, what: str) -> TopicError:
     )
 
 
-def _refuse_going_back(
+def _reject_going_back(
     spec: ApplicationSpec, run_id: str, interval: DataInterval | None, version: Version | None
 ) -> None:
     """A data interval that lies before what the state has seen would be late in every window."""

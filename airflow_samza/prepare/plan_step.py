@@ -38,14 +38,14 @@ from airflow_samza.prepare.modes import check_mode
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
 from airflow_samza.prepare.run_streams import described, input_schemas, known_metadata, with_plan, with_schemas
 from airflow_samza.prepare.serdes import check_serdes
-from airflow_samza.prepare.shared_sections import check_names, refuse_shared_outputs, section_slice
+from airflow_samza.prepare.shared_sections import check_names, reject_shared_outputs, section_slice
 from airflow_samza.prepare.side_inputs import (
     SideInputSlices,
     pin_versions,
     side_streams,
     with_side_input_notes,
 )
-from airflow_samza.prepare.spark_streams import refuse_endless, refuse_unreadable, with_spark_notes
+from airflow_samza.prepare.spark_streams import reject_unbounded, reject_unreadable, with_spark_notes
 from airflow_samza.prepare.state_notes import with_state_notes
 from airflow_samza.prepare.state_starts import former_names, write_starts
 from airflow_samza.prepare.superseded_inputs import InputHistory
@@ -80,7 +80,7 @@ def prepare_run(
     spec = load_application(request.application).spec(request.config)
     folder = RunFolder(spec.name, request.run_id)
     known = read(files, folder.plan(request.generation), RunPlan)
-    _refuse_other_copy(files, folder, spec)
+    _reject_other_copy(files, folder, spec)
     if known is not None:
         return known
     _same_shape(plan_shape(spec), request.shape)
@@ -105,7 +105,7 @@ def prepare_run(
             starts = write_starts(files, folder, run.generation, spec, run.plan, slices, version)
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
         systems = bind_systems(run_bindings(run.systems, bindings), files.root)
-        refuse_endless(run, systems)
+        reject_unbounded(run, systems)
         refuse_forgotten(files, run, systems)
         _create_topics(run, systems)
         _check_outputs(run, systems)
@@ -149,7 +149,7 @@ def _planned(
         )
         for stream_id, stream in streams.items()
     }
-    refuse_unreadable(spec, bound, kept)
+    reject_unreadable(spec, bound, kept)
     raise_all(check_serdes(spec, bound, kept))
     metadata = known_metadata(systems, bound, spec)
     plan = ExecutionPlanner({}, {stream_id: found.partitions for stream_id, found in metadata.items()}).plan(
@@ -157,7 +157,7 @@ def _planned(
     )
     bound = {stream_id: with_plan(stream, plan) for stream_id, stream in bound.items()}
     raise_all(
-        refuse_shared_outputs(spec, plan, {stream_id: kept[places[stream_id]]["kind"] for stream_id in spec.outputs})
+        reject_shared_outputs(spec, plan, {stream_id: kept[places[stream_id]]["kind"] for stream_id in spec.outputs})
     )
     side_inputs = SideInputSlices(files, spec, systems, request.tables, request.interval)
     history = InputHistory(files, spec.name, spec.app_id, version)
@@ -223,7 +223,7 @@ def _create_topics(run: RunPlan, systems: Mapping[str, System]) -> None:
         systems[name].admin.create(specs)
 
 
-def _refuse_other_copy(files: Filesystem, folder: RunFolder, spec: ApplicationSpec) -> None:
+def _reject_other_copy(files: Filesystem, folder: RunFolder, spec: ApplicationSpec) -> None:
     """Two copies of an application (``app_id``) keep their runs in one folder, so no run of one may have the id of a run of the other."""
     planned = folder.plan_generations(files)
     first = read(files, folder.plan(planned[0]), RunPlan) if planned else None
@@ -287,7 +287,7 @@ class _Reading:
             slice_ = system.slice(stream.spec)
             if is_carried_on(declared):
                 slice_ = carried_slice(declared, slice_, self.version, self.spec.config)
-                self.history.refuse_superseded(stream, system)
+                self.history.reject_superseded(stream, system)
         return dataclasses.replace(stream, slice=slice_)
 
 

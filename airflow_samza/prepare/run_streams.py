@@ -11,7 +11,7 @@ from airflow_samza.errors import ConfigError, SectionOpen, TopicError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.serdes import serde_of
-from airflow_samza.prepare.side_inputs import side_input_missing, told_columns
+from airflow_samza.prepare.side_inputs import reported_columns, side_input_missing
 from airflow_samza.runs.records.data_interval import folder_of_values, needed_interval, render_path
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream, RunPlan
 from airflow_samza.schema import Schema
@@ -102,7 +102,7 @@ def input_schemas(run: RunPlan, metadata: Mapping[str, StreamMetadata]) -> dict[
             )
             if ddl is not None:
                 told[stream.stream_id] = (
-                    told_columns(Schema.of(str(ddl))) if stream.role == SIDE_INPUT else Schema.of(str(ddl))
+                    reported_columns(Schema.of(str(ddl))) if stream.role == SIDE_INPUT else Schema.of(str(ddl))
                 )
     return told
 

@@ -41,7 +41,7 @@ def check_names(spec: ApplicationSpec, sections: Mapping[str, str]) -> None:
             )
 
 
-def refuse_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Mapping[str, str]) -> list[PlanError]:
+def reject_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Mapping[str, str]) -> list[PlanError]:
     """Shared outputs that cannot be one section: written by several stages, or in a system without control messages."""
     errors: list[PlanError] = []
     for stream_id, stream in spec.outputs.items():
@@ -93,7 +93,7 @@ def section_slice(
     while True:
         whole = system.slice(stream.spec)
         found = system.sections(stream.spec)
-        history.refuse_replaced_sections(stream, found)
+        history.reject_replaced_sections(stream, found)
         try:
             chosen, read = _chosen(stream, found, named, version)
             break

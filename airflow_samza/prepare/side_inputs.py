@@ -87,7 +87,7 @@ class SideInputSlices:
                 check_columns(table, version)
                 self.tables[table.table_id] = PinnedTable(stream.stream_id, version.number, version.push_id, asked)
                 return {**version.slice, "schema": version.schema, MADE: made(system, stream)}
-            _refuse_half_pushed(table, stream, system)
+            _reject_half_pushed(table, stream, system)
         return {**_all_there_is(self._spec, system, stream), MADE: made(system, stream)}
 
 
@@ -106,7 +106,7 @@ def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) ->
     return slice_
 
 
-def _refuse_half_pushed(table: TableDescriptor, stream: BoundStream, system: System) -> None:
+def _reject_half_pushed(table: TableDescriptor, stream: BoundStream, system: System) -> None:
     """Without a version, nothing that a push has written may be seen; what others wrote may."""
     sections = system.sections(stream.spec) if isinstance(system, HasSections) else []
     if any(section.producer.startswith(PUSHES) for section in sections):
@@ -136,7 +136,7 @@ def pin_versions(files: Filesystem, run: RunPlan) -> None:
             )
 
 
-def told_columns(schema: Schema) -> Schema:
+def reported_columns(schema: Schema) -> Schema:
     """The columns of a table's rows, of those that its side input has: one of them may say what is deleted."""
     return Schema(tuple(field for field in schema.fields if field.name != table_versions.DELETED))
 

@@ -20,7 +20,7 @@ from airflow_samza.systems.system import System
 Notes = Mapping[str, Mapping[str, str]]
 
 
-def refuse_unreadable(
+def reject_unreadable(
     spec: ApplicationSpec, bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Refuses what Spark's reading once, before a stage, cannot give.
@@ -56,7 +56,7 @@ def refuse_unreadable(
             )
 
 
-def refuse_endless(run: RunPlan, systems: Mapping[str, System]) -> None:
+def reject_unbounded(run: RunPlan, systems: Mapping[str, System]) -> None:
     """Refuses outputs that are written when the stage ends, in a run that does not end."""
     for stream_id, system in _outputs(run, systems):
         table = system.table(run.stream(stream_id).spec)

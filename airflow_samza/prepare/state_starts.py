@@ -88,7 +88,7 @@ def _starts(
     same = names.get(stage.stage_id, stage.stage_id)
     former = [version.stages[name] for name in sorted(version.stages, key=lambda name: name != same)]
     keys = [*stage.operators, *(f"table:{table_id}" for table_id in stage.tables)]
-    _refuse_fewer_tasks(stage, keys, former, names)
+    _reject_fewer_tasks(stage, keys, former, names)
     external = [stream_id for stream_id in stage.inputs if stream_id in going_on]
     for task in range(stage.task_count):
         left = [tasks[task] for tasks in former if task in tasks]
@@ -144,7 +144,7 @@ def _first(left: list[Mapping[str, Any]], key: str) -> Any:
     return next((found["state"][key] for found in left if found["state"] is not None and key in found["state"]), None)
 
 
-def _refuse_fewer_tasks(stage: Stage, keys: list[str], former: list[Left], names: Mapping[str, str]) -> None:
+def _reject_fewer_tasks(stage: Stage, keys: list[str], former: list[Left], names: Mapping[str, str]) -> None:
     for tasks in former:
         beyond = [task for task in tasks if task >= stage.task_count]
         for key in keys:

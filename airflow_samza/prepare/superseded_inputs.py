@@ -37,7 +37,7 @@ class InputHistory:
     app_id: str
     version: Version | None
 
-    def refuse_superseded(self, stream: BoundStream, system: System) -> None:
+    def reject_superseded(self, stream: BoundStream, system: System) -> None:
         """Refuses an input of whose messages the state holds some that were superseded since they were read."""
         stream_id = stream.stream_id
         known = self.version.read.get(stream_id) if self.version is not None else None
@@ -49,7 +49,7 @@ class InputHistory:
             reader = self._reader(lambda version: _has_read(version, stream_id, first))
             raise self._replaced(f"part of the input {stream_id!r}", stream_id, first.producer, first.newer, reader)
 
-    def refuse_replaced_sections(self, stream: BoundStream, found: Sequence[Section]) -> None:
+    def reject_replaced_sections(self, stream: BoundStream, found: Sequence[Section]) -> None:
         """Refuses a shared stream of whose sections the state holds one that was written anew since."""
         stream_id = stream.stream_id
         marks = self.version.sections.get(stream_id, ()) if self.version is not None else ()

@@ -133,7 +133,7 @@ class SideInputs:
         bound = self._streams[stream_id]
         system = self._systems[bound.system]
         try:
-            refuse_made_anew(system, bound, slice_)
+            reject_recreated(system, bound, slice_)
             return system.consumer(bound.spec, {name: value for name, value in slice_.items() if name != MADE})
         except TopicError as error:
             raise TopicError(
@@ -153,7 +153,7 @@ def made(system: System, bound: BoundStream) -> int | None:
     return system.made(bound.spec.name) if isinstance(system, DatesTopics) else None
 
 
-def refuse_made_anew(system: System, bound: BoundStream, slice_: Slice) -> None:
+def reject_recreated(system: System, bound: BoundStream, slice_: Slice) -> None:
     """Refuses a topic that is not the one of which the slice speaks."""
     known, found = slice_.get(MADE), made(system, bound)
     if known is not None and found is not None and found != known:

@@ -12,7 +12,7 @@ from typing import Any
 from airflow.sdk import TaskGroup
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.planner import plan_shape

@@ -23,7 +23,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
 from airflow_samza.engine.driver_session import is_gone
 from airflow_samza.engine.stage_context import StageContext

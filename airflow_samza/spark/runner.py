@@ -30,7 +30,7 @@ from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
 from airflow_samza.launch.bindings_json import bindings_from_json
 from airflow_samza.launch.class_archive import make_in_background, wanted
-from airflow_samza.launch.log_lines import telling_line
+from airflow_samza.launch.log_lines import most_informative_line
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, claim_runner
@@ -136,7 +136,7 @@ class StageRunner:
         lines = (
             Path(written).read_text(encoding="utf-8", errors="replace").splitlines() if os.path.isfile(written) else []
         )
-        return telling_line(lines) if lines else "Java ended before it was up"
+        return most_informative_line(lines) if lines else "Java ended before it was up"
 
     def _take_requests(self) -> bool:
         found = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
 from airflow_samza.system_kinds import EMBEDDED, find_kind, kinds
 from airflow_samza.systems.system import System, SystemBinding

@@ -15,7 +15,7 @@ from airflow_samza.errors import ConfigError, InvalidApplication
 from airflow_samza.launch.bindings_json import without_secrets
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.runner_settings import RunnerSettings
-from airflow_samza.launch.spark_settings import is_per_job, refuse_static
+from airflow_samza.launch.spark_settings import is_per_job, reject_static
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.secrecy import HIDDEN, holds_secret, is_secret_name, secret_names, shown, without, without_passwords
 from airflow_samza.systems.system import SystemBinding
@@ -215,6 +215,6 @@ def test_a_secret_setting_of_spark_is_no_setting_of_a_stage_whose_request_is_a_f
 
 def test_a_secret_setting_that_spark_refuses_is_not_shown() -> None:
     with pytest.raises(ConfigError) as caught:
-        refuse_static({"spark.ssl.keyPassword": "hush"})
+        reject_static({"spark.ssl.keyPassword": "hush"})
     assert "hush" not in str(caught.value)
     assert "hush" not in str(caught.value.facts)

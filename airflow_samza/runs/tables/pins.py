@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
-from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, NoSuchVersion, SchemaError, UnknownName
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import BoundStream

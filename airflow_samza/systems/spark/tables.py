@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.secrecy import secret_names, without
 from airflow_samza.systems.system import StreamSpec, SystemBinding

@@ -48,7 +48,7 @@ from airflow_samza.application.output_schemas import (
     unwritable,
     windowed_schema,
 )
-from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.application.system_times import stamped_schema
 from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, UnknownName
 from airflow_samza.partitioner import key_type

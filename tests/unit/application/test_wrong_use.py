@@ -12,7 +12,7 @@ import pytest
 
 import airflow_samza
 from airflow_samza import avg, count, hopping, session, stream_application, sum_, tumbling
-from airflow_samza.application.refusals import said_at
+from airflow_samza.application.rejections import said_at
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.watermark_strategies import bounded_delay
 from airflow_samza.errors import SamzaError

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import SchemaError
 from airflow_samza.quoting import plainly
 from airflow_samza.schema import type_from_arrow

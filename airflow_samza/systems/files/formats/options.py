@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.system import StreamSpec

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.operator_specs import TaskSpec
-from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import NotYet, SchemaError, UnknownName
 from airflow_samza.schema import Schema

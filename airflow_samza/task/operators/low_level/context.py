@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from airflow_samza.application.refusals import did_you_mean
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.errors import UnknownName

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.application.task_api import RequestScope
 from airflow_samza.errors import StageError
 
@@ -33,7 +33,7 @@ class Coordinator:
 
 def _checked(scope: object, word: str) -> RequestScope:
     if not isinstance(scope, RequestScope):
-        refuse(
+        reject(
             f"The task calls {word} with the scope {scope!r}",
             hint="It is RequestScope.CURRENT_TASK (as without one) or RequestScope.ALL_TASKS.",
             kind=StageError,

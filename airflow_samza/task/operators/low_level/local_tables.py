@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.errors import StoreError
 from airflow_samza.quoting import quoted
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError
@@ -85,7 +85,7 @@ class TaskTable:
         try:
             written = self._writer.write([row])
         except ShapeError as error:
-            refuse(
+            reject(
                 f"The task puts {quoted(row, 200)} into the table {self._table.table_id!r}: {error.why}",
                 hint=f"Its rows are {self._writer.expected}.",
                 kind=StoreError,
@@ -94,7 +94,7 @@ class TaskTable:
         parts = tuple(written.column(name)[0].as_py() for name in self._store.key)
         if parts != (key if isinstance(key, tuple) else (key,)):
             shown = parts if len(parts) > 1 else parts[0]
-            refuse(
+            reject(
                 f"The task puts a row whose key is {quoted(shown)} under the key {quoted(key)} into the table "
                 f"{self._table.table_id!r}",
                 hint=f"The key of a row stands in {', '.join(self._store.key)}: put it under that.",
@@ -134,7 +134,7 @@ class TaskTable:
                 return [column([part[place] for part in parts]) for place, column in enumerate(self._key_columns)]
         except Misfit:
             wrong = keys[0]
-        refuse(
+        reject(
             f"The table {self._table.table_id!r} is asked for the key {quoted(wrong, 80)}",
             hint="Its key is "
             f"{', '.join(f'{name} {self._store.schema[name].type.ddl()}' for name in self._store.key)}.",

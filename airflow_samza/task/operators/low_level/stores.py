@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.application.descriptors import StoreDescriptor
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.errors import StoreError
 from airflow_samza.quoting import quoted
 from airflow_samza.row import row_class
@@ -98,7 +98,7 @@ class TaskStore:
                 return tuple(column.plain(part) for column, part in zip(self._keys, key, strict=True))
             raise ShapeError(0, f"it is no tuple of {len(self._keys)} values")
         except ShapeError as error:
-            refuse(
+            reject(
                 f"The store {self._declared.name!r} is asked for the key {quoted(key, 80)}: {error.why}",
                 hint=f"Its key is {_told(self._declared.key, len(self._keys) == 1)}.",
                 kind=StoreError,
@@ -109,7 +109,7 @@ class TaskStore:
         try:
             return self._values.plain(value)
         except ShapeError as error:
-            refuse(
+            reject(
                 f"The task puts {quoted(value, 200)} into the store {self._declared.name!r}: {error.why}",
                 hint=f"Its value is {_told(self._declared.value, self._declared.plain_value)}.",
                 kind=StoreError,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.application.refusals import refuse
+from airflow_samza.application.rejections import reject
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.errors import StageError
 from airflow_samza.quoting import quoted
@@ -51,7 +51,7 @@ class TaskTimers:
         self._check_kind(kind, "sets")
         order = _order(key)
         if not self.listener:
-            refuse(
+            reject(
                 "The task sets a timer, and has no method on_timer",
                 hint="Define on_timer(self, key, time, collector, coordinator).",
                 kind=StageError,
@@ -112,7 +112,7 @@ class TaskTimers:
             if self.ending
             else "for a time that has passed"
         )
-        refuse(
+        reject(
             f"{since.format(repr(key), _MOST)}, set again each time",
             hint=f"Do not set it again {end}.",
             kind=StageError,
@@ -136,7 +136,7 @@ class TaskTimers:
 
     def _check_kind(self, kind: object, does: str) -> None:
         if kind not in (EVENT, PROCESSING):
-            refuse(
+            reject(
                 f"The task {does} a timer of the kind {kind!r}",
                 hint='It is "event" (the watermark decides) or "processing" (the clock does).',
                 kind=StageError,
@@ -150,7 +150,7 @@ def _milliseconds(time: object) -> int:
     if isinstance(time, int) and not isinstance(time, bool) and NONE_YET < time < END_OF_TIME:
         return time
     naive = isinstance(time, datetime)
-    refuse(
+    reject(
         f"The task sets a timer for {time!r}, which is {'a time of no zone' if naive else 'no time'}",
         hint="Give ms since 1970 in UTC (from 0), or a datetime with a zone."
         + (" Make it one: time.replace(tzinfo=timezone.utc)." if naive else ""),
@@ -167,7 +167,7 @@ def _order(key: object) -> Any:
         return (1, key)
     if isinstance(key, tuple):
         return (2, tuple(_order(part) for part in key))
-    refuse(
+    reject(
         f"The key of a timer is {quoted(key, 80)}",
         hint="Use a text, an integer, or a tuple of them: it is kept from epoch to epoch.",
         kind=StageError,

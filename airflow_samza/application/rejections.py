@@ -12,7 +12,7 @@ from airflow_samza.application.user_code import let_interrupts_through
 from airflow_samza.errors import InvalidApplication, SamzaError
 
 
-def refuse(sentence: str, *, hint: str, kind: type[SamzaError] = InvalidApplication, **facts: object) -> NoReturn:
+def reject(sentence: str, *, hint: str, kind: type[SamzaError] = InvalidApplication, **facts: object) -> NoReturn:
     """Raise ``kind`` with the sentence (given without its full stop), the place in the user's code, and the hint.
 
     The place is also a fact: ``error.facts["location"]``.
@@ -48,7 +48,7 @@ class located:  # noqa: N801 (a context manager reads as a word)
         """Raise the error again, with the place in its sentence."""
         if isinstance(error, SamzaError) and "location" not in error.facts:
             try:
-                refuse(error.sentence.removesuffix("."), hint=error.hint, kind=type(error), **error.facts)
+                reject(error.sentence.removesuffix("."), hint=error.hint, kind=type(error), **error.facts)
             except SamzaError as placed:
                 raise placed from error.__cause__
 
