@@ -44,7 +44,7 @@ NOT_SECRET = ("tokenservice", "tokenprovider", "tokenendpoint", "credentialsprov
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
-_IN_URL = re.compile(r"(?P<scheme>[a-zA-Z][\w+.:-]*://)(?P<user>[^\s/@:?#'\"]*):(?P<password>[^\s/?#'\"]*)@")
+_IN_URL = re.compile(r"(?P<user>://[^\s/@:?#'\"]*):[^\s/?#'\"]*@")
 _ORACLE = re.compile(r"(?P<scheme>jdbc:oracle:\w+:)(?P<user>[^\s/@]*)/(?P<password>[^\s@]*)@")
 _NAME = re.compile(r"(?<![\w.-])([\w.-]+)\s*=\s*")
 _VALUE = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s;&,)'\"]+")
@@ -110,7 +110,7 @@ def without_passwords(text: str) -> str:
     >>> without_passwords("jdbc:h2:x;USER=me;PASSWORD=hush and ftp://me:hush@host/x")
     'jdbc:h2:x;USER=me;PASSWORD=*** and ftp://me:***@host/x'
     """
-    text = _IN_URL.sub(rf"\g<scheme>\g<user>:{HIDDEN}@", text)
+    text = _IN_URL.sub(rf"\g<user>:{HIDDEN}@", text)
     text = _ORACLE.sub(rf"\g<scheme>\g<user>/{HIDDEN}@", text)
     kept, at = [], 0
     for found in _NAME.finditer(text):

@@ -139,6 +139,11 @@ def test_a_password_in_a_text_is_hidden_and_nothing_else(text: str, hidden: str)
     assert without_passwords(hidden) == hidden
 
 
+def test_a_long_text_without_a_space_is_looked_through_in_one_pass() -> None:
+    long = "a" * 1_000_000  # hours, if each letter were tried as the beginning of a URL
+    assert without_passwords(f"{long} ftp://me:hush@h") == f"{long} ftp://me:{HIDDEN}@h"
+
+
 def test_an_option_is_secret_by_what_it_holds() -> None:
     assert holds_secret("url", "jdbc:h2:mem")
     assert holds_secret("endpoint", "https://me:hush@host/")
