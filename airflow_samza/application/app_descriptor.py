@@ -86,12 +86,12 @@ class ApplicationDescriptor:
         return f"<app {self.name!r}>"
 
     def check_complete(self) -> None:
-        """Refuse an application that lacks something it must have; called at the end of its description."""
+        """Reject an application that lacks something it must have; called at the end of its description."""
 
     # -- systems -----------------------------------------------------------------------------------------------------
 
     def system(self, name: str, *, kind: str | None = None, **options: object) -> str:
-        """Declares a system.
+        """Declare a system.
 
         ``kind`` (``memory``, ``log``, ``files``, …) and options are for environments that bind nothing.
 
@@ -115,7 +115,7 @@ class ApplicationDescriptor:
         return name
 
     def default_system(self, name: str) -> None:
-        """Makes ``name`` the system of every stream that names none. Said once, before the first stream or table."""
+        """Make ``name`` the system of every stream that names none. Said once, before the first stream or table."""
         self._graph.check_open()
         checked = checked_id(name, "system")
         if self.default_system_name is not None:
@@ -141,7 +141,7 @@ class ApplicationDescriptor:
     def input_stream(self, id: str, *, schema: object = ..., **more: Unpack[StreamOptions]) -> MessageStream[Any]: ...
 
     def input_stream(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> MessageStream[Any]:
-        """Declares the input stream ``id`` and enters the graph with its messages.
+        """Declare the input stream ``id`` and enters the graph with its messages.
 
         ``schema``: a dataclass, a DDL string or a ``pyarrow.Schema``; callables get instances of the dataclass, else a
         ``Row``. ``key``: the columns by which the stream is already partitioned. ``partitions``: the count, where the
@@ -170,7 +170,7 @@ class ApplicationDescriptor:
     def shared_stream(self, id: str, *, schema: object = ..., **more: Unpack[StreamOptions]) -> MessageStream[Any]: ...
 
     def shared_stream(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> MessageStream[Any]:
-        """Reads a stream that another application writes with ``output_stream(…, shared=True)``.
+        """Read a stream that another application writes with ``output_stream(…, shared=True)``.
 
         It does not end unless ``bounded=True``.
 
@@ -193,7 +193,7 @@ class ApplicationDescriptor:
         timestamp: str | None = None,
         max_delay: str | int | timedelta | None = None,
     ) -> MessageStream[Any]:
-        """A bounded input made by an existing PySpark job: a function from the Spark session to a DataFrame.
+        """Return a bounded input made by an existing PySpark job: a function from the Spark session to a DataFrame.
 
         It is called once in a run, and what it gives is put into ``partitions`` partitions, by ``key`` if one is given.
         ``schema`` is checked against its columns; without it they are known when the function has run. ``timestamp`` is
@@ -228,7 +228,7 @@ class ApplicationDescriptor:
         shared: bool = False,
         options: Mapping[str, object] | None = None,
     ) -> OutputStream:
-        """Declares the output stream ``id`` of a ``system``, for ``send_to``.
+        """Declare the output stream ``id`` of a ``system``, for ``send_to``.
 
         ``schema`` is checked against what is sent, ``key`` partitions it (without one every task writes its own
         partition) into ``partitions``, by ``partitioner``. ``timestamp`` names its event-time column, which has to be
@@ -254,7 +254,7 @@ class ApplicationDescriptor:
         return OutputStream(self._graph.add_stream(stream), self._graph)
 
     def side_input(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> SideInput:
-        """Declares the stream ``id``, which feeds tables (:meth:`table`).
+        """Declare the stream ``id``, which feeds tables (:meth:`table`).
 
         ``schema`` and the others as of :meth:`input_stream`.
 
@@ -275,7 +275,7 @@ class ApplicationDescriptor:
             more["on_error"] = error_policy(more["on_error"], self._graph, where)
 
     def _enter_stamped(self, id: str, column: str, schema: object, more: StreamOptions) -> MessageStream[Any]:
-        """An input whose event time is when it is read."""
+        """Return an input whose event time is when it is read."""
         where = f"input stream {id!r}"
         for word in ("max_delay", "watermarks"):
             if more.get(word) is not None:
@@ -312,7 +312,7 @@ class ApplicationDescriptor:
     def pushed_table(
         self, id: str, *, key: Columns, schema: object = None, **more: Unpack[PushedTableOptions]
     ) -> Table[Any]:
-        """A table filled by pushes; read-only here (rule S6).
+        """Return a table filled by pushes; read-only here (rule S6).
 
         Its side input is the stream of the pushes, ``<id>-push``.
 
@@ -359,7 +359,7 @@ class ApplicationDescriptor:
         options: Mapping[str, object] | None = None,
         renamed_from: str | None = None,
     ) -> Table[Any]:
-        """A table that the application writes with ``send_to``.
+        """Return a table that the application writes with ``send_to``.
 
         Its changelog brings it back when the disk is lost (rule S10).
 
@@ -385,7 +385,7 @@ class ApplicationDescriptor:
         options: Mapping[str, object] | None = None,
         **access: Unpack[RemoteAccessOptions],
     ) -> Table[Any]:
-        """A table somewhere else: ``reader(key) -> row or None`` for joins, ``writer(key, row)`` for ``send_to``.
+        """Return a table somewhere else: ``reader(key) -> row or None`` for joins, ``writer(key, row)`` for ``send_to``.
 
         Coroutines, too.
 
@@ -413,7 +413,7 @@ class ApplicationDescriptor:
         options: Mapping[str, object] | None = None,
         renamed_from: str | None = None,
     ) -> Table[Any]:
-        """The general form: a table fed by any side inputs, through a processor.
+        """Return the general form: a table fed by any side inputs, through a processor.
 
         ``side_inputs`` are what ``app.side_input(…)`` or ``app.input_stream(…)`` returned, their ids, or
         ``system.stream``; left out, the configuration says them (``stores.<id>.side.inputs``). ``processor`` is a

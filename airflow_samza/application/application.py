@@ -48,11 +48,11 @@ class ApplicationSpec:
     location: SourceLocation | None = None
 
     def next_operators(self, operator: OperatorSpec) -> tuple[OperatorSpec, ...]:
-        """The operators that take what this one emits, in the order declared."""
+        """Return the operators that take what this one emits, in the order declared."""
         return self._forward.get(operator.op_id, ())
 
     def operator(self, op_id: str) -> OperatorSpec:
-        """The operator with this id."""
+        """Return the operator with this id."""
         found = self._by_id.get(op_id)
         if found is None:
             raise UnknownName(
@@ -63,7 +63,7 @@ class ApplicationSpec:
         return found
 
     def input_operator(self, stream_id: str) -> InputOperatorSpec:
-        """The operator by which an input or intermediate stream enters the graph."""
+        """Return the operator by which an input or intermediate stream enters the graph."""
         found = self._inputs_by_stream.get(stream_id)
         if found is None:
             raise UnknownName(
@@ -74,7 +74,7 @@ class ApplicationSpec:
         return found
 
     def stream(self, stream_id: str) -> StreamDescriptor:
-        """The stream with this id, whatever its role."""
+        """Return the stream with this id, whatever its role."""
         for streams in (self.inputs, self.outputs, self.intermediates, self.side_inputs):
             if stream_id in streams:
                 return streams[stream_id]
@@ -86,7 +86,7 @@ class ApplicationSpec:
         )
 
     def table(self, table_id: str) -> TableDescriptor:
-        """The table with this id."""
+        """Return the table with this id."""
         if table_id not in self.tables:
             raise UnknownName(
                 f"Application {self.name!r} has no table {table_id!r}.",
@@ -96,7 +96,7 @@ class ApplicationSpec:
         return self.tables[table_id]
 
     def system_of(self, stream: StreamDescriptor) -> str | None:
-        """The name of the system in which a stream lives: its own, else the default one."""
+        """Return the name of the system in which a stream lives: its own, else the default one."""
         return stream.system or self.default_system
 
     @cached_property
@@ -149,7 +149,7 @@ class StreamApplication:
     _low_level: ClassVar[bool] = False
 
     def describe(self, app: Any) -> None:
-        """Says what the application is: streams, tables, operators.
+        """Say what the application is: streams, tables, operators.
 
         Called once per :meth:`spec`; must do nothing else.
         """
@@ -245,7 +245,7 @@ def stream_application(
     default_system: str | None = None,
     dropped: Sequence[str] = (),
 ) -> Callable[[Callable[[Any], None]], DecoratedApplication]:
-    """Makes a stream application of a function that gets ``app`` and declares streams and operators on it.
+    """Make a stream application of a function that gets ``app`` and declares streams and operators on it.
 
     ``name`` goes into topics, operator ids and state; the function's name plays no part, so renaming it is harmless.
     ``app_id`` tells copies of one application apart. ``config`` are Samza's keys (texts), which an environment may
@@ -273,7 +273,7 @@ def decorator_of(
     default_system: str | None,
     dropped: Sequence[str],
 ) -> Callable[[Callable[[Any], None]], Decorated]:
-    """The decorator of one kind of application, after checking what it was called with."""
+    """Return the decorator of one kind of application, after checking what it was called with."""
     if callable(name):
         reject(
             f"@{word} was used without a name for {name_of(name)}",

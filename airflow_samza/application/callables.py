@@ -34,7 +34,7 @@ _ITERABLES = (
 
 
 def check_callable(function: object, where: str, takes: int, *, hint: str, generator: bool = False) -> None:
-    """Refuse what cannot be called with ``takes`` values: other things, coroutines, too few or too many parameters.
+    """Reject what cannot be called with ``takes`` values: other things, coroutines, too few or too many parameters.
 
     ``hint`` is what to do when it is no callable at all; a generator function is refused unless ``generator``.
     """
@@ -54,7 +54,7 @@ def check_callable(function: object, where: str, takes: int, *, hint: str, gener
 
 
 def reject_async(function: object, where: str) -> None:
-    """Refuse a coroutine function, and an async generator, where a plain one belongs.
+    """Reject a coroutine function, and an async generator, where a plain one belongs.
 
     Nobody would await what it returns.
     """
@@ -67,7 +67,7 @@ def reject_async(function: object, where: str) -> None:
 
 
 def reject_async_methods(owner: object, where: str, *methods: str) -> None:
-    """Refuse a class, or an object, of which one of these methods is async.
+    """Reject a class, or an object, of which one of these methods is async.
 
     Those that it does not have are passed over.
     """
@@ -91,7 +91,7 @@ def is_async(function: object) -> bool:
 
 
 def takes_values(function: Any, where: str, takes: int) -> None:
-    """Refuse a callable that cannot be called with ``takes`` values."""
+    """Reject a callable that cannot be called with ``takes`` values."""
     if not _accepts(function, takes):
         reject(
             f"{where} calls {name_of(function)} with {takes} value{'s' if takes != 1 else ''}, which it does not "
@@ -102,7 +102,7 @@ def takes_values(function: Any, where: str, takes: int) -> None:
 
 
 def name_of(function: object) -> str:
-    """The name of a callable for people, never an address.
+    """Return the name of a callable for people, never an address.
 
     >>> name_of(len), name_of(functools.partial(len))
     ('len', 'len')
@@ -146,7 +146,7 @@ def _is_class(said: object) -> TypeGuard[type]:
 
 
 def innermost(function: object) -> Any:
-    """The function whose code runs: behind partials and methods, and the ``__call__`` of an object."""
+    """Return the function whose code runs: behind partials and methods, and the ``__call__`` of an object."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func
@@ -225,7 +225,7 @@ def _names_in_sight(function: Any) -> dict[str, Any]:
 
 
 def declared_schema(function: object, schema: object, where: str, *, many: bool = False) -> Schema | None:
-    """The output schema that ``schema=`` or else the return annotation states; None when neither says anything.
+    """Return the output schema that ``schema=`` or else the return annotation states; None when neither says anything.
 
     ``many`` reads the annotation of a callable that returns an iterable of messages (``list[X]``, ``Iterator[X]``, …).
     """
@@ -284,7 +284,7 @@ def _type_name(said: object) -> str:
 
 
 def check_predicate(function: object, where: str) -> None:
-    """Refuse a filter's callable whose annotation says that it returns a message: such a filter keeps everything."""
+    """Reject a filter's callable whose annotation says that it returns a message: such a filter keeps everything."""
     inner = innermost(function)
     if not isinstance(inner, type) and getattr(inner, "__annotations__", {}).get("return", "bool") in (bool, "bool"):
         return

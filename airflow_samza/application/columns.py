@@ -15,7 +15,7 @@ _NOT_HASHED = ("array", "map", "struct")
 
 
 def key_columns(key: object, schema: Schema | None, where: str) -> tuple[str, ...]:
-    """The columns of a key that must not be empty, checked against the schema where it is known."""
+    """Return the columns of a key that must not be empty, checked against the schema where it is known."""
     if callable(key):
         reject(
             f"The key of {where} is a column, not a callable",
@@ -56,7 +56,7 @@ def optional_columns(key: object, schema: Schema | None, where: str) -> tuple[st
 
 
 def check_column(column: str, schema: Schema | None, where: str) -> None:
-    """Refuse a column that the schema, where it is known, does not have."""
+    """Reject a column that the schema, where it is known, does not have."""
     if schema is None or column in schema:
         if schema is None and "," in column:
             reject(

@@ -21,11 +21,11 @@ class ConfiguredSideInputs:
         self._config = config
 
     def of(self, store: str) -> tuple[str, ...]:
-        """The side inputs of a store; none where nothing is configured."""
+        """Return the side inputs of a store; none where nothing is configured."""
         return self._config.side_inputs(store)
 
     def factory(self, store: str) -> str | None:
-        """The name of the factory of its processor."""
+        """Return the name of the factory of its processor."""
         return self._config.side_inputs_processor(store)
 
     def feeds(self, store: str) -> bool:
@@ -33,7 +33,7 @@ class ConfiguredSideInputs:
         return bool(self.of(store)) or self.factory(store) is not None
 
     def processor(self, store: str, said: object) -> object:
-        """The processor of a table: what the code says, else what is configured.
+        """Return the processor of a table: what the code says, else what is configured.
 
         Where both do, they have to say the same.
         """
@@ -53,7 +53,7 @@ class ConfiguredSideInputs:
         return said
 
     def check_same(self, store: str, streams: Sequence[StreamDescriptor]) -> None:
-        """Refuse other side inputs than those that the code names."""
+        """Reject other side inputs than those that the code names."""
         configured = self.of(store)
         left = [_parts(name) for name in configured]
         for stream in streams:
@@ -83,7 +83,7 @@ class ConfiguredSideInputs:
         )
 
     def reject_any(self, store: str, what: str, hint: str) -> None:
-        """Refuse whatever is configured for a store that no side inputs can feed.
+        """Reject whatever is configured for a store that no side inputs can feed.
 
         ``what`` it is begins the sentence.
         """
@@ -93,7 +93,7 @@ class ConfiguredSideInputs:
                 reject(f"{what}, and {key} is {text!r}", hint=hint, kind=ConfigError, key=key, value=text)
 
     def check_declared(self, application: str, declared: Iterable[str]) -> None:
-        """Refuse what is configured for a table that the application does not declare.
+        """Reject what is configured for a table that the application does not declare.
 
         Its key and columns are not known.
         """
@@ -113,7 +113,7 @@ class ConfiguredSideInputs:
 
 
 def processor_name(processor: object) -> str:
-    """The name of a processor's factory, as the configuration writes it: ``package.module:factory``."""
+    """Return the name of a processor's factory, as the configuration writes it: ``package.module:factory``."""
     if isinstance(processor, str):
         return processor
     return f"{processor.__module__}:{getattr(processor, '__qualname__', type(processor).__qualname__)}"

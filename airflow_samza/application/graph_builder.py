@@ -48,11 +48,11 @@ class GraphBuilder:
         self._finished = False
 
     def finish(self) -> None:
-        """Ends the description; whatever is said afterwards is refused."""
+        """End the description; whatever is said afterwards is refused."""
         self._finished = True
 
     def check_open(self) -> None:
-        """Refuse to say more of an application that is already described."""
+        """Reject to say more of an application that is already described."""
         if self._finished:
             reject(
                 f"Application {self.application!r} is already described",
@@ -60,7 +60,7 @@ class GraphBuilder:
             )
 
     def add_system(self, system: SystemDescriptor) -> None:
-        """Takes a system in; its name is unique."""
+        """Take a system in; its name is unique."""
         self.check_open()
         if system.name in self.systems:
             self._duplicate(
@@ -69,7 +69,7 @@ class GraphBuilder:
         self.systems[system.name] = system
 
     def add_stream(self, stream: StreamDescriptor) -> StreamDescriptor:
-        """Takes a stream in; its id is unique in the application, whatever its role."""
+        """Take a stream in; its id is unique in the application, whatever its role."""
         self.check_open()
         former = self.streams.get(stream.stream_id) or self.side_inputs.get(stream.stream_id)
         if former is not None:
@@ -83,7 +83,7 @@ class GraphBuilder:
         return stream
 
     def add_table(self, table: TableDescriptor) -> TableDescriptor:
-        """Takes a table in; its id is unique among the tables."""
+        """Take a table in; its id is unique among the tables."""
         self.check_open()
         if table.table_id in self.tables:
             former = self.tables[table.table_id].location
@@ -105,7 +105,7 @@ class GraphBuilder:
         location: SourceLocation | None = None,
         **fields: Any,
     ) -> Spec:
-        """Makes the operator spec, with the id the user chose or, left blank, the next number."""
+        """Make the operator spec, with the id the user chose or, left blank, the next number."""
         self.check_open()
         if self.low_level and not issubclass(kind, TaskSpec):
             reject(
@@ -120,7 +120,7 @@ class GraphBuilder:
         return spec
 
     def add_input(self, kind: type[Spec], stream: StreamDescriptor) -> Spec:
-        """Makes the operator by which a stream enters the graph, named after the stream."""
+        """Make the operator by which a stream enters the graph, named after the stream."""
         policy = stream.on_error
         beside = () if policy is None else policy.side_outputs
         fields = {"stream": stream, "schema": stream.schema, "on_error": policy, "side_outputs": beside}

@@ -17,7 +17,7 @@ def is_blank(value: object) -> bool:
 
 
 def checked_id(value: object, word: str) -> str:
-    """The id, if it is one; ``word`` says what it is the id of.
+    """Return the id, if it is one; ``word`` says what it is the id of.
 
     Ids become parts of topic names, task ids and file names, so only letters, digits, ``-`` and ``_`` are allowed.
     """

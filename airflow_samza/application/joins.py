@@ -154,7 +154,7 @@ def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> Str
 
 
 def event_time_of(join: StreamJoinSpec) -> str | None:
-    """The column that holds the event time of joined messages: that of a side that is always there.
+    """Return the column that holds the event time of joined messages: that of a side that is always there.
 
     None when there is none.
     """
@@ -164,13 +164,13 @@ def event_time_of(join: StreamJoinSpec) -> str | None:
 
 
 def _check_how(how: object, known: tuple[str, ...], where: str) -> None:
-    """Refuse a kind of join that is not known here."""
+    """Reject a kind of join that is not known here."""
     if how not in known:
         reject(f"{where} has how={how!r}", hint=f"It is one of {listed(known)}.", operator=where, value=repr(how))
 
 
 def _check_key_count(left: tuple[str, ...], right: tuple[str, ...], other: str, where: str) -> None:
-    """Refuse keys of different numbers of columns."""
+    """Reject keys of different numbers of columns."""
     if len(left) != len(right):
         reject(
             f"{where} matches the key {listed(left)} with {listed(right)} of {other}: {len(left)} columns with "

@@ -32,7 +32,7 @@ def aggregate(
     renamed_from: str | None,
     aggregations: Mapping[str, object],
 ) -> AggregateSpec:
-    """The unwindowed aggregation; parameters as :meth:`MessageStream.aggregate`."""
+    """Return the unwindowed aggregation; parameters as :meth:`MessageStream.aggregate`."""
     where = named("aggregate", id)
     name = required_id(id, "aggregate")
     columns = key_columns(key, stream.schema, where)
@@ -67,7 +67,7 @@ def window(
     on_error: object,
     aggregations: Mapping[str, object],
 ) -> WindowOperatorSpec:
-    """The windows; parameters as :meth:`MessageStream.window`."""
+    """Return the windows; parameters as :meth:`MessageStream.window`."""
     where = named("window", id)
     name = required_id(id, "window")
     if not isinstance(window, WindowSpec):
@@ -144,7 +144,7 @@ def window(
 
 
 def _late_stream(stream: Stream[Any], window: WindowSpec, target: object, where: str) -> StreamDescriptor:
-    """The output stream to which late messages go, as they came."""
+    """Return the output stream to which late messages go, as they came."""
     if not isinstance(target, OutputStream):
         reject(
             f"{where} has late_to={target!r}",

@@ -78,7 +78,7 @@ class MessageStream(Stream[T]):
     def filter(
         self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail"
     ) -> MessageStream[T]:
-        """Keeps the messages for which ``function``, a Python callable that gets one message, is true."""
+        """Keep the messages for which ``function``, a Python callable that gets one message, is true."""
         check_callable(
             function, "filter", 1, hint='SQL conditions go to where("…"); filter takes a callable: lambda message: …'
         )
@@ -170,7 +170,7 @@ class MessageStream(Stream[T]):
     # -- SQL and DataFrames ------------------------------------------------------------------------------------------
 
     def where(self, condition: str, *, id: str | None = None, on_error: OnError = "fail") -> MessageStream[T]:
-        """Keeps the messages for which a SQL ``condition`` is true (neither false nor null)."""
+        """Keep the messages for which a SQL ``condition`` is true (neither false nor null)."""
         check_sql(condition, "where", 'Python callables go to filter; where takes SQL: where("dwell_ms > 1000").')
         return self._add(WhereSpec, id, on_error, schema=self.schema, condition=condition)
 
@@ -205,7 +205,7 @@ class MessageStream(Stream[T]):
     # -- several streams ---------------------------------------------------------------------------------------------
 
     def merge(self, *others: MessageStream[T], id: str | None = None) -> MessageStream[T]:
-        """All messages of this stream and the others, which have one schema."""
+        """Return all messages of this stream and the others, which have one schema."""
         streams = (self, *others)
         spec = merge(streams, id)
         same_key = all(stream._key == self._key for stream in streams)
@@ -281,7 +281,7 @@ class MessageStream(Stream[T]):
         renamed_from: str | None = None,
         on_error: OnError = "fail",
     ) -> MessageStream[Any]:
-        """Joins with a table, or with another stream within ``ttl``.
+        """Join with a table, or with another stream within ``ttl``.
 
         ``function`` gets both messages (None for the missing side of an outer join) and returns the result; without one
         the columns are put together, the other side's key left out. ``how`` is ``inner`` or ``left``, for streams
@@ -313,7 +313,7 @@ class MessageStream(Stream[T]):
     def partition_by(
         self, key: Columns, *, id: str | None = None, system: str | None = None, renamed_from: str | None = None
     ) -> MessageStream[T]:
-        """Sends every message to the partition of its key in an intermediate stream named ``id``.
+        """Send every message to the partition of its key in an intermediate stream named ``id``.
 
         The stage ends here.
         """
@@ -323,7 +323,7 @@ class MessageStream(Stream[T]):
     def broadcast(
         self, *, id: str | None = None, system: str | None = None, renamed_from: str | None = None
     ) -> MessageStream[T]:
-        """Sends every message to a one-partition intermediate stream that every task reads whole. The stage ends here.
+        """Send every message to a one-partition intermediate stream that every task reads whole. The stage ends here.
 
         Local tables that it fills are whole in every task; whatever else follows, task 0 alone handles its messages
         (docs/broadcasts.md).
@@ -336,7 +336,7 @@ class MessageStream(Stream[T]):
     def aggregate(
         self, key: Columns, *, id: str | None = None, renamed_from: str | None = None, **aggregations: Aggregation
     ) -> MessageStream[Row]:
-        """A row for each key, emitted at end-of-stream.
+        """Return a row for each key, emitted at end-of-stream.
 
         The ``key`` columns, then the ``aggregations`` (``delay=avg("dep_delay")``).
         """
@@ -358,7 +358,7 @@ class MessageStream(Stream[T]):
         on_error: OnError = "fail",
         **aggregations: Aggregation,
     ) -> MessageStream[Row]:
-        """A row for each ``window`` (and ``key``): key columns, ``window_start``, ``window_end``, then the results.
+        """Return a row for each ``window`` (and ``key``): key columns, ``window_start``, ``window_end``, then the results.
 
         ``window`` is what :func:`tumbling`, :func:`hopping` or :func:`session` made. The results are ``aggregations``
         by name (``views=count()``), or the columns of the message that ``fold`` makes: ``fold(former, message)`` starts
@@ -377,7 +377,7 @@ class MessageStream(Stream[T]):
     # -- ends --------------------------------------------------------------------------------------------------------
 
     def send_to(self, target: OutputStream | Table[Any], *, id: str | None = None, on_error: OnError = "fail") -> None:
-        """Sends every message to ``target``.
+        """Send every message to ``target``.
 
         An output stream, or a local (or writable remote) table, by the table's key.
 
@@ -386,7 +386,7 @@ class MessageStream(Stream[T]):
         send(self, target, id, on_error)
 
     def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
-        """Hands every message to ``function``, a Python callable, for its effect.
+        """Hand every message to ``function``, a Python callable, for its effect.
 
         At least once, so repeating it must be harmless.
         """

@@ -14,19 +14,19 @@ _ID_REASON = "Its topic or state hangs on the id, and must not be renamed when a
 
 
 def named(op: str, id: object) -> str:
-    """An operator as errors name it: its kind and, when it has one, its id."""
+    """Return an operator as errors name it: its kind and, when it has one, its id."""
     return op if is_blank(id) else f"{op} {id!r}"
 
 
 def required_id(id: str | None, op: str) -> str:
-    """The id of an operator on which a topic or state hangs (rule P8)."""
+    """Return the id of an operator on which a topic or state hangs (rule P8)."""
     if is_blank(id):
         reject(f"{op} needs id=. {_ID_REASON}", hint=f'Name it: {op}(…, id="by-member").', kind=BadId, operator=op)
     return checked_id(id, op)
 
 
 def former_id(renamed_from: str | None, name: str, op: str) -> str | None:
-    """The former id of an operator that was renamed."""
+    """Return the former id of an operator that was renamed."""
     if renamed_from is None:
         return None
     if renamed_from == name:
@@ -39,14 +39,14 @@ def former_id(renamed_from: str | None, name: str, op: str) -> str | None:
 
 
 def check_sql(text: object, op: str, hint: str) -> None:
-    """Refuse what is no SQL text."""
+    """Reject what is no SQL text."""
     if not isinstance(text, str) or not text.strip():
         shown = "an empty text" if isinstance(text, str) else name_of(text) if callable(text) else repr(text)
         reject(f"{op} got {shown} instead of SQL", hint=hint, operator=op)
 
 
 def check_same_application(graph: GraphBuilder, other: Any, name: str, where: str) -> None:
-    """Refuse a stream, table or side input that another application (or another description of this one) declared."""
+    """Reject a stream, table or side input that another application (or another description of this one) declared."""
     if other._graph is not graph:
         mine, theirs = graph.application, other._graph.application
         reject(

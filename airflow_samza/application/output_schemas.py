@@ -155,7 +155,7 @@ def _aggregated(schema: Schema, aggregation: Aggregation, where: str) -> Field:
 
 
 def selected_schema(schema: Schema | None, expressions: Sequence[str]) -> Schema | None:
-    """The schema of plain selections (``*``, ``a``, ``a AS b``); None as soon as one needs a SQL parser."""
+    """Return the schema of plain selections (``*``, ``a``, ``a AS b``); None as soon as one needs a SQL parser."""
     if schema is None:
         return None
     fields: list[Field] = []
@@ -183,7 +183,7 @@ def selected_schema(schema: Schema | None, expressions: Sequence[str]) -> Schema
 
 
 def renamed_columns(expressions: Sequence[str]) -> dict[str, str]:
-    """The columns that a selection gives under another name alone, with that name.
+    """Return the columns that a selection gives under another name alone, with that name.
 
     >>> renamed_columns(["at AS seen_at", "k", "k AS other", "upper(c) AS c"])
     {'at': 'seen_at'}
@@ -202,7 +202,7 @@ def renamed_columns(expressions: Sequence[str]) -> dict[str, str]:
 def joined_schema(
     left: Schema | None, right: Schema | None, right_key: tuple[str, ...], how: str, where: str
 ) -> Schema | None:
-    """The left columns, then the right ones without the right key; the side that may be missing becomes nullable."""
+    """Return the left columns, then the right ones without the right key; the side that may be missing becomes nullable."""
     if left is None or right is None:
         return None
     added = [field for field in right.fields if field.name not in right_key]
@@ -250,7 +250,7 @@ def _width(kind: DataType) -> int:
 
 
 def merged_schema(schemas: Sequence[Schema | None], where: str) -> Schema | None:
-    """The one schema of the merged streams: nullable where any is; None when one is unknown."""
+    """Return the one schema of the merged streams: nullable where any is; None when one is unknown."""
     known = [schema for schema in schemas if schema is not None]
     for schema in known[1:]:
         problem = difference(known[0], schema)

@@ -54,7 +54,7 @@ class located:  # noqa: N801 (a context manager reads as a word)
 
 
 def raised_in_user_code(error: BaseException) -> str:
-    """An exception of the user's own code in a sentence: type, text and place."""
+    """Return an exception of the user's own code in a sentence: type, text and place."""
     let_interrupts_through(error)
     text = " ".join(str(error).split())
     place = SourceLocation.of_traceback(error.__traceback__)
@@ -64,7 +64,7 @@ def raised_in_user_code(error: BaseException) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question that names what was meant, with a space behind it; nothing when nothing is alike.
+    """Return a question that names what was meant, with a space behind it; nothing when nothing is alike.
 
     >>> did_you_mean("Country", ["country", "at"])
     "Did you mean 'country'? "

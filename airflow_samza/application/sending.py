@@ -62,7 +62,7 @@ def _send_to_table(stream: Stream[Any], target: Table[Any], id: str | None, on_e
 def check_stream_takes(
     graph: GraphBuilder, target: OutputStream, schema: Schema | None, where: str
 ) -> StreamDescriptor:
-    """The output stream, if it is of this application and messages of this schema have the columns that it declares."""
+    """Return the output stream, if it is of this application and messages of this schema have the columns that it declares."""
     stream = target.descriptor
     check_same_application(graph, target, stream.stream_id, where)
     _check_fits(stream.schema, schema, f"output stream {stream.stream_id!r}")
@@ -72,7 +72,7 @@ def check_stream_takes(
 
 
 def _check_on_error(target: object, on_error: object) -> None:
-    """Refuse ``on_error=`` where nothing of sending fails message by message."""
+    """Reject ``on_error=`` where nothing of sending fails message by message."""
     table = getattr(target, "descriptor", None)
     if on_error != "fail" and not (isinstance(table, TableDescriptor) and table.kind is TableKind.REMOTE):
         reject(
@@ -98,7 +98,7 @@ def _check_table_writable(table: TableDescriptor) -> None:
 
 
 def _check_fits(declared: Schema | None, actual: Schema | None, target: str) -> None:
-    """Refuse messages that do not fit the declared schema of what they are sent to, where both are known."""
+    """Reject messages that do not fit the declared schema of what they are sent to, where both are known."""
     if declared is None or actual is None:
         return
     problem = unwritable(declared, actual)

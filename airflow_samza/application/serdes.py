@@ -16,7 +16,7 @@ _WORDS = '"json", "string", "bytes", "avro:<schema file>", or a class of yours a
 
 
 def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: str, *, read: bool) -> str | None:
-    """A serde as it is kept: its name, or that of the class that is given.
+    """Return a serde as it is kept: its name, or that of the class that is given.
 
     What is ``read`` must declare its columns.
     """

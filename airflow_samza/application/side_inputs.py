@@ -18,7 +18,7 @@ class SideInputsProcessor(Protocol):
     """Turns a message of a side input into entries of the store. Messages may come again after a crash."""
 
     def process(self, message: IncomingMessageEnvelope, store: KeyValueStore) -> Iterable[tuple[Any, Any]]:
-        """The entries (key, value) to write, applied in order; value None deletes, key None is ignored and counted."""
+        """Return the entries (key, value) to write, applied in order; value None deletes, key None is ignored and counted."""
         ...
 
 
@@ -26,12 +26,12 @@ class SideInputsProcessorFactory(Protocol):
     """Makes a new processor at every call; each task makes its own."""
 
     def __call__(self, config: Mapping[str, str], metrics: Any) -> SideInputsProcessor:
-        """A processor that may read the configuration and count in ``metrics``."""
+        """Return a processor that may read the configuration and count in ``metrics``."""
         ...
 
 
 def side_input_config(spec: ApplicationSpec) -> dict[str, str]:
-    """The configuration form of what the descriptors say (rule S8).
+    """Return the configuration form of what the descriptors say (rule S8).
 
     The same keys that a user would write by hand.
     """

@@ -28,7 +28,7 @@ class SourceLocation:
 
     @classmethod
     def of_caller(cls) -> SourceLocation | None:
-        """The nearest frame outside this package, or None when there is none."""
+        """Return the nearest frame outside this package, or None when there is none."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if not frame.f_code.co_filename.startswith(_PACKAGE):
@@ -38,7 +38,7 @@ class SourceLocation:
 
     @classmethod
     def of_traceback(cls, traceback: TracebackType | None) -> SourceLocation | None:
-        """The innermost frame of a traceback outside this package, Python itself and what is installed.
+        """Return the innermost frame of a traceback outside this package, Python itself and what is installed.
 
         None when there is none.
         """

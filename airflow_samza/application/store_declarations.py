@@ -33,7 +33,7 @@ _SORTED = (
 def declared_store(
     name: object, key: object, value: object, backend: object = "memory", ttl: object = None
 ) -> StoreDescriptor:
-    """The store that a user declares."""
+    """Return the store that a user declares."""
     checked = checked_id(name, "store")
     with located():
         keys, _ = _columns("key", key)
@@ -60,7 +60,7 @@ def declared_store(
 
 
 def _columns(word: str, declared: object) -> tuple[Schema, bool]:
-    """The columns, and whether they are one plain value: where a type was said."""
+    """Return the columns, and whether they are one plain value: where a type was said."""
     if isinstance(declared, str) and len(declared.split()) > 1:
         try:
             return _plain(word, declared), True  # "map<string, int>"

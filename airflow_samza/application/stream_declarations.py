@@ -60,7 +60,7 @@ class PushedTableOptions(TypedDict, total=False):
 
 
 def check_words(said: Mapping[str, object], where: str, known: type = StreamOptions) -> None:
-    """Refuse a parameter that does not exist, with the one that was meant."""
+    """Reject a parameter that does not exist, with the one that was meant."""
     words = [*known.__annotations__, "schema"]
     for word in said:
         if word not in words:
@@ -96,7 +96,7 @@ def declared_stream(
     on_error: object = None,
     options: Mapping[str, object] | None = None,
 ) -> StreamDescriptor:
-    """The descriptor of a stream; everything that contradicts itself is refused here."""
+    """Return the descriptor of a stream; everything that contradicts itself is refused here."""
     stream_id = checked_id(id, _WORDS[role])
     where = f"{_WORDS[role]} {stream_id!r}"
     with located():
@@ -159,7 +159,7 @@ def declared_stream(
 
 
 def checked_partitions(partitions: object, where: str) -> int | None:
-    """A partition count from 1 to 65,536, or None: the system knows."""
+    """Return a partition count from 1 to 65,536, or None: the system knows."""
     if partitions is None:
         return None
     if isinstance(partitions, bool) or not isinstance(partitions, int) or not 1 <= partitions <= MAX_PARTITIONS:

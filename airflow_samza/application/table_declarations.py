@@ -53,7 +53,7 @@ class TableDeclarations:
         options: Mapping[str, object] | None = None,
         renamed_from: str | None = None,
     ) -> Table[Any]:
-        """A table whose side input is its own stream of pushes, ``<id>-push``."""
+        """Return a table whose side input is its own stream of pushes, ``<id>-push``."""
         table = self._described(id, TableKind.PUSHED, key, schema, options, renamed_from)
         where = f"table {table.table_id!r}"
         if table.schema is not None and PUSH_DELETES in table.schema:
@@ -90,7 +90,7 @@ class TableDeclarations:
         options: Mapping[str, object] | None,
         renamed_from: str | None,
     ) -> Table[Any]:
-        """A table that the application writes; or one that side inputs feed, where the configuration says so."""
+        """Return a table that the application writes; or one that side inputs feed, where the configuration says so."""
         if isinstance(id, str) and self._configured.feeds(id):
             asked = (
                 None if changelog is True or changelog is False else bool(changelog)
@@ -127,7 +127,7 @@ class TableDeclarations:
         options: Mapping[str, object] | None,
         access: RemoteAccessOptions,
     ) -> Table[Any]:
-        """A table read and written by callables."""
+        """Return a table read and written by callables."""
         table = self._described(id, TableKind.REMOTE, key, schema, options, None)
         self._configured.reject_any(
             table.table_id,
@@ -156,7 +156,7 @@ class TableDeclarations:
         options: Mapping[str, object] | None,
         renamed_from: str | None,
     ) -> Table[Any]:
-        """A table fed by any side inputs, declared here or in the configuration."""
+        """Return a table fed by any side inputs, declared here or in the configuration."""
         table = self._described(id, TableKind.PUSHED, key, schema, options, renamed_from)
         where = f"table {table.table_id!r}"
         topic = self._config.changelog(table.table_id)
@@ -302,7 +302,7 @@ def _milliseconds(ttl: str | int | timedelta | None) -> int | None:
 
 
 def _changelog_stream(table: TableDescriptor, name: str) -> StreamDescriptor:
-    """The stream to which goes what is written to a table: ``system.stream``, or a stream of the default system."""
+    """Return the stream to which goes what is written to a table: ``system.stream``, or a stream of the default system."""
     if not is_system_stream(name.strip()):
         reject(
             f"Table {table.table_id!r} has the changelog {name!r}, which is no stream",

@@ -44,7 +44,7 @@ class MessageCollector(Protocol):
     """Takes what a task sends."""
 
     def send(self, stream: str, message: Any, *, key: Any = None) -> None:
-        """Sends a message (a row: dataclass, Row or dict) to an output stream, by its id.
+        """Send a message (a row: dataclass, Row or dict) to an output stream, by its id.
 
         Its partition follows from the stream's key columns; ``key`` replaces them for a stream that declares none.
         """
@@ -55,7 +55,7 @@ class TaskCoordinator(Protocol):
     """Lets a task ask for things between messages."""
 
     def commit(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
-        """Asks for a commit after this call (one asked for in ``on_end_of_stream`` happens after it).
+        """Ask for a commit after this call (one asked for in ``on_end_of_stream`` happens after it).
 
         A commit is an epoch's end, and takes in all tasks of the stage: this task reads nothing more until it is done,
         the others end their part of the epoch as they would have, whatever the ``scope``. A bounded run is one epoch,
@@ -64,7 +64,7 @@ class TaskCoordinator(Protocol):
         ...
 
     def shutdown(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
-        """Asks the task to end after this call, leaving the rest of its input unread and ``on_end_of_stream`` uncalled.
+        """Ask the task to end after this call, leaving the rest of its input unread and ``on_end_of_stream`` uncalled.
 
         With :attr:`RequestScope.ALL_TASKS` the other tasks of the stage end as well, when the epoch that they are in is
         committed.
@@ -81,23 +81,23 @@ class KeyValueStore(Protocol):
     """
 
     def get(self, key: Any) -> Any:
-        """The value of a key, or None."""
+        """Return the value of a key, or None."""
         ...
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
-        """The values of those keys that are there."""
+        """Return the values of those keys that are there."""
         ...
 
     def put(self, key: Any, value: Any) -> None:
-        """Sets a value; None deletes."""
+        """Set a value; None deletes."""
         ...
 
     def put_all(self, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        """Sets several values, in the order given; None deletes."""
+        """Set several values, in the order given; None deletes."""
         ...
 
     def delete(self, key: Any) -> None:
-        """Removes a key; one that is not there is no error."""
+        """Remove a key; one that is not there is no error."""
         ...
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
@@ -116,15 +116,15 @@ class ReadableTable(Protocol):
     """A table as a low-level task sees it; writing to a pushed one is an error."""
 
     def get(self, key: Any) -> Any:
-        """The row of a key, or None."""
+        """Return the row of a key, or None."""
         ...
 
     def get_all(self, keys: Sequence[Any]) -> dict[Any, Any]:
-        """The rows of those keys that are there."""
+        """Return the rows of those keys that are there."""
         ...
 
     def put(self, key: Any, row: Any) -> None:
-        """Writes a row of a local table; None deletes."""
+        """Write a row of a local table; None deletes."""
         ...
 
 
@@ -140,7 +140,7 @@ class Timers(Protocol):
         ...
 
     def set(self, key: Any, time: int | datetime, *, kind: str = "event") -> None:
-        """Asks for a call at ``time`` (ms since the epoch, or a datetime with a zone).
+        """Ask for a call at ``time`` (ms since the epoch, or a datetime with a zone).
 
         The same key again moves the timer.
 
@@ -150,7 +150,7 @@ class Timers(Protocol):
         ...
 
     def cancel(self, key: Any, *, kind: str = "event") -> bool:
-        """Takes a timer back; False when there was none."""
+        """Take a timer back; False when there was none."""
         ...
 
 
@@ -188,15 +188,15 @@ class TaskContext(Protocol):
         ...
 
     def now_ms(self) -> int:
-        """The clock, in ms since the epoch."""
+        """Return the clock, in ms since the epoch."""
         ...
 
     def get_table(self, table_id: str) -> ReadableTable:
-        """A table that the application declared."""
+        """Return a table that the application declared."""
         ...
 
     def get_store(self, name: str) -> KeyValueStore:
-        """A store that the application declared, as this task's own."""
+        """Return a store that the application declared, as this task's own."""
         ...
 
 

@@ -38,7 +38,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         backend: str = "memory",
         ttl: str | int | timedelta | None = None,
     ) -> str:
-        """Declares a store of each task's own; the task gets it by ``context.get_store(name)``. Returns the name.
+        """Declare a store of each task's own; the task gets it by ``context.get_store(name)``. Returns the name.
 
         ``key`` and ``value`` are types (``"bigint"``, ``int``, ``"array<string>"``), or columns (a dataclass, DDL, a
         ``pyarrow.Schema``): a key of several columns is a tuple, a value of columns a message. Keys are sorted, so they
@@ -103,7 +103,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
             )
 
     def check_complete(self) -> None:
-        """Refuse an application without a task; then give the task all that was declared, also after it was named."""
+        """Reject an application without a task; then give the task all that was declared, also after it was named."""
         if self._factory is None:
             reject(f"Low-level application {self.name!r} has no task", hint="Say app.task(MyTask).")
         operators = self._graph.operators
@@ -160,7 +160,7 @@ def task_application(
     default_system: str | None = None,
     dropped: Sequence[str] = (),
 ) -> Callable[[Callable[[TaskApplicationDescriptor], None]], DecoratedTaskApplication]:
-    """Makes a low-level application of a function that gets ``app`` and declares streams, tables and the task on it.
+    """Make a low-level application of a function that gets ``app`` and declares streams, tables and the task on it.
 
     ``name``, ``app_id``, ``config``, ``default_system`` and ``dropped`` as of :func:`stream_application`.
     """

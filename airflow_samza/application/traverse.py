@@ -11,7 +11,7 @@ Vertex = TypeVar("Vertex", bound=Hashable)
 def traverse(
     vertex: Vertex, visit: Callable[[Vertex], object], next_vertices: Callable[[Vertex], Iterable[Vertex]]
 ) -> None:
-    """Visits ``vertex`` and everything that can be reached from it, each vertex once, parents before children.
+    """Visit ``vertex`` and everything that can be reached from it, each vertex once, parents before children.
 
     Children are visited depth first, in the order in which ``next_vertices`` names them, so a walk is as deterministic
     as that function. Cycles end. The walk keeps its own stack: a chain may be longer than Python's recursion limit.

@@ -41,7 +41,7 @@ def is_watermark_function(function: object) -> TypeGuard[WatermarkFunction]:
 
 
 def check_watermark_function(function: object, where: str) -> None:
-    """Refuse a callable that has one method of the two."""
+    """Reject a callable that has one method of the two."""
     has = [hasattr(function, method) for method in _METHODS]
     if any(has) and not all(has):
         reject(

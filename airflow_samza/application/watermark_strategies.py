@@ -36,7 +36,7 @@ class WatermarkStrategy:
 
 
 def bounded_delay(delay: str | int | timedelta) -> WatermarkStrategy:
-    """The greatest event time so far less ``delay``.
+    """Return the greatest event time so far less ``delay``.
 
     Messages may come that much out of order (the same as ``max_delay=``).
     """

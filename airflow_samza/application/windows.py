@@ -45,7 +45,7 @@ class Aggregation:
     rsd: float | None = None
 
     def named(self, name: str) -> Aggregation:
-        """The same aggregation under the output column's name."""
+        """Return the same aggregation under the output column's name."""
         return Aggregation(self.function, self.column, name, self.rsd)
 
 

@@ -9,7 +9,7 @@ from airflow_samza.systems.system import SystemBinding
 
 
 def bindings_to_json(bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
-    """The JSON form, secrets included."""
+    """Return the JSON form, secrets included."""
     return {
         name: {"kind": b.kind, "options": dict(b.options), "secret": sorted(b.secret)} for name, b in bindings.items()
     }

@@ -67,7 +67,7 @@ class ClassArchive:
     first_on_class_path: tuple[str, ...] = ()
 
     def find(self) -> str | None:
-        """The path of the archive, if it is there and whole."""
+        """Return the path of the archive, if it is there and whole."""
         with suppress(OSError):
             for name in os.listdir(self.folder):
                 match = _NAME.fullmatch(name)
@@ -152,7 +152,7 @@ _NAME = re.compile(r"([0-9a-f]{12})-([0-9a-f]{12})-(\d+)\.jsa")
 def class_archive(
     folder: str, conf: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
 ) -> ClassArchive:
-    """The archive for the Java, the Spark and the class path that a session would have with these settings."""
+    """Return the archive for the Java, the Spark and the class path that a session would have with these settings."""
     environment = os.environ if environment is None else environment
     java = find_java(environment)
     spark = environment.get("SPARK_HOME") or _spark_home()
@@ -187,13 +187,13 @@ def has_own_word(conf: Mapping[str, str], environment: Mapping[str, str]) -> boo
 
 
 def configured(folder: str | None = None) -> str | None:
-    """The folder that is given, or that the environment names; whole, as a runner works elsewhere."""
+    """Return the folder that is given, or that the environment names; whole, as a runner works elsewhere."""
     found = folder or os.environ.get(VARIABLE)
     return os.path.abspath(os.path.expanduser(found)) if found else None
 
 
 def wanted(folder: str | None, master: str, conf: Mapping[str, str]) -> ClassArchive | None:
-    """The archive that a session wants: for a Java that this process starts.
+    """Return the archive that a session wants: for a Java that this process starts.
 
     The folder is that given, or the environment's.
     """

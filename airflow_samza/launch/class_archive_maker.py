@@ -49,7 +49,7 @@ Train = Callable[[Path, str, int], None]
 
 
 def make(folder: str, *, extra_class_path: str = "", wait: bool = True, train: Train | None = None) -> str | None:
-    """The path of the archive, made if it is not there. None: another process is making it, and nobody wants to wait.
+    """Return the path of the archive, made if it is not there. None: another process is making it, and nobody wants to wait.
 
     What hinders is a SamzaError; a note of it keeps runners from trying again for a day.
     """
@@ -98,7 +98,7 @@ def _made(archive: ClassArchive, extra_class_path: str, lock: int, train: Train)
 
 
 def _sweep(archive: ClassArchive, spare: str) -> None:
-    """Removes archives and notes of what lay in the same place before, and what nobody has used for long."""
+    """Remove archives and notes of what lay in the same place before, and what nobody has used for long."""
     for name in os.listdir(archive.folder):
         path = os.path.join(archive.folder, name)
         if path == spare or not re.fullmatch(r"[0-9a-f]{12}-[0-9a-f]{12}(-\d+\.jsa|\.failed)", name):
@@ -150,7 +150,7 @@ def _train(new: Path, extra_class_path: str, lock: int) -> None:
 
 
 def reason(said: str) -> str:
-    """The line that tells why, of all that Java and Spark have said."""
+    """Return the line that tells why, of all that Java and Spark have said."""
     lines = [line.strip().rstrip(".") for line in said.splitlines() if line.strip()]
     for words in (r"^Cannot |^Unable to (?!use)|unsupported|No space left", r"Error\b|Exception\b|^Unable"):
         found = [line for line in lines if re.search(words, line)]
@@ -182,7 +182,7 @@ def _step_back() -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command: 0 when the archive is there, or another process is making it."""
+    """Return the command: 0 when the archive is there, or another process is making it."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {MAKER}",
         description="Makes the archive of Spark's classes with which a local Spark starts sooner: once per host, Java "

@@ -52,7 +52,7 @@ class ShippedCode:
 
 
 def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules: Sequence[str] = ()) -> ShippedCode:
-    """Packs an application's code into the run's folder.
+    """Pack an application's code into the run's folder.
 
     ``py_modules`` are further modules, packages, zips or wheels, by path.
     """
@@ -65,7 +65,7 @@ def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules:
 
 
 def ship_package(files: Filesystem, run: RunFolder) -> str:
-    """Packs this package itself into the run's folder, for hosts that do not have it, or another version.
+    """Pack this package itself into the run's folder, for hosts that do not have it, or another version.
 
     The zip's path from the root.
     """
@@ -82,7 +82,7 @@ def packed_package() -> bytes:
 
 
 def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:
-    """Copies an archive into the run's folder under the digest of its content.
+    """Copy an archive into the run's folder under the digest of its content.
 
     Its whole path there, with the ``#alias`` that it had.
     """
@@ -113,7 +113,7 @@ def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:
 
 
 def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
-    """The folder that holds an application's module, and (name in the zip, file) of all that it needs from there.
+    """Return the folder that holds an application's module, and (name in the zip, file) of all that it needs from there.
 
     That is the whole top-level package of the module, and every module or package beside it that was imported with it.
     """
@@ -138,7 +138,7 @@ def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
 
 
 def more_code(paths: Iterable[str]) -> list[tuple[str, Path]]:
-    """The files of ``py_modules``: a ``.py`` file, a package's folder, or a zip or wheel whose content is taken."""
+    """Return the files of ``py_modules``: a ``.py`` file, a package's folder, or a zip or wheel whose content is taken."""
     entries: list[tuple[str, Path]] = []
     for text in paths:
         path = Path(text).expanduser().resolve()
@@ -158,7 +158,7 @@ def more_code(paths: Iterable[str]) -> list[tuple[str, Path]]:
 
 
 def pack(entries: Iterable[tuple[str, Path]]) -> bytes:
-    """A zip whose bytes depend on names and content alone; an entry without a name is a zip whose content is taken."""
+    """Return a zip whose bytes depend on names and content alone; an entry without a name is a zip whose content is taken."""
     contents: dict[str, bytes] = {}
     for name, path in entries:
         if name:
@@ -174,7 +174,7 @@ def pack(entries: Iterable[tuple[str, Path]]) -> bytes:
 
 
 def as_written(text: str, zip_path: str, origin: str) -> str:
-    """A message with the places inside the zip, wherever a process keeps its copy, shown as the user knows them."""
+    """Return a message with the places inside the zip, wherever a process keeps its copy, shown as the user knows them."""
     name = re.escape(zip_path.rpartition("/")[2])
     return re.sub(rf"""[^\s'"(]*/{name}/""", lambda _: origin.rstrip("/") + "/", text)
 
@@ -196,7 +196,7 @@ def _travels(path: Path) -> bool:
 
 
 def _imported_from(origin: Path) -> set[str]:
-    """The top-level names of the modules that this process imported from a folder, under the name that their place gives them."""
+    """Return the top-level names of the modules that this process imported from a folder, under the name that their place gives them."""
     found = set()
     inside = f"{origin}{os.sep}"
     for name, module in list(sys.modules.items()):
@@ -211,7 +211,7 @@ def _imported_from(origin: Path) -> set[str]:
 
 
 def _real_path(file: str) -> str:
-    """A file's path without links.
+    """Return a file's path without links.
 
     Thousands of modules lie in few folders, and looking at every part of every path takes long.
     """

@@ -18,7 +18,7 @@ from airflow_samza.errors import StageFailed
 
 
 def leave_settings(path: str, settings: bytes) -> None:
-    """Writes a file that only its owner reads; one of this name must not be there yet."""
+    """Write a file that only its owner reads; one of this name must not be there yet."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(settings)
@@ -27,7 +27,7 @@ def leave_settings(path: str, settings: bytes) -> None:
 
 
 def take_settings(path: str) -> dict[str, Any]:
-    """Reads the file and deletes it.
+    """Read the file and deletes it.
 
     :class:`~airflow_samza.errors.StageFailed` when there is none, or another user's.
     """
@@ -52,6 +52,6 @@ def take_settings(path: str) -> dict[str, Any]:
 
 
 def withdraw_settings(path: str) -> None:
-    """Deletes the file if nobody took it: a driver that comes later ends by itself."""
+    """Delete the file if nobody took it: a driver that comes later ends by itself."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)

@@ -46,7 +46,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The Java that Spark would start (JAVA_HOME first, then PATH).
+    """Return the Java that Spark would start (JAVA_HOME first, then PATH).
 
     :class:`RuntimeMissing` when there is none, or a wrong one.
     """
@@ -118,6 +118,6 @@ def _release(path: str) -> tuple[str, frozenset[str]]:
 
 
 def _feature(version: str) -> int:
-    """The feature number of a version: 17 of ``17.0.15``, 8 of ``1.8.0_392``; 0 when there is none."""
+    """Return the feature number of a version: 17 of ``17.0.15``, 8 of ``1.8.0_392``; 0 when there is none."""
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match[1]) if match else 0

@@ -41,7 +41,7 @@ LET_GO_SECONDS = 5.0
 
 
 def ensure_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> RunnerFolder:
-    """A live runner for these settings: the one that is there, or a new one."""
+    """Return a live runner for these settings: the one that is there, or a new one."""
     while True:
         runner = newest_runner(files, run, settings.key)
         if runner is not None and not files.exists(runner.closed):
@@ -56,7 +56,7 @@ def ensure_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
 
 
 def start_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> None:
-    """Starts a runner and waits until it, or another that was quicker, has taken the place."""
+    """Start a runner and waits until it, or another that was quicker, has taken the place."""
     before = newest_runner(files, run, settings.key)
     files.make_dirs(f"{run.servers}/{settings.key}")
     start = _submit if parse_master(settings.master).is_submitted else _start
@@ -64,7 +64,7 @@ def start_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) ->
 
 
 def check_root(files: Filesystem, submit: SubmitOptions) -> None:
-    """Refuses a driver on a host that could not be handed anything.
+    """Reject a driver on a host that could not be handed anything.
 
     What it is handed holds secrets, and lies in files of their owner.
     """
@@ -78,7 +78,7 @@ def check_root(files: Filesystem, submit: SubmitOptions) -> None:
 
 
 def check_place(master: Master, submit: SubmitOptions) -> None:
-    """Refuses what would fail later and less clearly.
+    """Reject what would fail later and less clearly.
 
     No Java, no spark-submit, a cluster that is not named or does not answer.
     """
@@ -105,7 +105,7 @@ class _Started:
 
 
 def _start(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Started:
-    """A process of this machine, which gets its settings through a pipe."""
+    """Return a process of this machine, which gets its settings through a pipe."""
     log = f"{run.servers}/{settings.key}/starting-{uuid.uuid4().hex}.log"
     command = [sys.executable, "-m", RUNNER_MODULE, settings.root, run.application, run.run_id, settings.key]
     process = _spawn(files, command, log, subprocess.PIPE)
@@ -121,7 +121,7 @@ def _start(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Star
 
 
 def _submit(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Started:
-    """A spark-submit, which starts the driver here or in the cluster."""
+    """Return a spark-submit, which starts the driver here or in the cluster."""
     master, submit = parse_master(settings.master), settings.submit
     place, once = f"{run.servers}/{settings.key}", uuid.uuid4().hex
     log = f"{place}/{'submitting' if submit.in_cluster else 'starting'}-{once}.log"
@@ -177,7 +177,7 @@ def _spawn(files: Filesystem, command: Sequence[str], log: str, stdin: int) -> s
 def _await_claim(
     files: Filesystem, run: RunFolder, settings: RunnerSettings, before: RunnerFolder | None, started: _Started
 ) -> None:
-    """Waits until the runner, or another, has taken the place."""
+    """Wait until the runner, or another, has taken the place."""
     deadline = time.monotonic() + started.patience
     here = False
     try:
@@ -207,7 +207,7 @@ def _await_claim(
 
 
 def _let_go(process: subprocess.Popen[bytes]) -> None:
-    """Ends a spark-submit whose driver has reported from the cluster, or a runner that never did."""
+    """End a spark-submit whose driver has reported from the cluster, or a runner that never did."""
     process.terminate()
     try:
         process.wait(LET_GO_SECONDS)
@@ -216,7 +216,7 @@ def _let_go(process: subprocess.Popen[bytes]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of the runner: ours on its path, wherever it was imported from.
+    """Return the environment of the runner: ours on its path, wherever it was imported from.
 
     Its settings alone choose a Spark.
     """

@@ -14,7 +14,7 @@ _THREAD = re.compile(r'Exception in thread "[^"]*" ')
 
 
 def most_informative_line(lines: Sequence[str]) -> str:
-    """The last line of a log that tells of an error; the last one when none does.
+    """Return the last line of a log that tells of an error; the last one when none does.
 
     >>> most_informative_line(["java.net.UnknownHostException: nowhere", "    at java.base/x", "INFO Hooks: Deleting"])
     'java.net.UnknownHostException: nowhere'

@@ -112,7 +112,7 @@ class SubmitOptions:
 
 
 def parse_master(url: str) -> Master:
-    """A master URL, understood; :class:`~airflow_samza.errors.ConfigError` when it is none.
+    """Return a master URL, understood; :class:`~airflow_samza.errors.ConfigError` when it is none.
 
     >>> parse_master("spark://here:7077").cluster
     'standalone'

@@ -26,14 +26,14 @@ class RootUpkeep:
     bindings: Mapping[str, SystemBinding] = field(repr=False)  # they may hold secrets
 
     def sweep(self, application: str, keep: Keep, *, seconds: float | None = SWEEP_SECONDS) -> SweptRuns:
-        """Deletes what has expired of one application, by its name.
+        """Delete what has expired of one application, by its name.
 
         After ``seconds`` the rest is left to the next sweep.
         """
         return sweep_application(self.files, self.systems_of, application, keep, seconds=seconds)
 
     def sweep_after(self, application: str, keep: Keep, tell: Callable[[str], None]) -> None:
-        """Does the same at the end of a run, which never fails by it.
+        """Do the same at the end of a run, which never fails by it.
 
         ``tell`` gets a line when something was deleted, or went wrong.
         """
@@ -51,14 +51,14 @@ class RootUpkeep:
             tell(f"Deleted what has expired of {application}: {runs}, {topics}.")
 
     def sweep_root(self, keep: Keep, *, dry: bool = False) -> SweptRoot:
-        """Deletes what has expired of all applications and in all logs; ``dry`` only says what that would be."""
+        """Delete what has expired of all applications and in all logs; ``dry`` only says what that would be."""
         root = self.files.root
         logs = [log_under(root), *(bind_log(name, b, root) for name, b in self.bindings.items() if is_log(b))]
         places = {known.filesystem.root: known for known in logs}  # one root may be bound by several names
         return sweep_root(self.files, list(places.values()), self.systems_of, keep, dry=dry)
 
     def systems_of(self, run: RunPlan) -> dict[str, System]:
-        """The systems of a run."""
+        """Return the systems of a run."""
         return bind_systems(run_bindings(run.systems, self.bindings), self.files.root)
 
 

@@ -24,7 +24,7 @@ class Stages(Protocol):
     def submit(
         self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None
     ) -> StageHandle:
-        """Starts a stage."""
+        """Start a stage."""
         ...
 
     def status(self, handle: StageHandle) -> StageStatus:
@@ -32,11 +32,11 @@ class Stages(Protocol):
         ...
 
     def finish(self, handle: StageHandle) -> StageResult:
-        """The result of a stage that has ended, or its error."""
+        """Return the result of a stage that has ended, or its error."""
         ...
 
     def cancel(self, handle: StageHandle) -> None:
-        """Kills a stage."""
+        """Kill a stage."""
         ...
 
 
@@ -48,7 +48,7 @@ def run_together(
     on_progress: Callable[[str, StageStatus], None] | None = None,
     on_result: Callable[[StageResult], None] | None = None,
 ) -> list[StageResult]:
-    """Runs all stages of a run at once; their results in the order of the plan.
+    """Run all stages of a run at once; their results in the order of the plan.
 
     The first error cancels the rest and is raised.
     """

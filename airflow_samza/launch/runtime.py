@@ -126,7 +126,7 @@ class SparkRuntime:
         return prepare_run(self._files, self._systems, self._default_system, request, on_wait)
 
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
-        """A stored plan of a run (``application`` is its name); without a generation the newest."""
+        """Return a stored plan of a run (``application`` is its name); without a generation the newest."""
         folder = RunFolder(application, run_id)
         known = folder.plan_generations(self._files)
         if generation is None and known:
@@ -206,7 +206,7 @@ class SparkRuntime:
         )
 
     def finish_push(self, handle: StageHandle) -> TableVersion:
-        """The version that a push has become; rolls it forward if nobody did, raises the error that ended it."""
+        """Return the version that a push has become; rolls it forward if nobody did, raises the error that ended it."""
         status = self.status(handle)
         if status.state not in (SUCCEEDED, UNFINISHED):
             raise stage_error(handle, status)
@@ -240,14 +240,14 @@ class SparkRuntime:
         return stage_progress(self._files, systems, run, handle.stage_id, handle.generation, status=status)
 
     def cancel(self, handle: StageHandle) -> None:
-        """Asks the runner to kill this stage's Spark jobs, and no other's.
+        """Ask the runner to kill this stage's Spark jobs, and no other's.
 
         A stage that is committed already stays so.
         """
         ask_to_cancel(self._files, handle)
 
     def abort(self, handle: StageHandle, why: str = "") -> None:
-        """Says that a stage failed and nobody will try it again in this generation.
+        """Say that a stage failed and nobody will try it again in this generation.
 
         Stages that read what it writes stop with an error.
 
@@ -257,7 +257,7 @@ class SparkRuntime:
         abort(self._files, handle.folder, why)
 
     def drain(self, run: RunPlan, who: str = "") -> None:
-        """Ends a continuous or pipelined run for good.
+        """End a continuous or pipelined run for good.
 
         What has arrived by now is processed, windows flush, stages end in order.
 
@@ -267,7 +267,7 @@ class SparkRuntime:
         ask_to_drain(self._files, RunFolder(run.application, run.run_id), run.generation, who)
 
     def stop(self, run: RunPlan, who: str = "", *, at: float | None = None) -> None:
-        """Stops a continuous or pipelined run where it is, now or ``at`` a time (seconds since 1970).
+        """Stop a continuous or pipelined run where it is, now or ``at`` a time (seconds since 1970).
 
         Nothing flushes, state stays (rule C9).
         """
@@ -283,7 +283,7 @@ class SparkRuntime:
         timeout: float | None = None,
         on_progress: Callable[[StageStatus], None] | None = None,
     ) -> StageStatus:
-        """The final status of a stage; ``on_progress`` gets each status that differs from the one before."""
+        """Return the final status of a stage; ``on_progress`` gets each status that differs from the one before."""
         began = time.monotonic()
         deadline = None if timeout is None else began + timeout
         shown: str | None = None
@@ -305,7 +305,7 @@ class SparkRuntime:
             time.sleep(POLL_SECONDS if waited < POLL_SECONDS else min(POLL_SECONDS, waited / 10))
 
     def finish(self, handle: StageHandle) -> StageResult:
-        """The result of a stage that has ended; rolls it forward if nobody did, raises the error that ended it."""
+        """Return the result of a stage that has ended; rolls it forward if nobody did, raises the error that ended it."""
         status = self.status(handle)
         if status.state in (SUCCEEDED, UNFINISHED):
             run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
@@ -321,7 +321,7 @@ class SparkRuntime:
         spark_conf: Mapping[str, str] | None = None,
         on_progress: Callable[[StageStatus], None] | None = None,
     ) -> StageResult:
-        """Submits a stage, waits for it and finishes it."""
+        """Submit a stage, waits for it and finishes it."""
         handle = self.submit(run, stage_id, generation, spark_conf)
         self.wait(handle, on_progress=on_progress)
         return self.finish(handle)
@@ -352,7 +352,7 @@ class SparkRuntime:
     def close(
         self, run: RunPlan, *, succeeded: bool = True, keep_seconds: float | None = None, wait_seconds: float = 0.0
     ) -> list[str]:
-        """Ends the run: its runners stop, its topics are marked to expire (after a day, after failure a week).
+        """End the run: its runners stop, its topics are marked to expire (after a day, after failure a week).
 
         Deletes nothing.
 
@@ -373,11 +373,11 @@ class SparkRuntime:
 
     @property
     def upkeep(self) -> RootUpkeep:
-        """Deletes what has expired under the root."""
+        """Delete what has expired under the root."""
         return RootUpkeep(self._files, self._systems)
 
     def live_runners(self, run: RunPlan) -> list[RunnerFolder]:
-        """The run's runners whose process lives."""
+        """Return the run's runners whose process lives."""
         return [
             runner
             for runner in all_runners(self._files, RunFolder(run.application, run.run_id))

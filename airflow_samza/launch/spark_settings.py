@@ -62,7 +62,7 @@ def is_per_job(key: str) -> bool:
 
 
 def reject_static(conf: Mapping[str, str]) -> None:
-    """Refuses settings that are made when a Spark Connect server starts.
+    """Reject settings that are made when a Spark Connect server starts.
 
     Nobody who only connects to it can change them.
     """

@@ -32,7 +32,7 @@ _PORTS = {STANDALONE: 7077, KUBERNETES: 443, CONNECT: 15002}
 
 
 def find_spark_submit(binary: str) -> str:
-    """The path of spark-submit: the one named, else that of the installed pyspark.
+    """Return the path of spark-submit: the one named, else that of the installed pyspark.
 
     :class:`RuntimeMissing` when it is not there.
     """
@@ -58,7 +58,7 @@ def find_spark_submit(binary: str) -> str:
 
 
 def reach_master(master: Master) -> None:
-    """Sees that something listens at the master's address; :class:`StageFailed` in seconds when nothing does."""
+    """Check that something listens at the master's address; :class:`StageFailed` in seconds when nothing does."""
     addresses = _addresses(master)
     failures = []
     for host, port in addresses:
@@ -76,7 +76,7 @@ def reach_master(master: Master) -> None:
 
 
 def check_hadoop_conf(environment: Mapping[str, str] | None = None) -> None:
-    """Sees that a client of YARN knows where YARN is; Spark reads it from a folder that the environment names."""
+    """Check that a client of YARN knows where YARN is; Spark reads it from a folder that the environment names."""
     environment = os.environ if environment is None else environment
     names = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
     named = {name: environment[name] for name in names if environment.get(name)}
@@ -93,7 +93,7 @@ def check_hadoop_conf(environment: Mapping[str, str] | None = None) -> None:
 
 
 def cluster_conf(master: Master, submit: SubmitOptions, conf: Mapping[str, str], package: str) -> dict[str, str]:
-    """The Spark settings of a runner in a cluster: the user's, and those that this package needs there.
+    """Return the Spark settings of a runner in a cluster: the user's, and those that this package needs there.
 
     ``package`` is the zip of our own code, under the root: executors have it on their path from the start, because
     their Python daemon is ours and is started before any file is fetched.
@@ -130,7 +130,7 @@ def submit_command(
     driver: str,
     arguments: Sequence[str],
 ) -> list[str]:
-    """The command line. It holds no setting and no secret: those are in ``properties`` and in the hand-over.
+    """Return the command line. It holds no setting and no secret: those are in ``properties`` and in the hand-over.
 
     Spark's standalone master takes no Python program in cluster mode; it takes a Java program, and Spark has one that
     runs Python. ``jar`` is a jar with nothing in it, for that program to have one.

@@ -41,7 +41,7 @@ def submit(
     spark_conf: Mapping[str, str],
     reopen: Callable[[], None] | None = None,
 ) -> StageHandle:
-    """Re-attaches to the stage's attempt if it lives or has succeeded, else starts a new one.
+    """Re-attach to the stage's attempt if it lives or has succeeded, else starts a new one.
 
     The handle of that attempt.
 
@@ -66,7 +66,7 @@ def submit(
 
 
 def supersede_older(files: Filesystem, handle: StageHandle) -> None:
-    """Cancels older generations that still run; a newer one means that this one comes too late."""
+    """Cancel older generations that still run; a newer one means that this one comes too late."""
     for generation in handle.run.generations(files, handle.stage_id):
         if generation > handle.generation:
             raise StageError(
@@ -82,7 +82,7 @@ def supersede_older(files: Filesystem, handle: StageHandle) -> None:
 
 
 def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
-    """The error for a stage that has no result."""
+    """Return the error for a stage that has no result."""
     about = {"stage": handle.stage_id, "run": handle.run_id, "generation": str(handle.generation)}
     if status.state == FAILED and status.error is not None:
         error = SamzaError.from_dict(dict(status.error))
@@ -217,7 +217,7 @@ def _was_taken(files: Filesystem, handle: StageHandle, runner: RunnerFolder) -> 
 
 
 def _enqueue_again(files: Filesystem, handle: StageHandle) -> None:
-    """Puts a request into its runner's queue in case its submitter died before it did; one that is there stays."""
+    """Put a request into its runner's queue in case its submitter died before it did; one that is there stays."""
     request = read(files, handle.folder.attempt(handle.attempt, "request"), StageRequest)
     if request is not None and request.runner is not None:
         enqueue(files, RunnerFolder(handle.run, request.runner.key, request.runner.number), request)

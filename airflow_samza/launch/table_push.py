@@ -46,7 +46,7 @@ class TablePlace:
 def table_place(
     spec: ApplicationSpec, table: str, bindings: Mapping[str, SystemBinding], default_system: str | None
 ) -> TablePlace:
-    """The push stream of a pushed table of an application; any other table is refused."""
+    """Return the push stream of a pushed table of an application; any other table is refused."""
     known = spec.tables.get(table)
     stream = spec.side_inputs.get(f"{table}-push")
     if known is None:
@@ -95,7 +95,7 @@ def prepare_push(
     config: Mapping[str, str] | None = None,
     **options: Any,
 ) -> PushRequest:
-    """The request of a push, checked as far as can be without Spark."""
+    """Return the request of a push, checked as far as can be without Spark."""
     spec = load_application(reference).spec(config or {})
     place = table_place(spec, table, bindings, default_system)
     before = versions.newest(files, place.system, place.topic)
@@ -144,7 +144,7 @@ def prepare_push(
 
 
 def source_of(table: str, source: object) -> dict[str, Any]:
-    """A source as a request has it: a text is a path, a function is named by its module and name."""
+    """Return a source as a request has it: a text is a path, a function is named by its module and name."""
     if isinstance(source, str):
         return {"path": source}
     if callable(source):
@@ -177,7 +177,7 @@ def _named(table: str, function: Any) -> str:
 
 
 def _import(table: str, reference: str) -> None:
-    """Imports the function's module, so that it is shipped with the application that lies beside it."""
+    """Import the function's module, so that it is shipped with the application that lies beside it."""
     try:
         importlib.import_module(reference.partition(":")[0])
     except ImportError as error:
@@ -206,7 +206,7 @@ def submit_push(
     settings: Callable[[], RunnerSettings],
     conf: Mapping[str, str],
 ) -> StageHandle:
-    """Re-attaches to the push if it lives or is over, else tries it, with what is asked now.
+    """Re-attach to the push if it lives or is over, else tries it, with what is asked now.
 
     What was staged for the same is kept.
     """

@@ -21,7 +21,7 @@ from airflow_samza.systems.system import System, SystemBinding
 def system_name(
     spec: ApplicationSpec, stream: StreamDescriptor, bindings: Mapping[str, SystemBinding], default_system: str | None
 ) -> str:
-    """The name of the system in which a stream lives."""
+    """Return the name of the system in which a stream lives."""
     if stream.reader is not None:
         return DATAFRAMES
     if stream.system is not None:
@@ -69,7 +69,7 @@ def declared_systems(
 def run_bindings(
     kept: Mapping[str, Mapping[str, Any]], bindings: Mapping[str, SystemBinding]
 ) -> dict[str, SystemBinding]:
-    """The bindings of a run: the environment's where it has one, else what the run's record kept."""
+    """Return the bindings of a run: the environment's where it has one, else what the run's record kept."""
     found: dict[str, SystemBinding] = {}
     for name, record in kept.items():
         bound = bindings.get(name)
@@ -86,12 +86,12 @@ def run_bindings(
 
 
 def bind_systems(bindings: Mapping[str, SystemBinding], root: str) -> dict[str, System]:
-    """The systems, by name."""
+    """Return the systems, by name."""
     return {name: bind_system(name, binding, root) for name, binding in bindings.items()}
 
 
 def _whose(spec: ApplicationSpec, system: str) -> str:
-    """The first stream that names a system, with its place in the user's code."""
+    """Return the first stream that names a system, with its place in the user's code."""
     for stream in (*spec.inputs.values(), *spec.outputs.values(), *spec.intermediates.values()):
         if stream.system == system:
             at = f" ({stream.location})" if stream.location is not None else ""

@@ -38,7 +38,7 @@ class TakenState:
     lease: Lease | None = None
 
     def give_back(self, files: Filesystem, spec: ApplicationSpec) -> None:
-        """Frees the lease, when the run cannot be planned."""
+        """Free the lease, when the run cannot be planned."""
         if self.lease is not None:
             give_back(files, LineageFolder(spec.name, spec.app_id), self.lease)
 
@@ -79,7 +79,7 @@ def take_state(
 
 
 def previewed_state(files: Filesystem, spec: ApplicationSpec, asked: str) -> Version | None:
-    """The version that a run planned now would start from, as far as it can be told without taking anything."""
+    """Return the version that a run planned now would start from, as far as it can be told without taking anything."""
     lineage = LineageFolder(spec.name, spec.app_id)
     if not carries_state(spec) or asked == FRESH:
         return None

@@ -8,7 +8,7 @@ from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED
 
 
 def check_mode(spec: ApplicationSpec, mode: str) -> None:
-    """Refuses a mode that is none, or that does not fit the application."""
+    """Reject a mode that is none, or that does not fit the application."""
     if mode not in (STAGED, PIPELINED, CONTINUOUS):
         raise ConfigError(
             f"The mode {mode!r} of a run is not known.",

@@ -272,7 +272,7 @@ class _Reading:
     history: InputHistory
 
     def with_slice(self, stream: BoundStream) -> BoundStream:
-        """The stream with the slice that the run reads of it; not of what it writes."""
+        """Return the stream with the slice that the run reads of it; not of what it writes."""
         if stream.role not in (StreamRole.INPUT.value, SIDE_INPUT):
             return stream
         if stream.role == SIDE_INPUT:

@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.5
 
 
 def check_names(spec: ApplicationSpec, sections: Mapping[str, str]) -> None:
-    """Refuses sections of what is no shared stream of the application."""
+    """Reject sections of what is no shared stream of the application."""
     shared = sorted(stream_id for stream_id, stream in spec.inputs.items() if stream.shared)
     for stream_id in sections:
         if stream_id not in shared:
@@ -116,7 +116,7 @@ def section_slice(
 def _chosen(
     stream: BoundStream, found: Sequence[Section], named: str | None, version: Version | None
 ) -> tuple[list[Section], list[str]]:
-    """The sections to read, and the marks of all that the state then knows."""
+    """Return the sections to read, and the marks of all that the state then knows."""
     marks = version.sections.get(stream.stream_id, ()) if version is not None else ()
     before = {mark.rpartition("@")[0]: mark for mark in marks}
     if named is None:

@@ -30,13 +30,13 @@ PUSHES = "pushes/"
 
 
 def side_streams(spec: ApplicationSpec, outline: ExecutionPlan) -> dict[str, StreamDescriptor]:
-    """The streams that feed the tables of an application's stages, by their key in ``RunPlan.streams``."""
+    """Return the streams that feed the tables of an application's stages, by their key in ``RunPlan.streams``."""
     fed = sorted({stream_id for stage in outline.stages for stream_id in stage.side_inputs})
     return {side_input_key(s) if s in spec.inputs else s: spec.side_inputs[s] for s in fed}
 
 
 def side_input_missing(spec: ApplicationSpec, stream: BoundStream) -> TopicError:
-    """The error for a side input of which its system knows nothing."""
+    """Return the error for a side input of which its system knows nothing."""
     table = next(table for table in spec.tables.values() if stream.stream_id in table.side_inputs)
     return TopicError(
         f"The side input {stream.stream_id!r} of the table {table.table_id!r} does not exist: the system "
@@ -77,7 +77,7 @@ class SideInputSlices:
         self.tables: dict[str, PinnedTable] = {}
 
     def of(self, stream: BoundStream) -> Mapping[str, Any]:
-        """The slice of a side input."""
+        """Return the slice of a side input."""
         system = self._systems[stream.system]
         table = next((table for table in self._spec.tables.values() if push_stream(table) == stream.stream_id), None)
         if table is not None:
@@ -92,7 +92,7 @@ class SideInputSlices:
 
 
 def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) -> Mapping[str, Any]:
-    """All that a side input holds now. A stream that goes on must say how far that is (rule S5)."""
+    """Return all that a side input holds now. A stream that goes on must say how far that is (rule S5)."""
     slice_ = system.slice(stream.spec)
     if slice_.get("offsets") is None and not spec.side_inputs[stream.stream_id].bounded:
         raise TopicError(
@@ -119,7 +119,7 @@ def _reject_half_pushed(table: TableDescriptor, stream: BoundStream, system: Sys
 
 
 def pin_versions(files: Filesystem, run: RunPlan) -> None:
-    """Keeps the versions that a run reads until it is closed."""
+    """Keep the versions that a run reads until it is closed."""
     for pinned in run.tables.values():
         stream = run.side_input(pinned["stream_id"])
         version = table_versions.pin(
@@ -137,7 +137,7 @@ def pin_versions(files: Filesystem, run: RunPlan) -> None:
 
 
 def reported_columns(schema: Schema) -> Schema:
-    """The columns of a table's rows, of those that its side input has: one of them may say what is deleted."""
+    """Return the columns of a table's rows, of those that its side input has: one of them may say what is deleted."""
     return Schema(tuple(field for field in schema.fields if field.name != table_versions.DELETED))
 
 
@@ -148,7 +148,7 @@ def planned_side_inputs(run: RunPlan, stage_id: str) -> dict[str, InputIntent]:
 
 
 def with_side_input_notes(notes: Mapping[str, Mapping[str, str]], run: RunPlan) -> dict[str, dict[str, str]]:
-    """The notes, by stage and stream, with what is read of side inputs."""
+    """Return the notes, by stage and stream, with what is read of side inputs."""
     found = {stage_id: dict(texts) for stage_id, texts in notes.items()}
     for stage in run.plan.stages:
         for stream_id in stage.side_inputs:

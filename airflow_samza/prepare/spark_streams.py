@@ -23,7 +23,7 @@ Notes = Mapping[str, Mapping[str, str]]
 def reject_unreadable(
     spec: ApplicationSpec, bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Refuses what Spark's reading once, before a stage, cannot give.
+    """Reject what Spark's reading once, before a stage, cannot give.
 
     An input that goes on, a table's feed, rows that fail one by one.
     """
@@ -57,7 +57,7 @@ def reject_unreadable(
 
 
 def reject_unbounded(run: RunPlan, systems: Mapping[str, System]) -> None:
-    """Refuses outputs that are written when the stage ends, in a run that does not end."""
+    """Reject outputs that are written when the stage ends, in a run that does not end."""
     for stream_id, system in _outputs(run, systems):
         table = system.table(run.stream(stream_id).spec)
         if run.mode == CONTINUOUS and table.waits_for_the_end:
@@ -74,7 +74,7 @@ def reject_unbounded(run: RunPlan, systems: Mapping[str, System]) -> None:
 def with_spark_notes(
     notes: Notes, run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, System]
 ) -> dict[str, dict[str, str]]:
-    """The notes of a plan, with what stages read by Spark, and what is promised of what Spark writes."""
+    """Return the notes of a plan, with what stages read by Spark, and what is promised of what Spark writes."""
     found = {stage: dict(told) for stage, told in notes.items()}
     outputs = dict(_outputs(run, systems))
     for stage in run.plan.stages:

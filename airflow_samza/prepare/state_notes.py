@@ -18,7 +18,7 @@ def with_state_notes(
     streams: Mapping[str, BoundStream],
     version: Version | None,
 ) -> dict[str, dict[str, str]]:
-    """The notes, by stage and stream, with what is said of the streams' slices behind them."""
+    """Return the notes, by stage and stream, with what is said of the streams' slices behind them."""
     said = {
         stream_id: text
         for stream_id, stream in streams.items()

@@ -34,7 +34,7 @@ def write_starts(
     slices: Mapping[str, Mapping[str, Any] | None],
     version: Version | None,
 ) -> dict[str, str]:
-    """Writes a record per stage: ``tasks`` with ``checkpoint`` and ``state`` of each; returns their paths.
+    """Write a record per stage: ``tasks`` with ``checkpoint`` and ``state`` of each; returns their paths.
 
     Nothing where nothing is.
 
@@ -58,7 +58,7 @@ def write_starts(
 
 
 def former_names(spec: ApplicationSpec, version: Version) -> dict[str, str]:
-    """The former id of every operator, table and stream that was renamed since a version was left, by the present one.
+    """Return the former id of every operator, table and stream that was renamed since a version was left, by the present one.
 
     Tables stand as ``table:<id>``. What the version knows by its present id was renamed before: ``renamed_from=`` may
     stay in the code.
@@ -101,7 +101,7 @@ def _starts(
 def _checkpoint(
     left: list[Mapping[str, Any]], stage: Stage, external: list[str], counted: set[str], names: Mapping[str, str]
 ) -> TaskCheckpoint | None:
-    """The stage's part of what tasks of this number knew, whichever stages they belonged to.
+    """Return the stage's part of what tasks of this number knew, whichever stages they belonged to.
 
     The same stage's word comes first.
     """

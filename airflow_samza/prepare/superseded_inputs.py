@@ -38,7 +38,7 @@ class InputHistory:
     version: Version | None
 
     def reject_superseded(self, stream: BoundStream, system: System) -> None:
-        """Refuses an input of whose messages the state holds some that were superseded since they were read."""
+        """Reject an input of whose messages the state holds some that were superseded since they were read."""
         stream_id = stream.stream_id
         known = self.version.read.get(stream_id) if self.version is not None else None
         if self.version is None or known is None or not isinstance(system, SupersedesOutput):
@@ -50,7 +50,7 @@ class InputHistory:
             raise self._replaced(f"part of the input {stream_id!r}", stream_id, first.producer, first.newer, reader)
 
     def reject_replaced_sections(self, stream: BoundStream, found: Sequence[Section]) -> None:
-        """Refuses a shared stream of whose sections the state holds one that was written anew since."""
+        """Reject a shared stream of whose sections the state holds one that was written anew since."""
         stream_id = stream.stream_id
         marks = self.version.sections.get(stream_id, ()) if self.version is not None else ()
         before = {mark.rpartition("@")[0]: mark for mark in marks}
@@ -67,7 +67,7 @@ class InputHistory:
                 )
 
     def _reader(self, has_read: Callable[[Version], bool]) -> Version | None:
-        """The version of the first run that has read something which the present version holds.
+        """Return the version of the first run that has read something which the present version holds.
 
         None when it is not kept any more.
         """
@@ -116,7 +116,7 @@ class InputHistory:
 
 
 def replaced_while_running(run: RunPlan, stream_id: str, what: Superseded) -> StateError:
-    """The error for a run that goes on, when what it has read was written anew meanwhile."""
+    """Return the error for a run that goes on, when what it has read was written anew meanwhile."""
     writer = Section(what.producer, what.newer)
     return StateError(
         f"{_written_anew(f'part of the input {stream_id!r}', writer)}, and the run {run.run_id!r} of "

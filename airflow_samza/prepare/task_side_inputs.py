@@ -63,7 +63,7 @@ class SideInputs:
         return found
 
     def close(self) -> None:
-        """Closes what was opened."""
+        """Close what was opened."""
         for consumer in self._consumers.values():
             consumer.close()
 
@@ -154,7 +154,7 @@ def made(system: System, bound: BoundStream) -> int | None:
 
 
 def reject_recreated(system: System, bound: BoundStream, slice_: Slice) -> None:
-    """Refuses a topic that is not the one of which the slice speaks."""
+    """Reject a topic that is not the one of which the slice speaks."""
     known, found = slice_.get(MADE), made(system, bound)
     if known is not None and found is not None and found != known:
         raise TopicError(
