@@ -1,1 +1,1 @@
-"""What a user writes: descriptors, message streams, operator specs, the low-level task API. Standard library only."""
+"""The API of applications: descriptors, message streams, operators, low-level tasks. Standard library only."""

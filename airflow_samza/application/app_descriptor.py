@@ -79,7 +79,7 @@ class ApplicationDescriptor:
 
     @property
     def app_id(self) -> str:
-        """Which copy of the application this is."""
+        """The id of this copy of the application."""
         return self._graph.app_id
 
     def __repr__(self) -> str:
@@ -153,7 +153,7 @@ class ApplicationDescriptor:
         says how messages are turned into bytes, where the system sends bytes (``"json"``, ``"string"``, ``"bytes"``,
         ``"avro:<schema file>"``, a class of your own); systems that keep columns reject it. ``partitioner``: by whose
         rule it is partitioned, where that is not ours. ``broadcast``: every task reads it whole. ``bootstrap`` reads it
-        to its head first; ``priority``: higher is first. ``on_error`` says what becomes of messages that cannot be read
+        to its head first; ``priority``: higher is first. ``on_error`` sets what becomes of messages that cannot be read
         or do not fit the schema: ``"fail"`` (the stage fails), ``"drop"``, ``dead_letter(app.output_stream("bad"))``.
         """
         check_words(more, "input_stream")
@@ -259,8 +259,8 @@ class ApplicationDescriptor:
         ``schema`` and the others as of :meth:`input_stream`.
 
         It is read from its oldest message on, before the first message of an input. So ``slice``, ``max_delay``,
-        ``watermarks`` and ``on_error`` are refused; ``priority`` and ``bootstrap`` say which side inputs of a table are
-        read before the others.
+        ``watermarks`` and ``on_error`` are rejected; ``priority`` and ``bootstrap`` set which side inputs of a table
+        are read before the others.
         """
         check_words(more, "side_input")
         for word, why in _NOT_OF_SIDE_INPUTS.items():
@@ -385,14 +385,14 @@ class ApplicationDescriptor:
         options: Mapping[str, object] | None = None,
         **access: Unpack[RemoteAccessOptions],
     ) -> Table[Any]:
-        """Return a table somewhere else: ``reader(key) -> row or None`` for joins, ``writer(key, row)`` for ``send_to``.
+        """Return a remote table: ``reader(key) -> row or None`` for joins, ``writer(key, row)`` for ``send_to``.
 
         Coroutines, too.
 
         With a key of several columns the callables get a tuple; a row None deletes. ``batch_reads=100``: the reader
         gets a list of at most so many keys, and returns a mapping or a list; ``batch_writes=100``: the writer gets a
         list of pairs of key and row. ``rate="100/second"`` bounds the calls of all tasks together; ``retries``,
-        ``backoff`` and ``retry_on`` say what is tried again; ``cache_rows`` and ``cache_ttl`` keep what was read;
+        ``backoff`` and ``retry_on`` set what is tried again; ``cache_rows`` and ``cache_ttl`` keep what was read;
         ``concurrency`` and ``timeout`` are for coroutine functions. ``schema`` are the columns of its rows.
         """
         check_words(access, "remote_table", RemoteAccessOptions)
@@ -416,10 +416,10 @@ class ApplicationDescriptor:
         """Return the general form: a table fed by any side inputs, through a processor.
 
         ``side_inputs`` are what ``app.side_input(…)`` or ``app.input_stream(…)`` returned, their ids, or
-        ``system.stream``; left out, the configuration says them (``stores.<id>.side.inputs``). ``processor`` is a
-        factory ``(config, metrics) -> SideInputsProcessor`` or its name ``"package.module:attribute"``; without one
-        each message is a row, stored under its key columns (rule S2). ``schema``, ``ttl``, ``changelog``,
-        ``options`` and ``renamed_from`` as of :meth:`local_table`; a table that side inputs fill has no changelog
+        ``system.stream``; left out, they are those of the configuration (``stores.<id>.side.inputs``). ``processor`` is
+        a factory ``(config, metrics) -> SideInputsProcessor`` or its name ``"package.module:attribute"``; without one
+        each message is a row, stored under its key columns (rule S2). ``schema``, ``ttl``, ``changelog``, ``options``
+        and ``renamed_from`` as of :meth:`local_table`; a table that side inputs fill has no changelog
         (:class:`~airflow_samza.errors.SideInputsWithChangelog`).
         """
         return self._tables.with_side_inputs(

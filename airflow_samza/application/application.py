@@ -48,7 +48,7 @@ class ApplicationSpec:
     location: SourceLocation | None = None
 
     def next_operators(self, operator: OperatorSpec) -> tuple[OperatorSpec, ...]:
-        """Return the operators that take what this one emits, in the order declared."""
+        """Return the operators that read what this one emits, in the order declared."""
         return self._forward.get(operator.op_id, ())
 
     def operator(self, op_id: str) -> OperatorSpec:
@@ -126,10 +126,10 @@ class ApplicationSpec:
 class StreamApplication:
     """A stream application. Subclass it with a ``name`` and a method ``describe``, or decorate a function.
 
-    ``name`` goes into topics, operator ids and state, so it is said, never taken from the class. ``app_id`` tells two
-    copies of one application apart. ``config`` holds Samza's configuration keys. ``dropped`` lists former ids of
-    operators, tables and stores whose state is given up; any other state that nobody takes over is an error when a run
-    is planned.
+    ``name`` goes into topics, operator ids and state, so it is set by the user, never derived from the class.
+    ``app_id`` tells two copies of one application apart. ``config`` holds Samza's configuration keys. ``dropped`` lists
+    former ids of operators, tables and stores whose state is given up; any other state that no operator continues with
+    is an error when a run is planned.
 
     >>> class PageViews(StreamApplication):
     ...     name = "page-views"

@@ -1,7 +1,4 @@
-"""What may be said of coroutine functions, checked.
-
-That they are ones, and how many of their calls may be in flight.
-"""
+"""Checks of coroutine functions and of the options for their calls."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from airflow_samza.application.windows import duration_ms
 
 
 def check_coroutine_function(function: object, where: str, takes: int) -> None:
-    """Reject what is no ``async def`` (a function, or an object with such a ``__call__``) that takes ``takes`` values."""
+    """Reject what is no ``async def`` (function, or object with such a ``__call__``) of ``takes`` values."""
     hint = f"{where} takes a coroutine function: async def enrich(message): …; plain ones go to map."
     if not callable(function):
         shown = f"the text {function!r}" if isinstance(function, str) else repr(function)
@@ -37,7 +34,7 @@ def check_coroutine_function(function: object, where: str, takes: int) -> None:
 
 
 def async_options(concurrency: object, ordered: object, timeout: str | int | timedelta | None) -> dict[str, Any]:
-    """Return the fields of a MapAsyncSpec that say how its function is called."""
+    """Return the fields of a MapAsyncSpec for the calls of its function."""
     if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
         reject(
             f"map_async has concurrency={concurrency!r}",

@@ -1,4 +1,4 @@
-"""What is done with a message that cannot be read, or on which an operator fails: ``on_error=``."""
+"""The treatment of messages that cannot be read, or on which an operator fails: ``on_error=``."""
 
 from __future__ import annotations
 
@@ -35,17 +35,16 @@ _HINT = 'Write "fail" (the default), "drop", or dead_letter(app.output_stream("b
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """What :func:`dead_letter` returns, for ``on_error=``."""
+    """The result of :func:`dead_letter`, for ``on_error=``."""
 
     stream: OutputStream
 
 
 def dead_letter(stream: OutputStream) -> DeadLetter:
-    """``on_error=dead_letter(app.output_stream("bad"))``: what fails goes to that stream, with the error.
+    """Send what fails to a stream, with the error: ``on_error=dead_letter(app.output_stream("bad"))``.
 
-    Everything else goes on.
-
-    The stream gets the columns of :data:`DEAD_LETTERS`; several inputs and operators may share one.
+    All other messages are processed. The stream gets the columns of :data:`DEAD_LETTERS`; several inputs and operators
+    may share one.
     """
     if not isinstance(stream, OutputStream):
         reject(f"dead_letter got {stream!r}", hint='Give it an output stream: dead_letter(app.output_stream("bad")).')
@@ -53,16 +52,13 @@ def dead_letter(stream: OutputStream) -> DeadLetter:
 
 
 def on_error_fields(on_error: object, graph: GraphBuilder, where: str) -> dict[str, Any]:
-    """``on_error`` and ``side_outputs`` of an OperatorSpec, of what the user said.
-
-    Nothing when what fails fails the stage.
-    """
+    """Return the fields ``on_error`` and ``side_outputs`` of an OperatorSpec; none where a failure fails the stage."""
     policy = error_policy(on_error, graph, where)
     return {} if policy is None else {"on_error": policy, "side_outputs": policy.side_outputs}
 
 
 def error_policy(on_error: object, graph: GraphBuilder, where: str) -> ErrorPolicy | None:
-    """What the user said, checked; None: what fails fails the stage. ``where`` names the operator or input."""
+    """Return the checked policy of ``on_error=`` of ``where``; None: a failure fails the stage."""
     if on_error == "fail":
         return None
     if on_error == "drop":

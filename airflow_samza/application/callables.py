@@ -1,4 +1,4 @@
-"""What a user's callable takes and says that it returns, read without calling it."""
+"""The parameters and the declared result of a user's callable, read without calling it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GENERATOR = inspect.CO_GENERATOR
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _CACHED = type(functools.lru_cache(len))
 _SHAPELESS: tuple[object, ...] = (Any, object, Row, dict, Mapping, collections.abc.Mapping)
-"""Return annotations that say nothing of the columns."""
+"""Return annotations that contain no columns."""
 
 _ITERABLES = (
     list,
@@ -36,7 +36,7 @@ _ITERABLES = (
 def check_callable(function: object, where: str, takes: int, *, hint: str, generator: bool = False) -> None:
     """Reject what cannot be called with ``takes`` values: other things, coroutines, too few or too many parameters.
 
-    ``hint`` is what to do when it is no callable at all; a generator function is refused unless ``generator``.
+    ``hint`` is what to do when it is no callable at all; a generator function is rejected unless ``generator``.
     """
     if not callable(function):
         reject(
@@ -80,7 +80,7 @@ def reject_async_methods(owner: object, where: str, *methods: str) -> None:
 def is_async(function: object) -> bool:
     """Return whether it is an ``async def``, behind partials, caches and methods, or the ``__call__`` of an object.
 
-    A decorator's own function may await what it wraps, so that only its results tell.
+    A decorator's own function may await what it wraps, so that only its results show it.
     """
     code = getattr(innermost(function), "__code__", None)
     if code is not None and code.co_flags & _ASYNC:
@@ -175,7 +175,7 @@ def _accepts(function: Any, takes: int) -> bool:
         inspect.signature(function).bind(*(None,) * takes)
     except TypeError:
         return False
-    except ValueError:  # builtins do not always tell
+    except ValueError:  # not every builtin has one
         return True
     return True
 
@@ -225,7 +225,7 @@ def _names_in_sight(function: Any) -> dict[str, Any]:
 
 
 def declared_schema(function: object, schema: object, where: str, *, many: bool = False) -> Schema | None:
-    """Return the output schema that ``schema=`` or else the return annotation states; None when neither says anything.
+    """Return the output schema that ``schema=`` or else the return annotation states; None when neither does.
 
     ``many`` reads the annotation of a callable that returns an iterable of messages (``list[X]``, ``Iterator[X]``, …).
     """

@@ -1,7 +1,4 @@
-"""The configuration form of side inputs beside what the code says of a table.
-
-It adds to that, or it is refused (rule S8).
-"""
+"""Side inputs in the configuration: they add to what the code declares, or are rejected (rule S8)."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from airflow_samza.errors import ConfigError
 
 
 class ConfiguredSideInputs:
-    """What ``stores.<s>.side.inputs`` and ``stores.<s>.side.inputs.processor.factory`` say of the stores of one application."""
+    """The keys ``stores.<s>.side.inputs`` and ``….processor.factory`` for the stores of one application."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -33,10 +30,7 @@ class ConfiguredSideInputs:
         return bool(self.of(store)) or self.factory(store) is not None
 
     def processor(self, store: str, said: object) -> object:
-        """Return the processor of a table: what the code says, else what is configured.
-
-        Where both do, they have to say the same.
-        """
+        """Return the processor of a table: that of the code, else the configured one; two must be equal."""
         configured = self.factory(store)
         if configured is None or said is None:
             return configured if said is None else said

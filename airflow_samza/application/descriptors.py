@@ -1,4 +1,4 @@
-"""Descriptors: what an application says of its systems, streams and tables. Values only, no I/O.
+"""Descriptors: the declarations of an application's systems, streams and tables. Values only, no I/O.
 
 Source: planner-with-tables (streams, tables, side inputs) and rule P11 (keys), rules S6–S8 (tables).
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class StreamRole(str, Enum):
-    """What a stream is to its application."""
+    """The role of a stream in its application."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -27,7 +27,7 @@ class StreamRole(str, Enum):
 
 
 class TableKind(str, Enum):
-    """Who may write a table: a push (read-only here), the application itself, or somebody far away."""
+    """The writer of a table: a push (read-only here), the application itself, or a remote service."""
 
     PUSHED = "pushed"
     LOCAL = "local"
@@ -60,7 +60,7 @@ class ErrorPolicy:
 
     @property
     def side_outputs(self) -> tuple[StreamDescriptor, ...]:
-        """What an operator writes beside its results."""
+        """The streams that an operator writes beside its results."""
         return () if self.stream is None else (self.stream,)
 
 
@@ -73,7 +73,7 @@ class StreamDescriptor:
     the stream is partitioned, () when it is not keyed. ``timestamp`` is the event-time column, ``watermarks`` how an
     input that is not bounded makes watermarks of it. ``path`` and ``slice_by`` bound
     the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it). ``reader`` is
-    the function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream. ``on_error`` says what
+    the function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream. ``on_error`` sets what
     becomes of messages that cannot be read, or do not fit the schema (None: they fail the stage).
     """
 
@@ -108,7 +108,7 @@ class TableDescriptor:
     ``key`` is the key column or columns, ``side_inputs`` the ids of the streams that feed it. ``partitions`` is the
     declared count of a pushed table's push stream. ``processor`` is a factory of
     :class:`~airflow_samza.application.side_inputs.SideInputsProcessor` or None (the key column and all others, as they
-    come). ``reader`` and ``writer`` are the callables of a remote table, ``access`` says how they are called.
+    come). ``reader`` and ``writer`` are the callables of a remote table, ``access`` sets how they are called.
     ``renamed_from`` is the table's former id.
     """
 
@@ -132,7 +132,7 @@ class TableDescriptor:
 class StoreDescriptor:
     """A store of each task of a low-level application: the columns of its keys and values.
 
-    ``plain_value`` says that a value is that of its one column, and no message. A key of one column is its value, else
+    ``plain_value``: a value is that of its one column, and no message. A key of one column is its value, else
     a tuple. ``backend`` is ``memory`` or ``rocksdb``; an entry lives for ``ttl_ms`` after it was put (None: until it is
     deleted).
     """

@@ -28,8 +28,8 @@ _ROLE_WORDS = {
 class GraphBuilder:
     """Collects one application. Ids follow rule P8: ``<app>-<app id>-<op>-<name or number>``.
 
-    The number counts the operators said so far, named ones too; streams that enter the graph are named after their id
-    and do not count, so that another input renames nothing.
+    The number counts the operators declared so far, named ones too; streams that enter the graph are named after their
+    id and do not count, so that another input renames nothing.
     """
 
     def __init__(self, application: str, app_id: str, *, low_level: bool = False) -> None:
@@ -48,11 +48,11 @@ class GraphBuilder:
         self._finished = False
 
     def finish(self) -> None:
-        """End the description; whatever is said afterwards is refused."""
+        """End the description; later declarations are rejected."""
         self._finished = True
 
     def check_open(self) -> None:
-        """Reject to say more of an application that is already described."""
+        """Reject declarations in an application that is already described."""
         if self._finished:
             reject(
                 f"Application {self.application!r} is already described",
@@ -60,7 +60,7 @@ class GraphBuilder:
             )
 
     def add_system(self, system: SystemDescriptor) -> None:
-        """Take a system in; its name is unique."""
+        """Add a system; its name is unique."""
         self.check_open()
         if system.name in self.systems:
             self._duplicate(
@@ -69,7 +69,7 @@ class GraphBuilder:
         self.systems[system.name] = system
 
     def add_stream(self, stream: StreamDescriptor) -> StreamDescriptor:
-        """Take a stream in; its id is unique in the application, whatever its role."""
+        """Add a stream; its id is unique in the application, whatever its role."""
         self.check_open()
         former = self.streams.get(stream.stream_id) or self.side_inputs.get(stream.stream_id)
         if former is not None:
@@ -83,7 +83,7 @@ class GraphBuilder:
         return stream
 
     def add_table(self, table: TableDescriptor) -> TableDescriptor:
-        """Take a table in; its id is unique among the tables."""
+        """Add a table; its id is unique among the tables."""
         self.check_open()
         if table.table_id in self.tables:
             former = self.tables[table.table_id].location
@@ -105,7 +105,7 @@ class GraphBuilder:
         location: SourceLocation | None = None,
         **fields: Any,
     ) -> Spec:
-        """Make the operator spec, with the id the user chose or, left blank, the next number."""
+        """Make the operator spec, with the id that the user chose, or else the next number."""
         self.check_open()
         if self.low_level and not issubclass(kind, TaskSpec):
             reject(

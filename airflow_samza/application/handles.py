@@ -1,4 +1,4 @@
-"""What the declaring calls return: an output stream, a side input, a table. They are passed on, never asked."""
+"""The results of declaring calls: output streams, side inputs and tables, which are passed to operators."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ _WORD_OF_SYSTEM_STREAM = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_.-]+)?")
 
 
 def is_blank(value: object) -> bool:
-    """Return whether an id was left to us: None, or text with nothing in it."""
+    """Return whether a user gave no id: None, or a blank text."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
 def checked_id(value: object, word: str) -> str:
-    """Return the id, if it is one; ``word`` says what it is the id of.
+    """Return the id, if it is one; ``word`` names the kind of thing.
 
     Ids become parts of topic names, task ids and file names, so only letters, digits, ``-`` and ``_`` are allowed.
     """

@@ -1,4 +1,4 @@
-"""Joins of a stream with a table and with another stream: which keys meet, what comes out, what is refused."""
+"""Joins of a stream with a table and with another stream: keys, results, and what is rejected."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _join_key(stream: Stream[Any], key: Columns | None, where: str, side: str) -
 
 
 def _declared_result(stream: Stream[Any], options: JoinOptions, where: str) -> Schema | None:
-    """Return the columns that the function of a join makes; None: it has none, or does not say."""
+    """Return the columns that the function of a join makes; None: there is no function, or it does not declare them."""
     function = options.function
     if function is not None:
         check_callable(function, where, 2, hint="Give a callable with two parameters: lambda left, right: …")

@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 def load_application(name: str | StreamApplication | type[StreamApplication]) -> StreamApplication:
-    """Return the application that ``package.module:attribute`` names; an application (or its class) is returned as it is.
+    """Return the application that ``package.module:attribute`` names; an application or its class is returned.
 
     Raises :class:`UnknownName` when module or attribute are missing, :class:`InvalidApplication` when it is something
     else or its module cannot be imported.

@@ -3,7 +3,7 @@
 A message stream never changes: every call returns a new one. One method never takes both SQL and Python: ``where`` and
 ``select`` are SQL, ``filter``, ``map`` and ``flat_map`` Python callables that get one message (an instance of the
 declared dataclass, else a :class:`~airflow_samza.row.Row`), ``map_batches`` gets a ``pyarrow.RecordBatch``,
-``transform`` a DataFrame. ``on_error`` says what becomes of messages on which an operator fails: ``"fail"`` (the stage
+``transform`` a DataFrame. ``on_error`` sets what becomes of messages on which an operator fails: ``"fail"`` (the stage
 fails), ``"drop"``, ``dead_letter(stream)``.
 Source: planner-with-tables; rule P8 (ids), rule P11 (keys), rule S6 (read-only tables).
 """
@@ -65,8 +65,8 @@ class MessageStream(Stream[T]):
 
     Words that several operators take: ``id`` names the operator in plans and errors, and its topic or state where it
     has one; there it has to be given, elsewhere operators are numbered (rule P8). ``renamed_from`` is its former
-    id, under which its state is found again. ``schema`` (a dataclass, a DDL string or a ``pyarrow.Schema``) says the
-    columns of what comes out. ``key`` is a column, or several. Lengths of time are ms, a ``timedelta`` or a text (``"5
+    id, under which its state is found again. ``schema`` (a dataclass, a DDL string or a ``pyarrow.Schema``) holds the
+    columns of the result. ``key`` is a column, or several. Lengths of time are ms, a ``timedelta`` or a text (``"5
     minutes"``). ``system`` is where an intermediate stream lies.
 
     A call that cannot be right raises an :class:`~airflow_samza.errors.InvalidApplication` (``BadId`` for ids,
@@ -89,10 +89,10 @@ class MessageStream(Stream[T]):
     def map(
         self, function: Callable[[T], U], *, schema: object = None, id: str | None = None, on_error: OnError = "fail"
     ) -> MessageStream[U]:
-        """One message out for each message in, by ``function``, a Python callable.
+        """Turn each message into another one by ``function``, a Python callable.
 
-        A callable that changes the shape says so by its return annotation (a dataclass) or by ``schema=``; one that
-        says nothing keeps the shape.
+        A callable that changes the columns declares them by its return annotation (a dataclass) or by ``schema=``; else
+        they stay the same.
         """
         check_callable(
             function, "map", 1, hint='SQL expressions go to select("…"); map takes a callable: lambda message: …'
@@ -109,9 +109,9 @@ class MessageStream(Stream[T]):
         id: str | None = None,
         on_error: OnError = "fail",
     ) -> MessageStream[U]:
-        """Any number of messages out for each message in, by ``function``, a Python callable that returns an iterable or yields.
+        """Turn each message into any number of messages by ``function``, a callable that returns an iterable or yields.
 
-        The shape is said as for :meth:`map`, of one of the messages (``-> Iterator[View]``).
+        The columns are declared as for :meth:`map`, of one of the messages (``-> Iterator[View]``).
         """
         check_callable(
             function, "flat_map", 1, hint="flat_map takes a callable: lambda message: [message, …]", generator=True
@@ -131,11 +131,11 @@ class MessageStream(Stream[T]):
         id: str | None = None,
         on_error: OnError = "fail",
     ) -> MessageStream[U]:
-        """One message out for each message in, by a coroutine function (``async def``), up to ``concurrency`` calls at a time.
+        """Turn each message into another one by a coroutine function (``async def``), ``concurrency`` calls at a time.
 
-        Results keep the order of the messages (``ordered``) or come as the calls end. A call that takes longer than ``timeout`` fails,
-        and a failure fails the stage: retries belong into the function. No watermark and no end overtakes a message in flight. The shape
-        is said as for :meth:`map`.
+        Results keep the order of the messages (``ordered``) or come as the calls end. A call that takes longer than
+        ``timeout`` fails, and a failure fails the stage: retries belong into the function. No watermark and no
+        end-of-stream overtakes a message in flight. The columns are declared as for :meth:`map`.
         """
         check_coroutine_function(function, "map_async", 1)
         options = async_options(concurrency, ordered, timeout)
@@ -150,9 +150,7 @@ class MessageStream(Stream[T]):
         id: str | None = None,
         on_error: OnError = "fail",
     ) -> MessageStream[Any]:
-        """``function`` makes of a ``pyarrow.RecordBatch`` another one, or an iterable of them.
-
-        ``schema=`` says changed columns.
+        """Turn each ``pyarrow.RecordBatch`` into another one or several; ``schema=`` declares other columns.
 
         To find the rows on which it fails, ``on_error`` calls it again with parts of the batch.
         """
@@ -175,7 +173,7 @@ class MessageStream(Stream[T]):
         return self._add(WhereSpec, id, on_error, schema=self.schema, condition=condition)
 
     def select(self, *expressions: str, id: str | None = None, on_error: OnError = "fail") -> MessageStream[Any]:
-        """SQL ``expressions`` make the columns: ``"*"``, ``"a"``, ``"a + 1 AS b"``."""
+        """Compute the columns by SQL ``expressions``: ``"*"``, ``"a"``, ``"a + 1 AS b"``."""
         hint = 'Name columns or SQL expressions one by one: select("*", "a + 1 AS b"); Python callables go to map.'
         if not expressions:
             reject("select names no columns", hint=hint, operator="select")
@@ -193,7 +191,7 @@ class MessageStream(Stream[T]):
     def transform(
         self, function: Callable[[DataFrame], DataFrame], *, schema: object = None, id: str | None = None
     ) -> MessageStream[Any]:
-        """``function`` makes of a DataFrame another one, narrowly: a stage whose Spark plan has an exchange is refused.
+        """Turn the DataFrame into another one by a narrow ``function``: an exchange in the stage's plan is rejected.
 
         Without ``schema`` the columns are known when the stage is made ready to run.
         """
@@ -205,7 +203,7 @@ class MessageStream(Stream[T]):
     # -- several streams ---------------------------------------------------------------------------------------------
 
     def merge(self, *others: MessageStream[T], id: str | None = None) -> MessageStream[T]:
-        """Return all messages of this stream and the others, which have one schema."""
+        """Merge all messages of this stream and the others, which have one schema."""
         streams = (self, *others)
         spec = merge(streams, id)
         same_key = all(stream._key == self._key for stream in streams)
@@ -288,7 +286,7 @@ class MessageStream(Stream[T]):
         ``right`` and ``full``, too. ``key`` names the columns of this stream that are looked up in a table, or the key
         of both streams (``left_key`` and ``right_key`` where the names differ); without it the table's key columns, or
         the key by which the streams are partitioned. ``assume_partitioned_by`` settles how a stream of unknown
-        partitioning lies. The shape is said as for :meth:`map`; ``on_error`` is for joins with a function.
+        partitioning lies. The columns are declared as for :meth:`map`; ``on_error`` is for joins with a function.
         """
         options = JoinOptions(
             function,
@@ -358,14 +356,13 @@ class MessageStream(Stream[T]):
         on_error: OnError = "fail",
         **aggregations: Aggregation,
     ) -> MessageStream[Row]:
-        """Return a row for each ``window`` (and ``key``): key columns, ``window_start``, ``window_end``, then the results.
+        """Return a row for each ``window`` and ``key``: key columns, ``window_start``, ``window_end``, the results.
 
         ``window`` is what :func:`tumbling`, :func:`hopping` or :func:`session` made. The results are ``aggregations``
         by name (``views=count()``), or the columns of the message that ``fold`` makes: ``fold(former, message)`` starts
-        from ``initial`` (called, if it is a callable) in every window; it says the columns by its return annotation or
-        ``schema``, and ``on_error`` is for it alone.
-        A message whose windows are all closed is late: it is counted and left out, and goes to ``late_to`` as it came,
-        if given.
+        from ``initial`` (called, if it is a callable) in every window; it declares the columns by its return annotation
+        or ``schema``, and ``on_error`` is for it alone. A message whose windows are all closed is late: it is counted
+        and left out, and goes to ``late_to`` as it came, if given.
         """
         spec = keyed_results.window(
             self, window, id, key, fold, initial, schema, renamed_from, late_to, on_error, aggregations
@@ -386,10 +383,7 @@ class MessageStream(Stream[T]):
         send(self, target, id, on_error)
 
     def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
-        """Hand every message to ``function``, a Python callable, for its effect.
-
-        At least once, so repeating it must be harmless.
-        """
+        """Call ``function`` with every message, at least once, so that repeating it must be harmless."""
         check_callable(
             function, "sink", 1, hint="sink takes a callable: lambda message: …; streams and tables go to send_to."
         )

@@ -1,4 +1,4 @@
-"""The values in which every kind of operator states what holds of it (:mod:`airflow_samza.application.operator_spec`)."""
+"""The values in which operators state facts (:mod:`airflow_samza.application.operator_spec`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Shown = tuple[str | tuple[str, str], ...]
 
 
 class Emits(Enum):
-    """When an operator emits what comes of a message, and how much."""
+    """The time and the number of an operator's results."""
 
     ONE_FOR_ONE = "one message for each, at once: its offset in the input stays known"
     AT_ONCE = "any number, before it gets the next batch: its stream and partition stay known"

@@ -1,4 +1,4 @@
-"""What every operator of an application states about itself, and families of operators that have more in common.
+"""The facts that every operator of an application states, and families of operators that share more of them.
 
 An attribute that is abstract here cannot be left out by a new kind of operator: it could not be made.
 """
@@ -44,7 +44,7 @@ class OperatorSpec(ABC):
     @property
     @abstractmethod
     def emits(self) -> Emits:
-        """When it emits what comes of a message, and how much."""
+        """The time and the number of its results."""
 
     @property
     @abstractmethod
@@ -120,7 +120,7 @@ class StatelessSpec(OperatorSpec):
 
 @dataclass(frozen=True, eq=False)
 class CallingSpec(StatelessSpec):
-    """An operator that hands messages to a Python callable."""
+    """An operator that calls a Python callable with messages."""
 
     function: Callable[[Any], Any] = field(kw_only=True)
     engine = PER_MESSAGE
@@ -188,7 +188,7 @@ class JoinSpec(OperatorSpec):
 
     @property
     def columns_read(self) -> Names | None:
-        """What is compared; all where a callable makes the results."""
+        """The compared columns; all where a callable makes the results."""
         return self.columns_compared if self.function is None else None
 
     @property

@@ -97,7 +97,7 @@ class FlatMapSpec(CallingSpec):
 
 @dataclass(frozen=True, eq=False)
 class MapAsyncSpec(CallingSpec):
-    """One message out for each message in, by a coroutine function of which ``concurrency`` calls may be in flight at a time.
+    """One message out for each message in, by a coroutine function; ``concurrency`` calls may be in flight.
 
     ``ordered``: results in the order of the messages, else as the calls end. ``timeout_ms`` bounds each call (None: any
     time).
@@ -112,7 +112,7 @@ class MapAsyncSpec(CallingSpec):
 
     @property
     def calls(self) -> str:
-        """How many calls may be in flight, and in which order their results come."""
+        """The number of calls in flight, and the order of their results, in words."""
         return f"up to {self.concurrency} at a time, {'in order' if self.ordered else 'as they end'}"
 
 
@@ -227,7 +227,7 @@ class WindowOperatorSpec(KeyedResultSpec):
 
     @property
     def columns_read(self) -> Names | None:
-        """Those that it names; all where a callable folds messages, or late ones are written."""
+        """The columns that it names; all where a callable folds messages, or late ones are written."""
         return self.columns_named if self.fold is None and not self.side_outputs else None
 
     @property
@@ -321,7 +321,7 @@ class SendToTableSpec(TableUserSpec):
 
     @property
     def delivery(self) -> str | None:
-        """How often a remote table may get a row."""
+        """The number of times that a remote table may get a row, in words."""
         return "at least once" if self.table.kind is TableKind.REMOTE else None
 
 
@@ -356,7 +356,7 @@ class TaskSpec(OperatorSpec):
 
     @property
     def keeps_state(self) -> bool:
-        """Return whether it has stores, tables or timers; a factory that is no class may make a task that has timers."""
+        """Return whether it has stores, tables or timers; a factory that is no class may make a task with timers."""
         if self.stores or any(table.kind is not TableKind.REMOTE for table in self.tables):
             return True
         made = self.factory

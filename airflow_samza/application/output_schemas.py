@@ -1,4 +1,4 @@
-"""The schema of what an operator emits, where the application alone tells it (everything else is known at run time)."""
+"""The schema of what an operator emits, where the application alone determines it (else it is known at run time)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ WINDOW_COLUMNS = (
     Field("window_start", DataType("timestamp"), False),
     Field("window_end", DataType("timestamp"), False),
 )
-"""What every window's row says of its window, after the key columns: its start, and its end (not part of it)."""
+"""The columns of a window in its rows, after the key columns: its start, and its end (not part of it)."""
 
 PANE_COLUMNS = (Field("pane", DataType("bigint"), False), Field("is_final", DataType("boolean"), False))
-"""What rows say besides where windows have early results.
+"""Further columns of rows where windows have early results.
 
 Their number in the window, from 0, and whether the window is closed with it.
 """
@@ -104,7 +104,7 @@ def windowed_schema(
 
 
 def window_columns(window: WindowSpec) -> tuple[Field, ...]:
-    """What a row says of its window, after the key columns."""
+    """Return the columns of a row for its window, after the key columns."""
     return (*WINDOW_COLUMNS, *PANE_COLUMNS) if window.is_early else WINDOW_COLUMNS
 
 
@@ -202,7 +202,7 @@ def renamed_columns(expressions: Sequence[str]) -> dict[str, str]:
 def joined_schema(
     left: Schema | None, right: Schema | None, right_key: tuple[str, ...], how: str, where: str
 ) -> Schema | None:
-    """Return the left columns, then the right ones without the right key; the side that may be missing becomes nullable."""
+    """Return the left columns, then the right ones without the key; the side that may be missing becomes nullable."""
     if left is None or right is None:
         return None
     added = [field for field in right.fields if field.name not in right_key]
@@ -271,7 +271,7 @@ def merged_schema(schemas: Sequence[Schema | None], where: str) -> Schema | None
 
 
 def difference(first: Schema, second: Schema) -> str:
-    """What is different in names, order or types of two schemas, as a half sentence; empty when nothing is."""
+    """Return the first difference in names, order or types of two schemas, as a half sentence; else an empty text."""
     lacking = [name for name in first.names if name not in second]
     more = [name for name in second.names if name not in first]
     if lacking or more:
@@ -286,7 +286,7 @@ def difference(first: Schema, second: Schema) -> str:
 
 
 def unwritable(declared: Schema, actual: Schema) -> str:
-    """Why messages of ``actual`` cannot be written as ``declared`` (by column name), as a half sentence.
+    """Return why messages of ``actual`` cannot be written as ``declared``, by column name, as a half sentence.
 
     Empty when they can.
 

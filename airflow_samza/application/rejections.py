@@ -1,4 +1,4 @@
-"""How wrong use is refused: at the call, with file and line of the user's code in the sentence."""
+"""Rejection of wrong use: at the call, with file and line of the user's code in the sentence."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ _said_at: ContextVar[SourceLocation | None] = ContextVar("said_at", default=None
 
 @contextmanager
 def said_at(location: SourceLocation | None) -> Iterator[None]:
-    """Inside, refusals name ``location``.
-
-    What is checked again at run time is still said at one line of the user's code.
-    """
+    """Name ``location``, a line of the user's code, in rejections of checks at run time inside the block."""
     token = _said_at.set(location)
     try:
         yield

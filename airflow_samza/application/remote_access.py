@@ -1,7 +1,4 @@
-"""How the functions of a remote table are called: batches, rate, retries, time-outs, cache.
-
-What the user says of it, checked.
-"""
+"""Options for the calls of a remote table's functions, checked: batches, rate, retries, time-outs, cache."""
 
 from __future__ import annotations
 
@@ -20,11 +17,11 @@ from airflow_samza.application.windows import duration_ms
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0}
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|per)\s*(second|minute|hour)\s*")
 _DEFAULT_TTL_MS = 5 * 60_000
-"""How long a cached row is believed unless the user says so: what changes elsewhere is seen within minutes."""
+"""The time for which a cached row is used, unless it is set: changes elsewhere are seen within minutes."""
 
 
 class RemoteAccessOptions(TypedDict, total=False):
-    """What may be said of the calls of a remote table's functions; see :class:`RemoteAccess`."""
+    """Arguments for the calls of a remote table's functions; see :class:`RemoteAccess`."""
 
     batch_reads: int | None
     batch_writes: int | None
@@ -40,7 +37,7 @@ class RemoteAccessOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class RemoteAccess:
-    """How a remote table is called.
+    """The way in which the functions of a remote table are called.
 
     ``batch_reads``: the reader takes a list of at most so many keys (None: one key). ``batch_writes``: the writer takes
     a list of at most so many pairs of key and row. ``calls_per_second`` bounds all tasks of a stage together. A call
@@ -62,7 +59,7 @@ class RemoteAccess:
 
 
 def remote_access(where: str, reader: Any, writer: Any, said: RemoteAccessOptions) -> RemoteAccess:
-    """What the user said, checked. ``where`` names the table."""
+    """Return the checked options. ``where`` names the table."""
     _check_function(reader, f"the reader of {where}", 1, "Give a callable from key to row or None.")
     _check_function(
         writer,
@@ -74,13 +71,13 @@ def remote_access(where: str, reader: Any, writer: Any, said: RemoteAccessOption
     if not coroutines:
         for word in ("concurrency", "timeout"):
             if said.get(word) is not None:
-                _refuse(
+                _reject(
                     where,
                     f"{word}={said.get(word)!r} and no coroutine function",
                     f"Leave {word}= out, or write async def.",
                 )
     if said.get("cache_ttl") is not None and said.get("cache_rows") is None:
-        _refuse(where, "cache_ttl= and no cache", "Say how many rows it keeps: cache_rows=10_000.")
+        _reject(where, "cache_ttl= and no cache", "Say how many rows it keeps: cache_rows=10_000.")
     with located():
         return RemoteAccess(
             batch_reads=_count(where, "batch_reads", said.get("batch_reads"), 1),
@@ -118,7 +115,7 @@ def _count(where: str, word: str, said: object, least: int) -> int | None:
     if said is None:
         return None
     if isinstance(said, bool) or not isinstance(said, int) or said < least:
-        _refuse(where, f"{word}={said!r}", f"Write a whole number from {least}.")
+        _reject(where, f"{word}={said!r}", f"Write a whole number from {least}.")
     return said
 
 
@@ -131,7 +128,7 @@ def _rate(where: str, said: object) -> float | None:
         return None
     match = _RATE.fullmatch(said) if isinstance(said, str) else None
     if match is None or float(match[1]) <= 0:
-        _refuse(
+        _reject(
             where, f"rate={said!r}", 'Write calls per second, minute or hour, of all tasks together: rate="100/second".'
         )
     return float(match[1]) / _UNITS[match[2]]
@@ -140,7 +137,7 @@ def _rate(where: str, said: object) -> float | None:
 def _errors(where: str, said: object) -> tuple[type[BaseException], ...]:
     kinds = said if isinstance(said, tuple) else (said,)
     if not kinds or not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
-        _refuse(
+        _reject(
             where,
             f"retry_on={said!r}",
             "Name exceptions after which another try is worth it: retry_on=(OSError, TimeoutError).",
@@ -148,5 +145,5 @@ def _errors(where: str, said: object) -> tuple[type[BaseException], ...]:
     return kinds
 
 
-def _refuse(where: str, what: str, hint: str) -> NoReturn:
+def _reject(where: str, what: str, hint: str) -> NoReturn:
     reject(f"{where[0].upper()}{where[1:]} has {what}", hint=hint, table=where)

@@ -1,4 +1,4 @@
-"""Re-partitions: intermediate streams in which every message lies with its key, or with everybody.
+"""Re-partitions: intermediate streams by key, and broadcasts, which every task reads whole.
 
 A stage ends at each of them.
 """
@@ -19,7 +19,7 @@ from airflow_samza.application.stream import Stream
 def partition_by(
     sender: Stream[Any], key: Columns, id: str | None, system: str | None, renamed_from: str | None
 ) -> InputOperatorSpec:
-    """Return the input of the stage behind the re-partition by key; parameters as :meth:`MessageStream.partition_by`."""
+    """Return the input of the stage behind the re-partition; parameters as :meth:`MessageStream.partition_by`."""
     name = required_id(id, "partition_by")
     columns = key_columns(key, sender.schema, named("partition_by", id))
     location = SourceLocation.of_caller()

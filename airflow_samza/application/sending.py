@@ -1,4 +1,4 @@
-"""Where messages go when they leave the operators: output streams and tables; what may be written where."""
+"""The ends of a stream: output streams and tables, and the rules of what may be written to each."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _send_to_table(stream: Stream[Any], target: Table[Any], id: str | None, on_e
 def check_stream_takes(
     graph: GraphBuilder, target: OutputStream, schema: Schema | None, where: str
 ) -> StreamDescriptor:
-    """Return the output stream, if it is of this application and messages of this schema have the columns that it declares."""
+    """Return the output stream, if it is of this application and declares no column that the schema lacks."""
     stream = target.descriptor
     check_same_application(graph, target, stream.stream_id, where)
     _check_fits(stream.schema, schema, f"output stream {stream.stream_id!r}")

@@ -1,4 +1,4 @@
-"""What may be said of a stream's serde (``serde=``), checked where it is said."""
+"""Checks of a stream's serde (``serde=``) at the call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from airflow_samza.application.rejections import did_you_mean, reject
 from airflow_samza.schema import Schema
 
 JSON, STRING, BYTES, AVRO = "json", "string", "bytes", "avro:"
-"""The serdes that are there; that of Avro goes on with the name of a file."""
+"""The known serdes; that of Avro is followed by the name of a file."""
 
 _OF_ONE_COLUMN = {STRING: "string", BYTES: "binary"}
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")

@@ -1,4 +1,4 @@
-"""How a stream becomes a table's contents: the processor of side inputs (side-inputs, APIs; rules S2, S8)."""
+"""The processor of side inputs, which turns the messages of a stream into rows of a table (rules S2, S8)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SideInputsProcessor(Protocol):
     """Turns a message of a side input into entries of the store. Messages may come again after a crash."""
 
     def process(self, message: IncomingMessageEnvelope, store: KeyValueStore) -> Iterable[tuple[Any, Any]]:
-        """Return the entries (key, value) to write, applied in order; value None deletes, key None is ignored and counted."""
+        """Return the entries (key, value) to write in order; value None deletes, key None is ignored and counted."""
         ...
 
 
@@ -31,7 +31,7 @@ class SideInputsProcessorFactory(Protocol):
 
 
 def side_input_config(spec: ApplicationSpec) -> dict[str, str]:
-    """Return the configuration form of what the descriptors say (rule S8).
+    """Return the side inputs of the descriptors as configuration keys (rule S8).
 
     The same keys that a user would write by hand.
     """

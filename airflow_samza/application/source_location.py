@@ -1,4 +1,4 @@
-"""Where in the user's code something was said, for error messages."""
+"""Places in the user's code, for error messages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SourceLocation:
 
     @classmethod
     def of_callable(cls, function: Any) -> SourceLocation | None:
-        """Where a callable was defined, or None when it has no Python code."""
+        """Return the place where a callable is defined, or None when it has no Python code."""
         while True:  # a partial of a decorated function is still the user's function
             inner = function.func if isinstance(function, functools.partial) else getattr(function, "__wrapped__", None)
             if inner is None:

@@ -1,4 +1,4 @@
-"""What may be said of a store of low-level tasks, checked: the types of its keys and values."""
+"""Checks of the stores of low-level tasks: the types of their keys and values."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def declared_store(
 
 
 def _columns(word: str, declared: object) -> tuple[Schema, bool]:
-    """Return the columns, and whether they are one plain value: where a type was said."""
+    """Return the columns, and whether they are one plain value, which is so for a type."""
     if isinstance(declared, str) and len(declared.split()) > 1:
         try:
             return _plain(word, declared), True  # "map<string, int>"

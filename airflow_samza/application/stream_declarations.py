@@ -1,4 +1,4 @@
-"""What may be said of a stream, checked: the one way to a StreamDescriptor."""
+"""Checks of the arguments of stream declarations: the one way to a StreamDescriptor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SLICES = ("timestamp", "checkpoint")
 
 
 class StreamOptions(TypedDict, total=False):
-    """What may be said of a stream that is read, beside id and schema.
+    """Arguments for a stream that is read, beside id and schema.
 
     See :meth:`ApplicationDescriptor.input_stream`.
     """
@@ -49,7 +49,7 @@ class StreamOptions(TypedDict, total=False):
 
 
 class PushedTableOptions(TypedDict, total=False):
-    """What may be said of a pushed table, beside id, key and schema."""
+    """Arguments for a pushed table, beside id, key and schema."""
 
     partitions: int | None
     system: str | None
@@ -96,7 +96,7 @@ def declared_stream(
     on_error: object = None,
     options: Mapping[str, object] | None = None,
 ) -> StreamDescriptor:
-    """Return the descriptor of a stream; everything that contradicts itself is refused here."""
+    """Return the descriptor of a stream; contradictions are rejected here."""
     stream_id = checked_id(id, _WORDS[role])
     where = f"{_WORDS[role]} {stream_id!r}"
     with located():
@@ -106,7 +106,7 @@ def declared_stream(
     strategy = _strategy(max_delay, watermarks, time, where)
     _check_slice(slice, time, where)
     if bounded is None:
-        bounded = slice != "checkpoint"  # what came since the last run is a slice of what goes on
+        bounded = slice != "checkpoint"  # what came since the last run is a part of an unbounded input
     elif bounded is True and slice == "checkpoint":
         reject(
             f'{where} is bounded and has slice="checkpoint"',

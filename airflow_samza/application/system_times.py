@@ -31,14 +31,14 @@ def system_time(column: str = "read_at") -> SystemTime:
 
 
 def read_schema(schema: Schema | None, column: str) -> Schema | None:
-    """What is read: the declared columns without the one that the task fills."""
+    """Return the columns that are read: the declared ones without the one that the task fills."""
     if schema is None or column not in schema:
         return schema
     return Schema(tuple(field for field in schema.fields if field.name != column))
 
 
 def stamped_schema(schema: Schema | None, column: str, where: str) -> Schema | None:
-    """What messages look like then; None where the system tells the columns."""
+    """Return the columns of the messages then; None where the system knows them."""
     if schema is None:
         return None
     if column in schema:

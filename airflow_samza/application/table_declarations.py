@@ -1,7 +1,4 @@
-"""What may be said of a table, checked.
-
-Pushed, local, remote, and the general form with side inputs (rules S2, S6, S8).
-"""
+"""Checks of table declarations: pushed, local, remote, and the general form with side inputs (rules S2, S6, S8)."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from airflow_samza.errors import BadId, SideInputsWithChangelog
 from airflow_samza.schema import Schema
 
 PUSH_DELETES = "_deleted"
-"""The column of every stream of pushes that says which rows delete their key."""
+"""The column of every stream of pushes that marks the rows which delete their key."""
 
 
 class TableDeclarations:
@@ -90,7 +87,7 @@ class TableDeclarations:
         options: Mapping[str, object] | None,
         renamed_from: str | None,
     ) -> Table[Any]:
-        """Return a table that the application writes; or one that side inputs feed, where the configuration says so."""
+        """Return a table that the application writes; or one that side inputs of the configuration feed."""
         if isinstance(id, str) and self._configured.feeds(id):
             asked = (
                 None if changelog is True or changelog is False else bool(changelog)
@@ -302,7 +299,7 @@ def _milliseconds(ttl: str | int | timedelta | None) -> int | None:
 
 
 def _changelog_stream(table: TableDescriptor, name: str) -> StreamDescriptor:
-    """Return the stream to which goes what is written to a table: ``system.stream``, or a stream of the default system."""
+    """Return the changelog stream of a table: ``system.stream``, or a stream of the default system."""
     if not is_system_stream(name.strip()):
         reject(
             f"Table {table.table_id!r} has the changelog {name!r}, which is no stream",

@@ -1,10 +1,10 @@
 """The low-level API: a task that gets every message of its partitions and sends what it likes.
 
-A task is made once per partition by the application's factory, and anew for each epoch of a run that has several. It
-must have ``process``; ``init``, ``window``, ``on_timer``, ``on_end_of_stream`` and ``close`` are called where a task
+A task is made once per partition by the application's factory, and made again for each epoch of a run that has several.
+It must have ``process``; ``init``, ``window``, ``on_timer``, ``on_end_of_stream`` and ``close`` are called where a task
 defines them. Subclass the abstract classes, or just define the methods. Each call comes after the one before has
-returned; only the calls of an :class:`AsyncStreamTask` overlap.
-Source: side-inputs ("one message at a time per task"), control-messages (end of stream); rules C7, C9.
+returned; only the calls of an :class:`AsyncStreamTask` overlap. Source: side-inputs ("one message at a time per task"),
+control-messages (end of stream); rules C7, C9.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Timers(Protocol):
 
 
 class TaskContext(Protocol):
-    """What a task may know: its name, its partitions, its tables and stores, time, the configuration, metrics."""
+    """The context of a task: its name, partitions, tables, stores, timers, configuration and metrics."""
 
     @property
     def task_name(self) -> str:
@@ -226,11 +226,11 @@ class AsyncStreamTask(ABC):
 
 
 class InitableTask(ABC):
-    """A task that wants to be told its context before the first message."""
+    """A task with a call before the first message."""
 
     @abstractmethod
     def init(self, context: TaskContext) -> None:
-        """Called once, when tables, stores and timers are as the epoch before left them, and before anything else is called."""
+        """Get the context, once, before any other call; tables, stores and timers are as the epoch before left them."""
 
 
 class WindowableTask(ABC):

@@ -68,8 +68,8 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
     def task(self, factory: Callable[[], Any], *, on_error: object = "fail") -> None:
         """The factory of the tasks: a class with ``process``, or a callable without parameters that makes one.
 
-        ``on_error`` says what becomes of messages on which ``process`` raises: ``"fail"`` (the stage fails),
-        ``"drop"``, ``dead_letter(app.output_stream("bad"))``. What was sent for such a message is taken back, what was
+        ``on_error`` sets what becomes of messages on which ``process`` raises: ``"fail"`` (the stage fails),
+        ``"drop"``, ``dead_letter(app.output_stream("bad"))``. What was sent for such a message is discarded, what was
         put into stores is not.
         """
         where = f"task of application {self.name!r}"

@@ -1,4 +1,4 @@
-"""What code of the user's may raise, and what of that is its failure.
+"""The exceptions of users' code that are its failure.
 
 A callable that calls ``sys.exit()`` has failed, a Ctrl-C has not.
 """

@@ -1,4 +1,4 @@
-"""Callables of ``filter``, ``map`` and ``flat_map`` that have their own word on watermarks.
+"""Callables of ``filter``, ``map`` and ``flat_map`` that decide about watermarks themselves.
 
 Source: Samza's WatermarkFunction; control-messages, "InputWatermark = min { OutputWatermark(task) … }".
 """
@@ -14,7 +14,7 @@ from airflow_samza.application.rejections import reject
 
 @runtime_checkable
 class WatermarkFunction(Protocol):
-    """What a callable has beside ``__call__`` when it does more with a watermark than to pass it on.
+    """A callable that does more with a watermark than to pass it on.
 
     Each task works with a copy of the object, made when an epoch begins; how far its output has come is kept from epoch
     to epoch.
@@ -36,7 +36,7 @@ class WatermarkFunction(Protocol):
 
 
 def is_watermark_function(function: object) -> TypeGuard[WatermarkFunction]:
-    """Return whether a callable has its own word on watermarks."""
+    """Return whether a callable decides about watermarks itself."""
     return isinstance(function, WatermarkFunction) and not isinstance(function, type)
 
 

@@ -1,8 +1,8 @@
-"""How an input's watermarks follow from its messages: ``bounded_delay``, ``punctuated``, or an object of the user's.
+"""Strategies by which an input's watermarks follow from its messages: ``bounded_delay``, ``punctuated``, or a user's.
 
 Values only.
 
-A watermark says: what comes from now on is not older. It is made per partition, and only for inputs that are not
+A watermark promises that later messages are not older. It is made per partition, and only for inputs that are not
 bounded; a bounded one ends, and nothing of it is ever late.
 """
 
@@ -44,7 +44,7 @@ def bounded_delay(delay: str | int | timedelta) -> WatermarkStrategy:
 
 
 def punctuated(function: Callable[[Any], Any]) -> WatermarkStrategy:
-    """Messages that say so themselves.
+    """Watermarks that a column of the messages carries.
 
     ``function(message)`` gives a time (a datetime, or ms since 1970) or None, most of the time.
     """
@@ -58,7 +58,7 @@ def punctuated(function: Callable[[Any], Any]) -> WatermarkStrategy:
 
 
 def watermark_strategy(said: object, where: str) -> WatermarkStrategy:
-    """What ``watermarks=`` says, checked.
+    """Return the checked strategy of ``watermarks=``.
 
     Beside a strategy it may be a function of one event time (ms), or a class: an object of it for each partition, with
     ``on_event_time(ms)``, called for every message, or ``on_batch(earliest_ms, latest_ms)``, once for all that are read

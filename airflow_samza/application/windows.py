@@ -1,4 +1,4 @@
-"""What a user says of windows and aggregations: ``tumbling("1 minute")``, ``count()``, ``avg("delay")``.
+"""Windows and aggregations of users: ``tumbling("1 minute")``, ``count()``, ``avg("delay")``.
 
 Values only.
 """
@@ -27,7 +27,7 @@ AGGREGATE_FUNCTIONS = (
 )
 
 DEFAULT_RSD = 0.05
-"""The relative standard deviation of approximate counts when nothing is said, as in Spark."""
+"""The relative standard deviation of approximate counts unless it is set, as in Spark."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,17 @@ class Aggregation:
 
 
 def count(column: str | None = None) -> Aggregation:
-    """The number of messages, or of the non-null values of a column (bigint, never null)."""
+    """Count the messages, or the non-null values of a column (bigint, never null)."""
     return Aggregation("count", column)
 
 
 def count_distinct(column: str) -> Aggregation:
-    """The number of different non-null values of a column (bigint, never null)."""
+    """Count the different non-null values of a column (bigint, never null)."""
     return Aggregation("count_distinct", column)
 
 
 def approx_count_distinct(column: str, rsd: float = DEFAULT_RSD) -> Aggregation:
-    """About the number of different non-null values of a column (bigint, never null), in little memory.
+    """Count the different non-null values of a column (bigint, never null) approximately, in little memory.
 
     ``rsd`` is the greatest relative standard deviation allowed, as in Spark: two of three results are that near.
     """
@@ -74,7 +74,7 @@ def approx_count_distinct(column: str, rsd: float = DEFAULT_RSD) -> Aggregation:
 
 
 def sum_(column: str) -> Aggregation:
-    """The sum of a numeric column (integers as bigint, else double or decimal; null when there is no value).
+    """Sum a numeric column (integers as bigint, else double or decimal; null when there is no value).
 
     A sum of integers or decimals that does not fit into its type is an error.
     """
@@ -82,32 +82,32 @@ def sum_(column: str) -> Aggregation:
 
 
 def min_(column: str) -> Aggregation:
-    """The smallest value of a column (its own type; null when there is no value)."""
+    """Return the smallest value of a column (its own type; null when there is no value)."""
     return Aggregation("min", column)
 
 
 def max_(column: str) -> Aggregation:
-    """The greatest value of a column (its own type; null when there is no value)."""
+    """Return the greatest value of a column (its own type; null when there is no value)."""
     return Aggregation("max", column)
 
 
 def avg(column: str) -> Aggregation:
-    """The mean of a numeric column (double; of decimals exact, with four digits more; null when there is no value)."""
+    """Average a numeric column (double; of decimals exact, with four digits more; null when there is no value)."""
     return Aggregation("avg", column)
 
 
 def first(column: str) -> Aggregation:
-    """The first non-null value of a column in the order in which the task reads."""
+    """Return the first non-null value of a column in the order in which the task reads."""
     return Aggregation("first", column)
 
 
 def last(column: str) -> Aggregation:
-    """The last non-null value of a column in the order in which the task reads."""
+    """Return the last non-null value of a column in the order in which the task reads."""
     return Aggregation("last", column)
 
 
 def collect(column: str) -> Aggregation:
-    """All non-null values of a column, as an array, in the order in which the task reads."""
+    """Collect all non-null values of a column in an array, in the order in which the task reads."""
     return Aggregation("collect", column)
 
 
@@ -257,7 +257,7 @@ def hopping(
 
     They overlap when the hop is shorter than the length.
 
-    A hop that is longer is refused: messages in between would be lost. The other parameters as of :func:`tumbling`.
+    A hop that is longer is rejected: messages in between would be lost. The other parameters as of :func:`tumbling`.
     """
     length, distance = duration_ms(duration), duration_ms(hop)
     if distance > length:
