@@ -1,10 +1,4 @@
-"""Stages run task by task in this process, with all that they leave on record, and no Spark.
-
-What of a run is ours alone.
-
-Intent, program, tasks, manifests, commit and publication are made by the code that the stage runner and its workers
-call.
-"""
+"""Stages run task by task in this process, with all that they leave on record, and no Spark: our share of a run."""
 
 from __future__ import annotations
 
@@ -13,22 +7,20 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from airflow_samza.launch.bindings_json import bindings_to_json
+from airflow_samza.engine.local_engine import LocalEngine
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_run import bind_inputs, decide
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.records import plain
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark import single_epoch as epoch
-from airflow_samza.spark import stage_setup
-from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
+from tests.support.stand_ins import Attempt
 
 
 @dataclasses.dataclass
@@ -67,38 +59,15 @@ class InProcess:
         bindings = run_bindings(run.systems, self._bindings)
         systems = bind_systems(bindings, str(self.root))
         handle = StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, 1), 1)
-        inputs = epoch.bind_inputs(self.files, systems, run, handle)
-        source = stage_setup.program_source(systems, run, stage_id, inputs)
-        program = source.load()
-        lap("program")
-        outputs = {
-            stream_id: stage_setup.bound_output(run, program, stream_id, handle.generation)
-            for stream_id in program.stage.outputs
-        }
-        for bound in outputs.values():
-            systems[bound.system].admin.create([bound.spec])
-        intent = epoch.decide(self.files, run, handle, inputs, outputs)
-        path = handle.folder.attempt(1, "program")
-        write_once(self.files, path, source)
-        task = EpochTask(
-            root=self.files.root,
-            bindings=bindings_to_json(bindings),
-            stage=stage_id,
-            stage_folder=handle.folder.path,
-            program=path,
-            epoch=0,
-            inputs={stream_id: plain(dataclasses.replace(bound, slice=None)) for stream_id, bound in inputs.items()},
-            outputs={stream_id: plain(bound) for stream_id, bound in outputs.items()},
-            own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
-            side_inputs={
-                stream_id: plain(dataclasses.replace(run.side_input(stream_id), slice=None))
-                for stream_id in program.stage.side_inputs
-            },
-        )
-        lap("intent")
-        for number in range(intent.tasks):
-            for _ in _Section(task, 0, number, "0").run(iter(())):
-                pass
+        self.files.make_dirs(handle.folder.attempts)  # as if it had been submitted
+        inputs = bind_inputs(self.files, systems, run, handle)
+        engine = LocalEngine()
+        context = StageContext(self.files, bindings, systems, run, Attempt(handle), {})
+        with engine.start_stage(context, inputs) as stage:
+            lap("program")
+            intent = decide(self.files, run, handle, inputs, stage.setup.outputs)
+            lap("intent")
+            stage.run_epoch(intent)
         lap("tasks")
         result = finish_stage(self.files, systems, run, stage_id, handle.generation, handle.folder)
         lap("finish")

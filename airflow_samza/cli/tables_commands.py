@@ -191,7 +191,7 @@ def compact(place: Place, table: Table, log_system: Named = EMBEDDED) -> None:
 
     Here, without Spark.
     """
-    from airflow_samza.spark.table_compaction import compact_here
+    from airflow_samza.engine.table_compaction import compact_here
 
     environment = place.environment()
     files, folder = open_filesystem(environment.root), TableFolder(log_system, f"{table}-push")

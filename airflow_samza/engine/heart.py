@@ -11,9 +11,9 @@ from contextlib import suppress
 import psutil
 
 from airflow_samza.engine import pulse as pulse_module
-from airflow_samza.engine.driver_session import DriverSession
 from airflow_samza.engine.pulse import Pulse, silent
 from airflow_samza.engine.runner_records import RunnerRecords
+from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError, StageLost
 from airflow_samza.runs.records.folders import replace
@@ -41,7 +41,7 @@ class Heart:
         self._folder = folder
         self._records = records
         self._output = output
-        self._spark: DriverSession | None = None
+        self._spark: StageEngine | None = None
         self._pulse: Pulse | None = None
         self._frozen_seconds = 0.0
         self.gone: StageLost | None = None
@@ -51,7 +51,7 @@ class Heart:
         """Beats until the process ends."""
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
-    def listen_to(self, spark: DriverSession) -> None:
+    def listen_to(self, spark: StageEngine) -> None:
         """Looks after Spark, too, from now on."""
         self._spark, self._pulse = spark, Pulse(spark)
 

@@ -6,7 +6,7 @@ import threading
 import time
 from datetime import datetime, timezone
 
-from airflow_samza.engine.driver_session import DriverSession
+from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.errors import StageLost
 
 ASK_SECONDS = 2.0
@@ -27,8 +27,8 @@ _IDLE_SHARE = 0.02
 class Pulse:
     """Asks a session for signs of life."""
 
-    def __init__(self, driver: DriverSession) -> None:
-        self._driver = driver
+    def __init__(self, engine: StageEngine) -> None:
+        self._engine = engine
         self._answers = 0
         self._counted = 0
         self._silent = 0.0
@@ -47,7 +47,7 @@ class Pulse:
         passed, self._ticked = min(now - self._ticked, 2.0), now
         if self._answers != self._counted:
             self._counted, self._silent = self._answers, 0.0
-            self._busy_at_answer = self._driver.processor_seconds()
+            self._busy_at_answer = self._engine.processor_seconds()
         else:
             self._silent += passed
 
@@ -64,24 +64,24 @@ class Pulse:
         return self._silent >= BUSY_AFTER_SECONDS or not self._is_busy()
 
     def _is_busy(self) -> bool:
-        used, before = self._driver.processor_seconds(), self._busy_at_answer
+        used, before = self._engine.processor_seconds(), self._busy_at_answer
         return used is not None and before is not None and used - before > _IDLE_SHARE * self._silent
 
     def _ask(self) -> None:
         while True:
-            if self._driver.answers():
+            if self._engine.answers():
                 self._answers += 1
                 self.answered_at = time.time()
             time.sleep(ASK_SECONDS)
 
 
-def silent(driver: DriverSession, answered_at: float, stage_id: str = "") -> StageLost:
+def silent(engine: StageEngine, answered_at: float, stage_id: str = "") -> StageLost:
     """The error for a Spark that is there and has stopped to answer, while a stage ran or (without one) nothing did."""
     since = datetime.fromtimestamp(answered_at, timezone.utc)
     meanwhile = f", while the stage {stage_id} ran" if stage_id else ""
     return StageLost(
         (
-            f"{driver.place[0].upper()}{driver.place[1:]} has not answered since {since:%H:%M:%S} UTC{meanwhile}: it "
+            f"{engine.place[0].upper()}{engine.place[1:]} has not answered since {since:%H:%M:%S} UTC{meanwhile}: it "
             "is "
             "frozen."
         ),

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from airflow_samza.engine.driver_session import DriverSession
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress
@@ -32,12 +31,11 @@ class Attempt(Protocol):
 
 @dataclass(frozen=True)
 class StageContext:
-    """One attempt at a stage: its Spark, the root's files, the run's systems (and how they are bound), the run's plan.
+    """One attempt at a stage: the root's files, the run's systems (and how they are bound), the run's plan.
 
     ``origins`` maps the paths of shipped code to where the user wrote it, for what errors show.
     """
 
-    driver: DriverSession
     files: Filesystem
     bindings: Mapping[str, SystemBinding] = field(repr=False)  # they hold secrets
     systems: Mapping[str, System]

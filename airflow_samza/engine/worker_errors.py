@@ -25,17 +25,22 @@ class WorkerError(Exception):
 
 
 def from_worker(error: BaseException, stage: str, task: int) -> WorkerError:
-    """What a worker raises for whatever went wrong in a task."""
-    if not isinstance(error, SamzaError):
-        last = traceback.extract_tb(error.__traceback__)[-1:]
-        where = f" at {last[0].filename}:{last[0].lineno}" if last else ""
-        error = StageFailed(
-            f"Task {task} of the stage {stage} failed: {type(error).__name__}: {error}{where}",
-            hint="The runner's log has the whole traceback.",
-            stage=stage,
-            task=task,
-        )
-    return WorkerError(error)
+    """Return what a worker raises for whatever went wrong in a task."""
+    return WorkerError(error_of_task(error, stage, task))
+
+
+def error_of_task(error: BaseException, stage: str, task: int) -> SamzaError:
+    """Return an error of ours as it is, and any other as one that says in which task it happened."""
+    if isinstance(error, SamzaError):
+        return error
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f" at {last[0].filename}:{last[0].lineno}" if last else ""
+    return StageFailed(
+        f"Task {task} of the stage {stage} failed: {type(error).__name__}: {error}{where}",
+        hint="The runner's log has the whole traceback.",
+        stage=stage,
+        task=task,
+    )
 
 
 def find_error(text: str, origins: Mapping[str, str]) -> SamzaError | None:

@@ -18,9 +18,9 @@ from airflow_samza.application.operator_facts import CATALYST
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import SelectSpec, TransformSpec, WhereSpec
 from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
-from airflow_samza.engine.driver_session import is_gone
 from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, UnsupportedShape
 from airflow_samza.schema import Schema
+from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.epoch_task import RESULT_SCHEMA, EpochTask
 from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
 from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
@@ -50,14 +50,9 @@ def analyse_sections(spark: SparkSession, source: ProgramSource) -> tuple[Progra
         source = dataclasses.replace(source, schemas={**source.schemas, waiting[0]: columns.ddl()})
 
 
-def stage_frame(
-    spark: SparkSession, program: StageProgram, task: EpochTask, tasks: int, source: DataFrame | None = None
-) -> DataFrame:
-    """The whole stage as one narrow DataFrame; collecting it runs every task.
-
-    ``source`` has a partition for each of them.
-    """
-    frame = spark.range(0, tasks, 1, tasks) if source is None else source
+def stage_frame(source: DataFrame, program: StageProgram, task: EpochTask) -> DataFrame:
+    """Return the whole stage as one narrow DataFrame; collecting it runs a task for each partition of ``source``."""
+    frame = source
     for number, section in enumerate(program.sections):
         if section.kind == CATALYST:
             for op_id in section.operators:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from airflow_samza.engine.driver_session import NO_PROPERTIES
 from airflow_samza.engine.placement import Executor
 from airflow_samza.launch.bindings_json import bindings_to_json
 from airflow_samza.launch.cluster_doors import open_doors
 from airflow_samza.launch.masters import parse_master
+from airflow_samza.spark.driver_session import NO_PROPERTIES
 from airflow_samza.spark.session import set_conf, start_session
 from airflow_samza.systems.system import SystemBinding
 
@@ -34,7 +34,7 @@ _DRIVER = "driver"
 
 
 class ClassicSession:
-    """A driver of our own: a :class:`~airflow_samza.engine.driver_session.DriverSession`."""
+    """A driver of our own: a :class:`~airflow_samza.spark.driver_session.DriverSession`."""
 
     def __init__(self, name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> None:
         self._master = master

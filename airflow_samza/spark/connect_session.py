@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow_samza.engine.driver_session import NO_PROPERTIES
 from airflow_samza.engine.placement import Executor
 from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError, StageFailed
 from airflow_samza.launch.bindings_json import bindings_to_json
 from airflow_samza.launch.masters import Master
 from airflow_samza.launch.spark_settings import FIXED
+from airflow_samza.spark.driver_session import NO_PROPERTIES
 from airflow_samza.spark.sealed_bindings import SEALED, seal_bindings
 from airflow_samza.spark.session import set_conf
 from airflow_samza.systems.system import SystemBinding
@@ -38,7 +38,7 @@ _LONGEST_PAUSE_MS = 3000
 
 
 class ConnectSession:
-    """A client of a Spark Connect server: a :class:`~airflow_samza.engine.driver_session.DriverSession`.
+    """A client of a Spark Connect server: a :class:`~airflow_samza.spark.driver_session.DriverSession`.
 
     ``package`` is the zip of this package, which a server does not have, or has in another version.
     """

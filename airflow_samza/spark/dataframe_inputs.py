@@ -25,7 +25,6 @@ from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
-from airflow_samza.engine.driver_session import is_gone
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import ConfigError, SamzaError, SchemaError, StageFailed
@@ -36,6 +35,7 @@ from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.schema import Schema
 from airflow_samza.secrecy import secret_names
+from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, refuse_secrets
 from airflow_samza.spark.shuffles import shuffles
 from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
@@ -59,25 +59,6 @@ _READING: dict[str, threading.Lock] = {}
 """Stages of one runner that read the same input wait for each other instead of reading it twice."""
 
 
-def read_inputs(context: StageContext) -> RunPlan:
-    """The run's plan with slices of what Spark has read for the stage; reads what nobody has read yet."""
-    run, streams, schemas = context.run, dict(context.run.streams), dict(context.run.schemas)
-    spec: ApplicationSpec | None = None
-    for stream_id in run.plan.stage(context.handle.stage_id).inputs:
-        system = context.systems[run.stream(stream_id).system]
-        if run.is_own(stream_id) or not isinstance(system, CarriedByDriver):
-            continue
-        spec = spec or load_application(run.reference).spec(run.config)
-        bound = run.through(run.stream(stream_id), Generation(run.generation, 1))
-        with _READING.setdefault(f"{context.files.root}/{bound.spec.through}", threading.Lock()):
-            record = _Reading(context, system, spec.inputs[stream_id], bound).record()
-        slice_ = {**(run.stream(stream_id).slice or {}), **record["slice"]}
-        streams[stream_id] = dataclasses.replace(bound, slice=slice_)
-        if bound.spec.schema is None:
-            schemas[stream_id] = record["schema"]
-    return dataclasses.replace(run, streams=streams, schemas=schemas)
-
-
 @durable("reading of an input by Spark")
 @dataclass(frozen=True)
 class SparkReading:
@@ -89,12 +70,37 @@ class SparkReading:
     shuffles: tuple[str, ...]
 
 
+def read_inputs(driver: DriverSession, context: StageContext) -> RunPlan:
+    """The run's plan with slices of what Spark has read for the stage; reads what nobody has read yet."""
+    run, streams, schemas = context.run, dict(context.run.streams), dict(context.run.schemas)
+    spec: ApplicationSpec | None = None
+    for stream_id in run.plan.stage(context.handle.stage_id).inputs:
+        system = context.systems[run.stream(stream_id).system]
+        if run.is_own(stream_id) or not isinstance(system, CarriedByDriver):
+            continue
+        spec = spec or load_application(run.reference).spec(run.config)
+        bound = run.through(run.stream(stream_id), Generation(run.generation, 1))
+        with _READING.setdefault(f"{context.files.root}/{bound.spec.through}", threading.Lock()):
+            record = _Reading(driver, context, system, spec.inputs[stream_id], bound).record()
+        slice_ = {**(run.stream(stream_id).slice or {}), **record["slice"]}
+        streams[stream_id] = dataclasses.replace(bound, slice=slice_)
+        if bound.spec.schema is None:
+            schemas[stream_id] = record["schema"]
+    return dataclasses.replace(run, streams=streams, schemas=schemas)
+
+
 class _Reading:
     """One input that Spark reads."""
 
     def __init__(
-        self, context: StageContext, system: CarriedByDriver, stream: StreamDescriptor, bound: BoundStream
+        self,
+        driver: DriverSession,
+        context: StageContext,
+        system: CarriedByDriver,
+        stream: StreamDescriptor,
+        bound: BoundStream,
     ) -> None:
+        self._driver = driver
         self._context = context
         self._system = system
         self._stream = stream
@@ -125,13 +131,13 @@ class _Reading:
 
     def _read(self) -> SparkReading:
         context = self._context
-        with context.driver.stage_session(context.attempt.request.spark_conf, own=True) as spark:
+        with self._driver.stage_session(context.attempt.request.spark_conf, own=True) as spark:
             for key, value in _AS_USUAL.items():
                 spark.conf.set(key, value)
             description = (
                 f"reads {self._stream.stream_id} for {context.handle.application}, run {context.handle.run_id}"
             )
-            with context.driver.tagged(spark, context.attempt.group, description), self._failures():
+            with self._driver.tagged(spark, context.attempt.group, description), self._failures():
                 frame = self._columns(self._frame(spark))
                 notes = shuffles(frame) if self._stream.reader is not None else []
                 for note in notes:

@@ -5,14 +5,14 @@ One serves many where it can, because planning one takes as long as running it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from airflow_samza.engine.driver_session import DriverSession
 from airflow_samza.engine.placement import Placement
+from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.spark.catalyst import stage_frame
+from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.epoch_task import EPOCH_PROPERTY, EpochTask
 from airflow_samza.task.program.stage_program import StageProgram
 
@@ -39,7 +39,7 @@ class EpochFrames:
         driver: DriverSession,
         spark: SparkSession,
         program: StageProgram,
-        task: EpochTask,
+        task: StageTask,
         placement: Placement | None = None,
     ) -> None:
         self._driver = driver
@@ -55,18 +55,20 @@ class EpochFrames:
         tasks = len(intent.running)
         locations = self._locations(intent.running)
         if not self._lasts:
-            return self._made(dataclasses.replace(self._task, epoch=intent.epoch), tasks, locations)
+            return self._made(intent.epoch, tasks, locations)
         key = (tasks, *(tuple(preferred) for preferred in locations or ()))
         if key not in self._frames:
             while len(self._frames) >= _MOST:
                 del self._frames[next(iter(self._frames))]
-            self._frames[key] = self._made(dataclasses.replace(self._task, epoch=None), tasks, locations)
+            self._frames[key] = self._made(None, tasks, locations)
         return self._frames[key]
 
-    def _made(self, task: EpochTask, tasks: int, locations: Sequence[Sequence[str]] | None) -> DataFrame:
+    def _made(self, epoch: int | None, tasks: int, locations: Sequence[Sequence[str]] | None) -> DataFrame:
         if locations is None:
-            return stage_frame(self._spark, self._program, task, tasks)
-        return stage_frame(self._spark, self._program, task, tasks, self._driver.frame_at(self._spark, locations))
+            source = self._spark.range(0, tasks, 1, tasks)
+        else:
+            source = self._driver.frame_at(self._spark, locations)
+        return stage_frame(source, self._program, EpochTask(self._task, epoch))
 
     def _locations(self, running: Sequence[int]) -> list[list[str]] | None:
         """Where the tasks of an epoch belong; None when that is not known."""

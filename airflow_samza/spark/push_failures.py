@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.engine.driver_session import is_gone
 from airflow_samza.engine.worker_errors import python_failure
 from airflow_samza.errors import PushError, RuntimeMissing, SamzaError, SourceUnavailable, StageFailed
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.secrecy import without
+from airflow_samza.spark.driver_session import is_gone
 
 _LACKING = (
     # Of Spark 4.2.0 there is none on Maven; the one of 4.1.1 works with it (tests/hdfs).

@@ -1,136 +1,96 @@
-"""A push on the driver: the source is read and checked, one Spark job stages it, and it becomes a version.
-
-An attempt that finds everything staged, or published, reads nothing.
-"""
+"""The source of a push on Spark, which one job reads, checks and stages."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
-from airflow_samza.engine.driver_session import DriverSession, is_gone
-from airflow_samza.engine.stage_context import Attempt
-from airflow_samza.engine.worker_errors import find_error, shown_as_written
-from airflow_samza.errors import PushError, SamzaError
-from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.folders import must_read, write_once
-from airflow_samza.runs.stages.stage_state import StageHandle, can_finish
-from airflow_samza.runs.tables import versions
-from airflow_samza.runs.tables.push_checks import PushTotals
-from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
-from airflow_samza.runs.tables.push_records import PushManifest
-from airflow_samza.runs.tables.push_request import SOURCE, PushRequest, request_path
-from airflow_samza.runs.tables.version_text import describe_version
-from airflow_samza.runs.tables.versions import DELETED, INCREMENTAL
-from airflow_samza.schema import Field, Schema, parse_type
+from airflow_samza.engine.push_context import PushContext
+from airflow_samza.engine.push_task import PushTask
+from airflow_samza.engine.wanted import reject_unwanted
+from airflow_samza.engine.worker_errors import find_error, from_worker
+from airflow_samza.errors import SamzaError
+from airflow_samza.runs.tables.push_request import SOURCE
+from airflow_samza.schema import Schema
+from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.push_failures import function_failed, job_failed
 from airflow_samza.spark.push_source import partitioned, read_source, table_columns
-from airflow_samza.spark.push_task import RESULT_SCHEMA, PushTask, empty_manifest
-from airflow_samza.spark.stage_job import lost, refuse_unwanted
-from airflow_samza.spark.table_compaction import compacting
-from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.system import StreamSpec, System, SystemBinding
+from airflow_samza.spark.sealed_bindings import unsealed
+from airflow_samza.spark.stage_job import losses
+from airflow_samza.spark.worker_rows import one_row
+from airflow_samza.systems.system import StreamSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("airflow_samza.runner")
 
-
-def is_push(files: Filesystem, handle: StageHandle) -> bool:
-    """Return whether an attempt is one at a push."""
-    return files.exists(request_path(handle))
+_RESULT = "task int"
 
 
-def run_push(
-    driver: DriverSession,
-    files: Filesystem,
-    bindings: Mapping[str, SystemBinding],
-    attempt: Attempt,
-    settings: Mapping[str, Any],
-) -> None:
-    """Runs an attempt at a push to its version; every way to fail is a SamzaError."""
-    request = must_read(files, request_path(attempt.handle), PushRequest)
-    system = bind_system(request.system, bindings[request.system], files.root)
-    origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
-    known = versions.by_push_id(files, request.system, request.topic, request.push_id)
-    if known is None and not can_finish(files, attempt.handle.folder):
-        try:
-            _stage(driver, files, bindings, system, request, attempt, origins)
-        except SamzaError as error:
-            raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
-        except Exception as error:
-            if is_gone(error):
-                raise lost(driver, attempt.handle) from error
-            raise
-    refuse_unwanted(files, attempt)
-    version = finish_push(
-        files, system, request, compacting(driver, files, bindings[request.system], system, request, attempt)
-    )
-    log.info("%s", describe_version(version))
+@contextmanager
+def open_source(driver: DriverSession, push: PushContext) -> Iterator[SparkSource]:
+    """Open a session of the push's settings, and the source in it."""
+    conf = push.attempt.request.spark_conf
+    with losses(driver, push.attempt.handle), driver.stage_session(conf, own=True) as spark:
+        rows, schema = table_columns(push.request, _read(driver, spark, push))
+        yield SparkSource(driver, spark, push, rows, schema)
 
 
-def _stage(
-    driver: DriverSession,
-    files: Filesystem,
-    bindings: Mapping[str, SystemBinding],
-    system: System,
-    request: PushRequest,
-    attempt: Attempt,
-    origins: Mapping[str, str],
-) -> None:
-    """Has Spark write the rows of the source as segments, which nobody sees."""
-    if request.mode == INCREMENTAL and versions.newest(files, request.system, request.topic) is None:
-        raise versions.needs_base(request.table, request.push_id)
-    secrets = bindings[SOURCE].options if SOURCE in bindings else {}
-    with driver.stage_session(attempt.request.spark_conf, own=True) as spark:
-        started = time.monotonic()
-        rows, schema = table_columns(request, _read(spark, request, secrets, attempt.group, driver))
-        stream = push_stream(request, schema)
-        make_topic(system, request, stream)
-        epoch = begin_staging(files, request, schema)
-        reach("push-after-staging-began")
+class SparkSource:
+    """A DataFrame with the table's columns: a :class:`~airflow_samza.engine.push_context.PushSource`."""
+
+    def __init__(
+        self, driver: DriverSession, spark: SparkSession, push: PushContext, rows: DataFrame, schema: Schema
+    ) -> None:
+        self._driver = driver
+        self._spark = spark
+        self._push = push
+        self._rows = rows
+        self.schema = schema
+
+    def stage(self, stream: StreamSpec, epoch: int) -> None:
+        """Run the job that leaves the rows as segments."""
+        request, attempt, driver = self._push.request, self._push.attempt, self._driver
         task = PushTask(
-            root=files.root,
-            bindings=driver.for_workers(spark, {request.system: bindings[request.system]}),
+            root=self._push.files.root,
+            bindings=driver.for_workers(self._spark, {request.system: self._push.bindings[request.system]}),
             system=request.system,
             stream=dataclasses.asdict(stream),
             key=request.key,
-            required=tuple(field.name for field in schema.fields if not field.nullable),
+            required=tuple(field.name for field in self.schema.fields if not field.nullable),
             folder=attempt.handle.folder.path,
             epoch=epoch,
             push=request.push_id,
             messages_shown=request.messages_shown,
         )
-        frame = partitioned(request, rows, schema).mapInArrow(task, RESULT_SCHEMA)
-        refuse_unwanted(files, attempt)
+        frame = partitioned(request, self._rows, self.schema).mapInArrow(PushJob(task), _RESULT)
+        reject_unwanted(self._push.files, attempt)
         description = f"push {request.push_id} of table {request.table}"
         try:
-            with driver.tagged(spark, attempt.group, description, pool=request.table):
+            with driver.tagged(self._spark, attempt.group, description, pool=request.table):
                 frame.collect()
         except Exception as error:
-            refuse_unwanted(files, attempt)
-            found = find_error(str(error), origins)
+            reject_unwanted(self._push.files, attempt)
+            found = find_error(str(error), self._push.origins)
             if found is not None:
                 raise found from error
             if is_gone(error):
                 raise
             log.exception("%s: the Spark job failed without an error of ours", attempt.group)
             raise job_failed(request, str(error)) from error
-    totals = PushTotals()
-    for number in range(request.partitions):
-        write_once(files, attempt.handle.folder.manifest(epoch, number), empty_manifest())
-        totals.add(must_read(files, attempt.handle.folder.manifest(epoch, number), PushManifest))
-    seconds = time.monotonic() - started
-    log.info(
-        "%s: %s rows and %s deletes staged in %.1f s", attempt.group, f"{totals.rows:,}", f"{totals.deletes:,}", seconds
-    )
 
 
-def _read(spark: Any, request: PushRequest, secrets: Mapping[str, Any], group: str, driver: DriverSession) -> Any:
+def _read(driver: DriverSession, spark: SparkSession, push: PushContext) -> DataFrame:
+    request, group = push.request, push.attempt.group
     log.info("%s: reading %s", group, request.source_text)
+    secrets = push.bindings[SOURCE].options if SOURCE in push.bindings else {}
     with driver.tagged(spark, group, f"source of table {request.table}"):
         try:
             return read_source(spark, request, secrets)
@@ -143,46 +103,20 @@ def _read(spark: Any, request: PushRequest, secrets: Mapping[str, Any], group: s
             raise function_failed(request, error) from error
 
 
-def push_stream(request: PushRequest, schema: Schema) -> StreamSpec:
-    """The push stream.
+@dataclass(frozen=True)
+class PushJob:
+    """The function that ``mapInArrow`` calls to stage a partition of the table."""
 
-    The table's columns (all but the key may be null, as in a row that deletes), and the mark of deletes.
-    """
-    fields = [field if field.name in request.key else Field(field.name, field.type) for field in schema.fields]
-    columns = Schema((*fields, Field(DELETED, parse_type("boolean"))))
-    return StreamSpec(request.topic, request.partitions, columns.ddl(), request.key)
+    work: PushTask
 
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield one row."""
+        from pyspark import TaskContext
 
-def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None:
-    """Makes the push stream; one that is there has to be of this table as it is declared now."""
-    known = system.admin.metadata([stream]).get(stream.name)
-    wanted = Schema.of(str(stream.schema))
-    if known is not None and known.schema is not None:
-        there = Schema.of(known.schema)
-        if [(f.name, f.type) for f in there.fields] != [(f.name, f.type) for f in wanted.fields]:
-            ours, theirs = _listed(wanted), _listed(there)
-            raise PushError(
-                f"The push stream {stream.name!r} has the columns ({theirs}), and table {request.table!r} is declared "
-                f"with ({ours}).",
-                hint="A stream keeps its columns: push to a table of another name, or take the columns that it has."
-                if DELETED in there
-                else "Something else has written to this stream; give the table another name, or delete the topic.",
-                table=request.table,
-                stream=known.schema,
-                declared=str(stream.schema),
-            )
-    if known is not None and known.partitions != request.partitions:
-        raise PushError(
-            f"The push stream {stream.name!r} has {known.partitions} partitions, and table {request.table!r} is "
-            "declared with "
-            f"{request.partitions}.",
-            hint=f"Declare partitions={known.partitions}, or push to a table of another name: a stream's count never "
-            "changes.",
-            table=request.table,
-        )
-    if known is None:
-        system.admin.create([stream])
-
-
-def _listed(schema: Schema) -> str:
-    return ", ".join(f"{field.name} {field.type.ddl()}" for field in schema.fields if field.name != DELETED)
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        try:
+            unsealed(self.work).run(task, batches)
+        except Exception as error:
+            raise from_worker(error, f"push of {self.work.push}", task) from error
+        yield one_row(_RESULT, task)

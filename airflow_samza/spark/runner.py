@@ -1,293 +1,41 @@
-"""The stage runner.
-
-A detached process that holds one Spark session and runs the stages of one run, each in a job group of its own.
-
-``python -m airflow_samza.spark.runner ROOT APPLICATION RUN KEY``; what must not lie in files (bindings with secrets)
-comes as JSON on standard input. It claims its place under the run, watches its queue, and ends when the run is closed,
-or when nothing came for the idle time. Everything that it tells is in files under the root, so any process on any host
-can ask.
-"""
+"""The stage runner on Spark: ``python -m airflow_samza.spark.runner ROOT APPLICATION RUN KEY``, settings as standard input."""
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import signal
 import sys
-import threading
-import time
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from airflow_samza.engine.attempt_state import AttemptState
-from airflow_samza.engine.driver_session import DriverSession
-from airflow_samza.engine.heart import LEAVE_SECONDS, Heart
-from airflow_samza.engine.runner_records import RunnerRecords
-from airflow_samza.engine.troubles import Troubles
-from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
-from airflow_samza.launch.bindings_json import bindings_from_json
-from airflow_samza.launch.class_archive import make_in_background, wanted
-from airflow_samza.launch.log_lines import most_informative_line
-from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS
-from airflow_samza.runs.records.folders import RunFolder
-from airflow_samza.runs.stages.stage_runners import RunnerFolder, claim_runner
-from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, RUNNING, SUCCEEDED
-from airflow_samza.spark.sessions import open_driver_session
+from airflow_samza.engine.stage_runner import end_process, run_process
+from airflow_samza.launch.masters import parse_master
+from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.filesystems.local_copies import carry, local_copy
-from airflow_samza.systems.filesystems.opening import open_filesystem
-
-log = logging.getLogger("airflow_samza.runner")
-
-# Around the beginning and the end of a stage: a short one ends soon, and the next one of the run comes at once.
-EAGER_POLL_SECONDS = 0.02
-EAGER_SECONDS = 2.0
-
-PATIENCE_SECONDS = 300.0
-"""For how long a root that cannot be read is looked at again: a shared filesystem comes back, or the runner ends."""
-
-_JAVA_ENDED = "JAVA_GATEWAY_EXITED"
-
-
-class StageRunner:
-    """Serves the queue of one runner folder until the run is closed or the runner has been idle for long enough."""
-
-    def __init__(self, files: Filesystem, folder: RunnerFolder, settings: Mapping[str, Any]) -> None:
-        self._files = files
-        self._folder = folder
-        self._settings = settings
-        self._bindings = bindings_from_json(settings["bindings"])
-        self._idle_seconds = float(settings.get("idle_seconds", DEFAULT_IDLE_SECONDS))
-        self._records = RunnerRecords(files, folder)
-        self._threads: list[threading.Thread] = []
-        self._stop = threading.Event()
-        self._spark: DriverSession
-        self._heart = Heart(files, folder, self._records, settings.get("output", ""))
-        self._gone: SamzaError | None = None
-        self._troubles = Troubles(log, "looking at the queue")
-
-    def serve(self) -> None:
-        """Runs until it is time to end; attempts that still run then are cancelled."""
-        self._heart.start()
-        signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
-        started = time.monotonic()
-        try:
-            self._start_session()
-        except SamzaError as error:
-            self._refuse_all(error, "did not start")
-            return
-        log.info("Spark is up after %.1f s", time.monotonic() - started)
-        self._heart.listen_to(self._spark)
-        last_busy = last_change = time.monotonic()
-        was_busy = False
-        while not self._stop.is_set():
-            try:
-                busy = self._take_requests() or self._busy()
-                self._pass_on_cancels()
-                over = self._run_is_over()
-                self._troubles.over()
-            except (SamzaError, OSError) as error:
-                self._troubles.met(error)
-                busy, over = self._busy(), self._troubles.seconds > PATIENCE_SECONDS
-            last_busy = time.monotonic() if busy else last_busy
-            last_change = time.monotonic() if busy != was_busy else last_change
-            was_busy = busy
-            if over:
-                break
-            self._gone = self._gone or self._heart.gone
-            if self._gone is not None:
-                self._drain()
-                self._refuse_all(self._gone, "Spark is gone")
-                break
-            if self._records.is_replaced.is_set():
-                log.warning("this runner was taken for dead, and takes no more requests")
-                self._drain()
-                break
-            if time.monotonic() - last_busy > self._idle_seconds:
-                # Closed first, then one last look: a request that came before the close is seen, one after it goes
-                # elsewhere.
-                if self._records.close("idle") and not self._take_requests():
-                    break
-                self._drain()
-                break
-            self._stop.wait(EAGER_POLL_SECONDS if time.monotonic() - last_change < EAGER_SECONDS else POLL_SECONDS)
-        self._end()
-
-    def _start_session(self) -> None:
-        settings = self._settings
-        try:
-            self._spark = open_driver_session(f"airflow_samza {self._folder.run.application}", settings, self._files)
-        except SamzaError:
-            raise
-        except Exception as error:
-            why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            raise StageFailed(
-                f"Spark does not start: {self._java_said() if _JAVA_ENDED in why else why}",
-                hint=f"The runner's log says more: {self._files.location(self._folder.log)}",
-                log=self._folder.log,
-            ) from error
-
-    def _java_said(self) -> str:
-        """Why Java has ended, of what it has printed into this runner's log."""
-        written = self._files.local_path(self._folder.log) or self._settings.get("output", "")
-        lines = (
-            Path(written).read_text(encoding="utf-8", errors="replace").splitlines() if os.path.isfile(written) else []
-        )
-        return most_informative_line(lines) if lines else "Java ended before it was up"
-
-    def _take_requests(self) -> bool:
-        found = False
-        for name in self._files.list(self._folder.queue):
-            attempt = self._records.take(name)
-            if attempt is None:
-                continue
-            found = True
-            thread = threading.Thread(target=self._run, args=(attempt,), name=attempt.group, daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        return found
-
-    def _run(self, attempt: AttemptState) -> None:
-        log.info("%s: started", attempt.group)
-        started = time.monotonic()
-        try:
-            if attempt.cancel_asked():
-                attempt.cancelled.set()
-            else:
-                # Here, so that an import that fails is told, too: nobody else would ever hear of it.
-                from airflow_samza.spark.push_job import is_push, run_push
-                from airflow_samza.spark.single_epoch import run_stage
-
-                attempt.tell(RUNNING)
-                work = run_push if is_push(self._files, attempt.handle) else run_stage
-                work(self._spark, self._files, self._bindings, attempt, self._settings)
-                attempt.tell(SUCCEEDED)
-        except StageCancelled as error:  # cancelled, or superseded by a newer generation
-            log.info("%s: %s", attempt.group, error.sentence)
-            attempt.cancelled.set()
-        except SamzaError as error:
-            self._ended_badly(attempt, error)
-        except BaseException as error:  # whatever it is, whoever waits for this attempt must hear of it
-            log.exception("%s: failed unexpectedly", attempt.group)
-            self._ended_badly(
-                attempt,
-                StageFailed(
-                    f"The stage {attempt.handle.stage_id} failed: {type(error).__name__}: {error}",
-                    hint=f"The runner's log says more: {self._files.location(self._folder.log)}",
-                    stage=attempt.handle.stage_id,
-                    run=attempt.handle.run_id,
-                ),
-            )
-        if attempt.cancelled.is_set() and attempt.state != SUCCEEDED:
-            attempt.tell(CANCELLED)
-        log.info("%s: %s after %.2f s", attempt.group, attempt.state, time.monotonic() - started)
-
-    def _ended_badly(self, attempt: AttemptState, error: SamzaError) -> None:
-        if isinstance(error, StageLost):  # closed before it is told, so that a retry at once starts a runner of its own
-            self._records.close("Spark is gone", error)
-            self._gone = error
-        if not attempt.cancelled.is_set():
-            log.error("%s: %s", attempt.group, error)
-            attempt.tell(FAILED, error)
-
-    def _busy(self) -> bool:
-        return any(thread.is_alive() for thread in self._threads) or not self._records.are_told()
-
-    def _pass_on_cancels(self) -> None:
-        for attempt in self._records.attempts():
-            if not attempt.is_over and (attempt.cancelled.is_set() or attempt.cancel_asked()):
-                self._cancel(attempt)
-
-    def _cancel(self, attempt: AttemptState) -> None:
-        # Again and again until it is over: a job that was just about to start is not in its group yet.
-        if not attempt.cancelled.is_set():
-            log.info("%s: cancelled", attempt.group)
-            attempt.cancelled.set()
-        try:
-            self._spark.cancel(attempt.group)
-        except Exception:  # a Spark that is gone has nothing left to cancel
-            log.warning("%s: Spark does not answer", attempt.group, exc_info=True)
-
-    def _run_is_over(self) -> bool:
-        # The folder can be gone altogether (a test's folder, a wiped root): nobody will ever come back then.
-        return self._files.exists(self._folder.run.closed) or not self._files.exists(self._folder.claim)
-
-    def _drain(self) -> None:
-        for thread in self._threads:
-            while thread.is_alive() and not self._stop.is_set():
-                with suppress(SamzaError, OSError):  # asked again in a moment
-                    self._pass_on_cancels()
-                thread.join(POLL_SECONDS)
-
-    def _end(self) -> None:
-        for attempt in self._records.attempts():
-            if not attempt.is_over:
-                self._cancel(attempt)
-        deadline = time.monotonic() + LEAVE_SECONDS  # a task that ignores its kill must not keep the runner alive
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        with suppress(SamzaError, OSError):
-            if self._files.exists(self._folder.claim):
-                self._records.close("over")
-                self._records.wait_until_told(deadline - time.monotonic())
-        if self._gone is None:
-            self._spark.stop()
-            self._leave_archive()
-
-    def _leave_archive(self) -> None:
-        """Has the archive made with which the next Spark starts sooner.
-
-        Now that this one needs neither cores nor memory any more.
-        """
-        if self._stop.is_set():  # somebody wants this machine empty
-            return
-        settings = self._settings
-        try:
-            make_in_background(
-                wanted(settings.get("class_archives"), settings["master"], settings["conf"]), settings["conf"]
-            )
-        except OSError:
-            log.warning("no archive of Spark's classes is made", exc_info=True)
-
-    def _refuse_all(self, error: SamzaError, why: str) -> None:
-        """Closes, and answers every request that came meanwhile with the error."""
-        log.error("%s", error)
-        self._records.refuse_all(error, why)
-        self._records.wait_until_told(LEAVE_SECONDS)
+from airflow_samza.systems.filesystems.local_copies import local_copy
 
 
 def main(arguments: list[str], settings: dict[str, Any] | None = None) -> int:
-    """The process: claims the runner's place, or gives way to one that lives.
+    """Run the process; the settings come on standard input unless they are given."""
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs every connection that closes
+    return run_process(arguments, open_engine, settings)
 
-    The settings come on standard input unless they are given.
-    """
-    root, application, run_id, key = arguments
-    settings = json.load(sys.stdin) if settings is None else settings
-    starting_log, output = settings.pop("starting_log"), settings.get("output", "")
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of every connection that closes
-    files = open_filesystem(root)
-    run = RunFolder(application, run_id)
-    folder = claim_runner(files, run, key)
-    here = files.local_path(starting_log) is not None
-    if folder is None:
-        files.delete(starting_log)
-        return GAVE_WAY
-    if here:
-        files.rename(starting_log, folder.log)
-    sys.path[:0] = [local_copy(files, path) for path in settings["code"]]
-    StageRunner(files, folder, settings).serve()
-    if not here:
-        logging.shutdown()
-        carry(files, output, folder.log)
-        os.unlink(output)
-    return 0
+
+def open_engine(name: str, settings: Mapping[str, Any], files: Filesystem) -> SparkEngine:
+    """Open the session that a runner's settings ask for: of this process, or of a Spark Connect server."""
+    master = parse_master(settings["master"])
+    driver: DriverSession
+    if master.is_connect:
+        from airflow_samza.spark.connect_session import ConnectSession
+
+        driver = ConnectSession(master, local_copy(files, settings["package"]))
+    else:
+        from airflow_samza.spark.classic_session import ClassicSession
+
+        driver = ClassicSession(name, master.url, settings["conf"], settings.get("class_archives"))
+    driver.ship([local_copy(files, path) for path in settings["code"]], settings["archives"])
+    return SparkEngine(driver, settings)
 
 
 if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    logging.shutdown()
-    os._exit(code)  # a thread that hangs in a dead Spark must not keep the process
+    end_process(main(sys.argv[1:]))

@@ -6,29 +6,38 @@ file that goes another way holds the secrets under that pad. Neither tells anyth
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import uuid
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from airflow_samza.engine.push_task import PushTask
+from airflow_samza.engine.stage_task import StageTask
+from airflow_samza.engine.table_compaction import CompactionTask
 from airflow_samza.errors import StageLost
-from airflow_samza.launch.bindings_json import bindings_from_json
-from airflow_samza.systems.system import SystemBinding
+
+Work = TypeVar("Work", StageTask, PushTask, CompactionTask)
 
 SEALED = ":sealed"
 """Beside the systems in sealed bindings; no system has a name like this."""
 
 
-def worker_bindings(data: Mapping[str, Any]) -> dict[str, SystemBinding]:
-    """Return the bindings that a worker was given, sealed or not."""
-    hidden = _unsealed(data[SEALED]) if SEALED in data else {}
+def unsealed(work: Work) -> Work:
+    """Return work with the bindings that a worker was given, sealed or not."""
+    return dataclasses.replace(work, bindings=unsealed_bindings(work.bindings)) if SEALED in work.bindings else work
+
+
+def unsealed_bindings(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the bindings that a worker was given, sealed or not, as JSON."""
+    if SEALED not in data:
+        return data
+    hidden = _secrets(data[SEALED])
     plain = {name: binding for name, binding in data.items() if name != SEALED}
-    return bindings_from_json(
-        {name: {**b, "options": {**b["options"], **hidden.get(name, {})}} for name, b in plain.items()}
-    )
+    return {name: {**b, "options": {**b["options"], **hidden.get(name, {})}} for name, b in plain.items()}
 
 
 def seal_bindings(told: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -44,7 +53,7 @@ def seal_bindings(told: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
     return sealed, _masked(plain, pad)
 
 
-def _unsealed(seal: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def _secrets(seal: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     from pyspark import SparkFiles
 
     path = Path(SparkFiles.get(seal["file"]))

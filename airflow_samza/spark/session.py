@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_samza.engine.driver_session import is_gone
 from airflow_samza.errors import ConfigError
 from airflow_samza.launch.class_archive import archived_classes, wanted
 from airflow_samza.launch.java import find_java
@@ -17,6 +16,7 @@ from airflow_samza.launch.local_java import LONGEST_SOCKET_FOLDER, SOCKET_FOLDER
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.spark_settings import DEFAULTS, FIXED, UNIX_SOCKETS, static_setting
 from airflow_samza.secrecy import shown, without
+from airflow_samza.spark.driver_session import is_gone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,15 +8,16 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from airflow_samza.engine.driver_session import NO_PROPERTIES, DriverSession, is_gone
-from airflow_samza.engine.stage_context import Attempt, StageContext
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.wanted import cancelled, reject_unwanted
 from airflow_samza.engine.worker_errors import find_error
-from airflow_samza.errors import RuntimeMissing, StageCancelled, StageFailed, StageLost
+from airflow_samza.errors import RuntimeMissing, SamzaError, StageFailed, StageLost
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.spark.driver_session import NO_PROPERTIES, DriverSession, is_gone
 from airflow_samza.task.program.stage_program import StageProgram
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _WORKER_DIED = (
 
 
 def run_job(
+    driver: DriverSession,
     context: StageContext,
     spark: SparkSession,
     program: StageProgram,
@@ -44,9 +46,9 @@ def run_job(
     level: int = logging.INFO,
 ) -> None:
     """Collects the stage's frame. Raises a SamzaError, or what says that Spark itself is gone (``is_gone``)."""
-    driver, attempt, handle = context.driver, context.attempt, context.handle
+    attempt, handle = context.attempt, context.handle
     for tries in range(1, JOB_TRIES + 1):
-        refuse_unwanted(context.files, attempt)
+        reject_unwanted(context.files, attempt)
         try:
             started = time.monotonic()
             description = f"stage {handle.stage_id} of {handle.application}, run {handle.run_id}"
@@ -56,7 +58,7 @@ def run_job(
             return
         except Exception as error:
             if attempt.cancel_asked():
-                raise _cancelled(handle) from error
+                raise cancelled(handle) from error
             found = find_error(str(error), context.origins)
             if found is not None:
                 raise found from error
@@ -68,19 +70,17 @@ def run_job(
                 raise _lacking(str(error), driver) or _failed(str(error), died, handle, program) from error
 
 
-def refuse_unwanted(files: Filesystem, attempt: Attempt) -> None:
-    """Stops an attempt that was cancelled, or whose stage has a newer generation."""
-    handle = attempt.handle
-    if attempt.cancel_asked():
-        raise _cancelled(handle)
-    newest = handle.run.generations(files, handle.stage_id)[-1]
-    if newest > handle.generation:
-        raise StageCancelled(
-            f"Generation {handle.generation} of the stage {handle.stage_id} is superseded by {newest}.",
-            hint="Nothing is lost: the newer generation does the work.",
-            stage=handle.stage_id,
-            run=handle.run_id,
-        )
+@contextmanager
+def losses(driver: DriverSession, handle: StageHandle) -> Iterator[None]:
+    """Report a Spark that is gone as :class:`~airflow_samza.errors.StageLost`."""
+    try:
+        yield
+    except SamzaError:
+        raise
+    except Exception as error:
+        if is_gone(error):
+            raise lost(driver, handle) from error
+        raise
 
 
 def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
@@ -89,15 +89,6 @@ def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
         f"{driver.place[0].upper()}{driver.place[1:]} went away while the stage {handle.stage_id} ran, or lost its "
         "session.",
         hint="Try again when it is back: what is staged is kept, and nothing is doubled.",
-        stage=handle.stage_id,
-        run=handle.run_id,
-    )
-
-
-def _cancelled(handle: StageHandle) -> StageCancelled:
-    return StageCancelled(
-        f"The stage {handle.stage_id} was cancelled.",
-        hint="Submit it again, or clear it.",
         stage=handle.stage_id,
         run=handle.run_id,
     )

@@ -6,22 +6,23 @@ epoch behind lacks only what that epoch changed.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.config import Config
-from airflow_samza.engine.driver_session import DriverSession
 from airflow_samza.engine.placement import Placement
 from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_setup import StageSetup
+from airflow_samza.engine.stage_task import StageTask, task_host_files
 from airflow_samza.runs.records.epoch_records import read_manifest
 from airflow_samza.runs.records.folders import StageFolder
-from airflow_samza.spark.epoch_task import EpochTask, task_host_files
-from airflow_samza.spark.stage_setup import StageSetup
+from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.sealed_bindings import unsealed
 from airflow_samza.spark.worker_rows import one_row, own_partition
 from airflow_samza.storage.snapshots import prefetch
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -50,14 +51,15 @@ class StandbyTask:
     ``tasks`` are, for each partition of the frame, pairs of a task and the epoch of its newest manifest.
     """
 
-    stage: EpochTask
+    stage: StageTask
     epoch: int
     tasks: tuple[tuple[tuple[int, int], ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields one row: the bytes that were copied."""
         place = own_partition(batches)
-        yield one_row(RESULT, place, sum(self.fetch(task, epoch) for task, epoch in self.tasks[place]))
+        work = dataclasses.replace(self, stage=unsealed(self.stage))
+        yield one_row(RESULT, place, sum(work.fetch(task, epoch) for task, epoch in self.tasks[place]))
 
     def fetch(self, task: int, epoch: int) -> int:
         """Copies what this host lacks of a task's state, and reads what it lacks of its side inputs; the bytes."""
@@ -76,7 +78,7 @@ class StandbyTask:
             return 0
 
 
-def placement_of(context: StageContext, setup: StageSetup) -> Placement | None:
+def placement_of(driver: DriverSession, context: StageContext, setup: StageSetup) -> Placement | None:
     """Where the tasks of a stage belong.
 
     None where they keep nothing, where executors are not known, or nobody wants to know.
@@ -85,25 +87,15 @@ def placement_of(context: StageContext, setup: StageSetup) -> Placement | None:
         return None
     config = Config(setup.program.spec.config)
     copies = config.standby_replication
-    if not context.driver.knows_executors or not config.host_affinity:
+    if not driver.knows_executors or not config.host_affinity:
         if copies > 1:
             log.info(
                 "%s: no standby copies are kept, because %s tells of no executors",
                 context.attempt.group,
-                context.driver.place,
+                driver.place,
             )
         return None
     return Placement(setup.program.stage.task_count, copies)
-
-
-@contextmanager
-def standbys_of(context: StageContext, setup: StageSetup, placement: Placement | None) -> Iterator[Standbys]:
-    """The copies of a stage's state, while it runs."""
-    standbys = Standbys(context.driver, setup.spark, setup.task, placement, context.attempt.group)
-    try:
-        yield standbys
-    finally:
-        standbys.close()
 
 
 class Standbys:
@@ -113,7 +105,7 @@ class Standbys:
     """
 
     def __init__(
-        self, driver: DriverSession, spark: SparkSession, task: EpochTask, placement: Placement | None, tag: str
+        self, driver: DriverSession, spark: SparkSession, task: StageTask, placement: Placement | None, tag: str
     ) -> None:
         self._driver = driver
         self._spark = spark

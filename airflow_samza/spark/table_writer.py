@@ -6,22 +6,20 @@ Parquet, JDBC, a catalog's table, whatever a DataFrame writer writes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.engine.driver_session import is_gone
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import SamzaError, SchemaError, StageFailed
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.schema import Schema
 from airflow_samza.spark.dataframe_inputs import first_line, refuse_hidden
+from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.hidden_options import hidden_view, is_remote
 from airflow_samza.spark.stage_job import lost
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
 from airflow_samza.systems.spark.system import CarriedByDriver, Staged
 from airflow_samza.systems.spark.tables import OVERWRITE, OVERWRITE_PARTITIONS, SparkTable
-from airflow_samza.systems.system import System
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -40,7 +38,8 @@ _DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 class SparkTableWriter:
     """Writes tables in the session of a stage: a :class:`~airflow_samza.systems.spark.system.TableWriter`."""
 
-    def __init__(self, context: StageContext) -> None:
+    def __init__(self, driver: DriverSession, context: StageContext) -> None:
+        self._driver = driver
         self._context = context
 
     def write(self, table: SparkTable, staged: Staged) -> None:
@@ -51,16 +50,16 @@ class SparkTableWriter:
             **context.attempt.request.spark_conf,
             **(_DYNAMIC if table.mode == OVERWRITE_PARTITIONS else {}),
         }
-        with context.driver.stage_session(conf, own=False) as spark:
+        with self._driver.stage_session(conf, own=False) as spark:
             description = f"writes {table.stream} for {context.handle.application}, run {context.handle.run_id}"
-            with context.driver.tagged(spark, context.attempt.group, description, pool=context.handle.stage_id):
+            with self._driver.tagged(spark, context.attempt.group, description, pool=context.handle.stage_id):
                 try:
                     _write(_frame(spark, context, table, staged), table, staged)
                 except SamzaError:
                     raise
                 except Exception as error:
                     if is_gone(error):
-                        raise lost(context.driver, context.handle) from None
+                        raise lost(self._driver, context.handle) from None
                     raise find_error(str(error), context.origins) or self._failed(error, table) from None
         log.info("%s: Spark has written %d messages to %s", context.attempt.group, staged.rows, table.place)
         reach("table-after-write")
@@ -75,11 +74,11 @@ class SparkTableWriter:
         )
 
 
-def connect_tables(systems: Mapping[str, System], context: StageContext) -> None:
-    """Gives systems of kind spark what writes their tables."""
-    for system in systems.values():
+def connect_tables(driver: DriverSession, context: StageContext) -> None:
+    """Give the stage's systems of kind spark what writes their tables."""
+    for system in context.systems.values():
         if isinstance(system, CarriedByDriver):
-            system.writer = SparkTableWriter(context)
+            system.writer = SparkTableWriter(driver, context)
 
 
 def _frame(spark: SparkSession, context: StageContext, table: SparkTable, staged: Staged) -> DataFrame:

@@ -5,19 +5,14 @@ Which partition it is, and one row for the driver.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from airflow_samza.engine.task_section import read_over
 from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def read_over(batches: Iterator[pa.RecordBatch]) -> None:
-    """Takes what Spark gives to a task that has its input elsewhere: a row that says nothing."""
-    deque(batches, maxlen=0)
 
 
 def own_partition(batches: Iterator[pa.RecordBatch]) -> int:

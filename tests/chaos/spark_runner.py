@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from pathlib import Path
 
+from airflow_samza.engine.stage_runner import end_process
 from airflow_samza.spark import runner as server
 from tests.support.runner_without_spark import VARIABLE, Dials, quicken
 
 if __name__ == "__main__":
     quicken(Dials(Path(os.environ[VARIABLE])))
-    code = server.main(sys.argv[1:])
-    logging.shutdown()
-    os._exit(code)
+    end_process(server.main(sys.argv[1:]))

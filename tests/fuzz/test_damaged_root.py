@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import time
 import traceback
@@ -123,9 +124,7 @@ def rounds(model: Path, folder: Path) -> Iterator[tuple[int, Path, str, Here]]:
 
 def _unexpected(error: BaseException) -> str | None:
     """The exception that nobody meant to raise, with its place; None for a sentence."""
-    if isinstance(error, StageFailed) and error.sentence.startswith(
-        "The Spark job"
-    ):  # it stands for what its tasks raised
+    if isinstance(error, StageFailed) and re.match(r"Task \d+ of the stage", error.sentence):  # it stands for its cause
         return _unexpected(error.__cause__ or error.__context__ or RuntimeError(error.sentence))
     if isinstance(error, SamzaError):
         return None if error.sentence.endswith(".") else f"no sentence: {error.sentence}"

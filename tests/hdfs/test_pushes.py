@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_samza.engine.driver_session import DriverSession
 from airflow_samza.errors import ConcurrentPush
 from airflow_samza.launch.code_shipping import ship_code
 from airflow_samza.launch.runtime import SparkRuntime
@@ -19,6 +18,7 @@ from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.tables import versions
 from airflow_samza.spark.classic_session import ClassicSession
+from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.systems.filesystems.local_copies import local_copy
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem

@@ -14,6 +14,7 @@ import pytest
 
 from airflow_samza import stream_application
 from airflow_samza.engine import host_tables, warm_tables
+from airflow_samza.engine.table_compaction import compact_here
 from airflow_samza.errors import NoSuchVersion
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.prepare.task_side_inputs import MADE
@@ -23,7 +24,6 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.runs.tables.rollback import rollback
-from airflow_samza.spark.table_compaction import compact_here
 from airflow_samza.systems.log.maintenance import compact as compact_topic
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import SystemBinding

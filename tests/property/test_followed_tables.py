@@ -10,30 +10,31 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import pytest
 
 from airflow_samza.application.loader import load_application
+from airflow_samza.engine import followed_tables
+from airflow_samza.engine.followed_tables import FollowedTables
+from airflow_samza.engine.local_engine import LocalStage
+from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark import followed_tables
-from airflow_samza.spark.followed_tables import FollowedTables
 from airflow_samza.systems.system import StreamSpec
 from tests.support.runs_here import Here
-from tests.support.stand_ins import Session
 from tests.unit.prepare.test_side_inputs import profiles, views
 
 TOPIC = "profile-changes"
 
 
-class Prepared:
-    """The job that prepares tables: it does nothing, whenever it is let."""
+class Unfilled(LocalStage):
+    """A stage that fills no tables, whenever it is asked."""
 
-    def collect(self) -> None:
+    def fill_tables(self, side_inputs: Mapping[str, InputIntent], tag: str) -> None:
         pass
 
 
@@ -49,7 +50,7 @@ class Stage:
         plan = self.run.plan
         spec = load_application(self.run.reference).spec()
         program = SimpleNamespace(spec=spec, plan=plan, stage=plan.stage("views"))
-        self._setup: Any = SimpleNamespace(program=program, task=SimpleNamespace(stage="views", digests={}), spark=None)
+        setup: Any = SimpleNamespace(program=program, task=SimpleNamespace(stage="views", digests={}))
         handle = StageHandle(self.run.application, self.run.run_id, "views", Generation(1, 1))
         self._context: Any = SimpleNamespace(
             run=self.run,
@@ -57,14 +58,14 @@ class Stage:
             systems={"log": self.here.log},
             files=self.here.log.filesystem,
             attempt=SimpleNamespace(group="g"),
-            driver=Session(),
         )
+        self._stage: Any = Unfilled(cast(StageContext, self._context), setup)
         self.former: Intent | None = None
         self.restart()
 
     def restart(self) -> None:
         """Another process takes the stage over, with the last intent."""
-        self.tables = FollowedTables(self._context, self._setup, self.former)
+        self.tables = FollowedTables(self._context, self._stage, self.former)
 
     def write(self, number: int) -> None:
         """Appends messages of any members in one commit."""
@@ -106,10 +107,7 @@ def test_all_that_is_written_to_a_side_input_is_read_in_the_end_by_epochs_that_a
 ) -> None:
     chance = random.Random(f"{application} {seed}")
     limit = chance.choice([1, 3, 10])
-    with (
-        mock.patch.object(followed_tables, "FEW_MESSAGES", limit),
-        mock.patch.object(followed_tables, "preparing_frame", return_value=Prepared()),
-    ):
+    with mock.patch.object(followed_tables, "FEW_MESSAGES", limit):
         stage = Stage(tmp_path, application)
         beforehand: list[list[int]] = []
         for _ in range(25):

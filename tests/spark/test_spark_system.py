@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.errors import SamzaError, SchemaError, StageFailed, StageLost
 from airflow_samza.launch.code_shipping import ship_code
 from airflow_samza.launch.runtime import SparkRuntime
@@ -28,7 +29,7 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import LOST, StageHandle, can_finish, is_staged
 from airflow_samza.spark.classic_session import ClassicSession
-from airflow_samza.spark.single_epoch import run_stage
+from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
@@ -76,7 +77,7 @@ class Warehouse:
         folder = self.handle(run, stage_id, generation).folder
         write_once(self.files, folder.attempt(attempt, "request"), request)
         state = AttemptState(self.files, RunFolder(run.application, run.run_id), request)
-        run_stage(self.session, self.files, run_bindings(run.systems, self.bindings), state, {})
+        run_stage(SparkEngine(self.session), self.files, run_bindings(run.systems, self.bindings), state, {})
 
     def handle(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
         return StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))

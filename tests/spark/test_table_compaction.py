@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_samza.engine import table_compaction
+from airflow_samza.engine.table_compaction import CompactionTask
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compactions import sections_since
-from airflow_samza.spark import table_compaction
-from airflow_samza.spark.table_compaction import CompactionTask
 from tests.spark.conftest import APPS
 from tests.spark.test_table_push import APPLICATION, BY_ID, MEMBERS, Pusher, pusher, session
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.engine.attempt_state import AttemptState
-from airflow_samza.engine.driver_session import DriverSession
+from airflow_samza.engine.push import run_push
 from airflow_samza.errors import ConfigError, PushError, RuntimeMissing, SourceUnavailable, StageFailed, UnknownName
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.launch.table_push import prepare_push, push_bindings
@@ -28,7 +28,8 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_request import request_path
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.versions import TableVersion
-from airflow_samza.spark.push_job import run_push
+from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
@@ -75,7 +76,7 @@ class Pusher:
         asked = StageRequest(handle.stage_id, str(handle.generation), 1)
         write_once(self.files, handle.folder.attempt(1, "request"), asked)
         attempt = AttemptState(self.files, handle.run, asked)
-        run_push(self.session, self.files, push_bindings({}, request, secrets or {}), attempt, {})
+        run_push(SparkEngine(self.session), self.files, push_bindings({}, request, secrets or {}), attempt, {})
         found = versions.by_push_id(self.files, "log", f"{self.table}-push", push_id)
         assert found is not None
         return found

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.engine.attempt_state import AttemptState
-from airflow_samza.engine.driver_session import DriverSession
+from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.launch.code_shipping import ship_code
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import run_bindings
@@ -25,7 +25,8 @@ from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
 from airflow_samza.spark.classic_session import ClassicSession
-from airflow_samza.spark.single_epoch import run_stage
+from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
@@ -71,7 +72,7 @@ class Runs:
         write_once(self._files, folder.attempt(1, "request"), request)
         attempt = AttemptState(self._files, RunFolder(run.application, run.run_id), request)
         bindings = run_bindings(run.systems, {})
-        thread = _Stage(lambda: run_stage(self._session, self._files, bindings, attempt, {}))
+        thread = _Stage(lambda: run_stage(SparkEngine(self._session), self._files, bindings, attempt, {}))
         thread.start()
         return thread
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import sys
 
 from airflow_samza.engine import pulse
+from airflow_samza.engine.stage_runner import end_process
 from airflow_samza.spark import runner as server
 
 if __name__ == "__main__":
     pulse.SILENT_AFTER_SECONDS, pulse.ASK_SECONDS = 5.0, 0.5
-    code = server.main(sys.argv[1:])
-    logging.shutdown()
-    os._exit(code)
+    end_process(server.main(sys.argv[1:]))

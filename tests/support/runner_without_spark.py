@@ -10,7 +10,6 @@ Spark.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import shutil
 import signal
@@ -23,11 +22,13 @@ from typing import Any
 import pytest
 
 from airflow_samza.engine import heart, pulse
+from airflow_samza.engine.local_engine import LocalEngine, LocalStage
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_runner import end_process, run_process
+from airflow_samza.engine.stage_setup import StageSetup
 from airflow_samza.launch import launcher
-from airflow_samza.spark import runner as server
+from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.systems.filesystems.local import LocalFilesystem
-from tests.support import without_spark
-from tests.support.stand_ins import Session
 
 VARIABLE = "RUNNER_DIALS"
 PULSE_SECONDS = "RUNNER_PULSE_SECONDS"
@@ -80,29 +81,38 @@ def use_instead(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Dials:
     return Dials(folder)
 
 
-class DialledSession(Session):
-    """A Spark that may be frozen: then it neither answers nor ends."""
+class DialledEngine(LocalEngine):
+    """An engine that may be frozen: then it neither answers nor ends."""
 
     def __init__(self, dials: Dials) -> None:
+        super().__init__()
         self._dials = dials
-        self._killed = False
+
+    @property
+    def place(self) -> str:
+        return "Spark"
 
     def answers(self) -> bool:
         self._dials.wait_while("spark-frozen")
         return True
 
-    def kill(self) -> None:
-        self._killed = True
+    def stage(self, context: StageContext, setup: StageSetup) -> LocalStage:
+        return DialledStage(context, setup, self._dials)
 
 
-class _Rows(without_spark.Rows):
-    dials: Dials
+class DialledStage(LocalStage):
+    """A stage whose epochs begin when they may, or when they are cancelled, which ends them."""
 
-    def collect(self) -> None:
-        self.dials.wait_while("hold")
-        self.dials.wait_while("spark-frozen")
-        time.sleep(self.dials.number("slow"))
-        super().collect()
+    def __init__(self, context: StageContext, setup: StageSetup, dials: Dials) -> None:
+        super().__init__(context, setup)
+        self._dials = dials
+
+    def run_epoch(self, intent: Intent) -> None:
+        while self._dials.is_on("hold") and not self._context.attempt.cancel_asked():
+            time.sleep(LOOK_SECONDS)
+        self._dials.wait_while("spark-frozen")
+        time.sleep(self._dials.number("slow"))
+        super().run_epoch(intent)
 
 
 def quicken(dials: Dials) -> None:
@@ -121,7 +131,7 @@ def quicken(dials: Dials) -> None:
     vars_of.step = step
 
 
-def open_session(dials: Dials) -> DialledSession:
+def open_engine(dials: Dials) -> DialledEngine:
     """What starts a Spark, here a process called java where it is to be frozen."""
     if dials.is_on("start-frozen"):
         java = dials.folder / "java"
@@ -130,20 +140,15 @@ def open_session(dials: Dials) -> DialledSession:
         started.send_signal(signal.SIGSTOP)
         started.wait()
         raise RuntimeError("[JAVA_GATEWAY_EXITED] Java ended.")
-    return DialledSession(dials)
+    return DialledEngine(dials)
 
 
 def main() -> int:
     """Becomes the runner."""
-    dials = _Rows.dials = Dials(Path(os.environ[VARIABLE]))
+    dials = Dials(Path(os.environ[VARIABLE]))
     quicken(dials)
-    without_spark.without_spark(_Rows)
-    module: Any = server
-    module.open_driver_session = lambda name, settings, files: open_session(dials)
-    return server.main(sys.argv[1:])
+    return run_process(sys.argv[1:], lambda name, settings, files: open_engine(dials))
 
 
 if __name__ == "__main__":
-    code = main()
-    logging.shutdown()
-    os._exit(code)
+    end_process(main())

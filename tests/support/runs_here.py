@@ -5,48 +5,36 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
+from airflow_samza.engine.local_engine import LocalEngine
+from airflow_samza.engine.stage_run import run_stage as run_attempt
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark import epoch_frames, epoch_task
-from airflow_samza.spark import single_epoch as epoch
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
-from tests.support.stand_ins import Attempt, Session
-
-
-class _Frame:
-    """A stage's DataFrame: collecting it runs the tasks one after the other."""
-
-    def __init__(self, task: epoch_task.EpochTask, tasks: int) -> None:
-        self._task = task
-        self._tasks = tasks
-
-    def collect(self) -> None:
-        for place in range(self._tasks):
-            assert self._task.epoch is not None
-            for _ in epoch_task._Section(self._task, self._task.epoch, place, "0").run(iter(())):
-                pass
+from tests.support.stand_ins import Attempt
 
 
 def run_stage(
-    root: str, plan: RunPlan, stage: str, generation: int = 1, bindings: Mapping[str, SystemBinding] | None = None
+    root: str,
+    plan: RunPlan,
+    stage: str,
+    generation: int = 1,
+    bindings: Mapping[str, SystemBinding] | None = None,
+    engine: LocalEngine | None = None,
 ) -> None:
     """Runs a stage to its result, in this process."""
     files = open_filesystem(root)
     handle = StageHandle(plan.application, plan.run_id, stage, Generation(plan.generation, generation))
-    frame = lambda spark, program, task, tasks: _Frame(task, tasks)  # noqa: E731
-    with mock.patch.object(epoch, "stage_frame", frame), mock.patch.object(epoch_frames, "stage_frame", frame):
-        epoch.run_stage(Session(), files, run_bindings(plan.systems, bindings or {}), Attempt(handle), {})
+    run_attempt(engine or LocalEngine(), files, run_bindings(plan.systems, bindings or {}), Attempt(handle), {})
 
 
 @dataclass
@@ -54,6 +42,7 @@ class Here:
     """A root, with its log, and runs of applications under it."""
 
     root: Path
+    engine: LocalEngine = field(default_factory=LocalEngine)
 
     @property
     def runtime(self) -> SparkRuntime:
@@ -71,7 +60,7 @@ class Here:
     ) -> None:
         """Runs stages of a run, all of them when none is named."""
         for stage in stages or [stage.stage_id for stage in plan.plan.stages]:
-            run_stage(str(self.root), plan, stage, generation, bindings)
+            run_stage(str(self.root), plan, stage, generation, bindings, self.engine)
 
     def whole(self, application: str, run_id: str, **more: Any) -> RunPlan:
         """A run from its plan to its end."""

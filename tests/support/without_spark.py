@@ -1,6 +1,4 @@
-"""What a runner does for stages, without Spark.
-
-The tasks of an epoch run in turn, in this process, which may be told to die.
+"""Runs stages in this process, which may be told to die, through the engine that needs no Spark.
 
 ``python -m tests.support.without_spark ROOT APPLICATION RUN GENERATION STAGE…`` runs the stages one after the other, or
 at the same time where the run's mode says so. A stage that fails is written to standard error, and the exit code is 1.
@@ -14,44 +12,19 @@ import json
 import os
 import sys
 import threading
-import time
 from collections.abc import Mapping
-from typing import Any
 
+from airflow_samza.engine.local_engine import LocalEngine
+from airflow_samza.engine.stage_run import run_stage as run_attempt
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark import epoch_frames
-from airflow_samza.spark import single_epoch as epoch
-from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
-from tests.support.stand_ins import Attempt, Session
-
-
-class Rows:
-    """Stands for the DataFrame of an epoch."""
-
-    def __init__(self, task: EpochTask, tasks: int) -> None:
-        self.task = task
-        self.tasks = tasks
-
-    def collect(self) -> None:
-        """Runs every task."""
-        assert self.task.epoch is not None
-        for place in range(self.tasks):
-            for _ in _Section(self.task, self.task.epoch, place, f"{os.getpid()}-{time.monotonic_ns()}").run(iter(())):
-                pass
-
-
-def without_spark(kind: type[Rows] = Rows) -> None:
-    """Puts the tasks in the place of their jobs."""
-    rows: Any = lambda spark, program, task, tasks: kind(task, tasks)  # noqa: E731
-    for module in (epoch, epoch_frames):
-        vars(module)["stage_frame"] = rows
+from tests.support.stand_ins import Attempt
 
 
 def run_stage(
@@ -61,14 +34,13 @@ def run_stage(
     files = open_filesystem(runtime.root)
     attempt = Attempt(StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation), 1))
     files.make_dirs(attempt.handle.folder.attempts)  # as if it had been submitted
-    epoch.run_stage(Session(), files, run_bindings(run.systems, systems), attempt, {})
+    run_attempt(LocalEngine(), files, run_bindings(run.systems, systems), attempt, {})
     return attempt
 
 
 def main(arguments: list[str]) -> int:
     """Runs the stages."""
     root, application, run_id, generation, *stages = arguments
-    without_spark()
     runtime = SparkRuntime(root)
     run = runtime.load_plan(application, run_id)
     failed: list[str] = []
@@ -100,7 +72,7 @@ def serve() -> None:
     """
     import importlib
 
-    for name in ("airflow_samza.spark.stage_loop", "airflow_samza.systems.log.system", "pyarrow.compute"):
+    for name in ("airflow_samza.engine.stage_loop", "airflow_samza.systems.log.system", "pyarrow.compute"):
         importlib.import_module(name)
     for line in sys.stdin:
         arguments, variables = json.loads(line)

@@ -117,7 +117,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     "prepare": {},
     "launch": {},
     # No pyspark: stages are driven through a port.
-    "engine": {"psutil": ANYWHERE},
+    "engine": {"psutil": ANYWHERE, "pyarrow": FUNCTIONS_ONLY},
     "spark": {
         "pyspark": ANYWHERE,
         "py4j": ANYWHERE,

@@ -24,6 +24,7 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages import heartbeats
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised
@@ -132,9 +133,10 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     session = Session()
     session.place = "Spark (local[*])"
+    engine = SparkEngine(session)
 
     def fail() -> None:
-        raise silent(session, NEW_YEAR, "views")
+        raise silent(engine, NEW_YEAR, "views")
 
     return raised(fail)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
+from airflow_samza.engine.push import make_topic, push_stream
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.tables import versions
@@ -16,7 +17,6 @@ from airflow_samza.runs.tables.push_request import request_path
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.spark.push_failures import told_of_source
-from airflow_samza.spark.push_job import make_topic, push_stream
 from airflow_samza.spark.push_source import read_source
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, Scene, raised

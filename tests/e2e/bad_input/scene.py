@@ -15,19 +15,18 @@ import pytest
 from typer.testing import CliRunner
 
 from airflow_samza.cli.app import app as command_line
-from airflow_samza.engine.worker_errors import from_worker
+from airflow_samza.engine.local_engine import LocalEngine
+from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark import single_epoch as epoch
-from airflow_samza.spark.epoch_task import EpochTask, _Section
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
-from tests.support.stand_ins import Attempt, Session
+from tests.support.stand_ins import Attempt
 
 MODULE = "page_views"
 APPLICATION = f"{MODULE}:page_views"
@@ -117,21 +116,20 @@ class Scene:
         return SparkRuntime(str(self.folder / "samza"), bindings, **more)
 
     def run(self, *, before: Mapping[str, Callable[[], object]] | None = None, only: str | None = None) -> str:
-        """What the stages raise, run one after the other as a runner runs them, only that a loop of this process stands for Spark.
+        """What the stages raise, run one after the other as a runner runs them, in this process.
 
         ``before`` holds what happens just before a stage begins; ``only`` leaves the other stages out.
         """
         runtime = self.runtime()
         run = runtime.prepare(RunRequest(APPLICATION, "run-1"))
         files = open_filesystem(str(self.folder / "samza"))
-        self.monkeypatch.setattr(epoch, "stage_frame", lambda spark, program, task, tasks: _Rows(task, tasks))
         bindings = run_bindings(run.systems, runtime._systems)
 
         def stages() -> None:
             for stage in [stage for stage in run.plan.stages if only in (None, stage.stage_id)]:
                 (before or {}).get(stage.stage_id, lambda: None)()
                 handle = StageHandle(run.application, run.run_id, stage.stage_id, Generation(1, 1), 1)
-                epoch.run_stage(Session(), files, bindings, Attempt(handle), {})
+                run_stage(LocalEngine(), files, bindings, Attempt(handle), {})
 
         return raised(stages)
 
@@ -152,16 +150,3 @@ def raised(call: Callable[[], object]) -> str:
     with pytest.raises(SamzaError) as caught:
         call()
     return str(caught.value)
-
-
-@dataclass
-class _Rows:
-    task: EpochTask
-    tasks: int
-
-    def collect(self) -> None:
-        for number in range(self.tasks):
-            try:
-                list(_Section(self.task, 0, number, "0").run(iter(())))
-            except Exception as error:
-                raise from_worker(error, self.task.stage, number) from error

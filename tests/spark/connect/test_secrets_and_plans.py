@@ -227,10 +227,10 @@ def tells(bindings: Mapping[str, Any]) -> Callable[[Iterator[Any]], Iterator[Any
     def told(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        from airflow_samza.spark.sealed_bindings import worker_bindings
+        from airflow_samza.spark.sealed_bindings import unsealed_bindings
 
         for batch in batches:
-            length = len(str(worker_bindings(bindings)["lake"].options.get("token", "")))
+            length = len(str(unsealed_bindings(bindings)["lake"]["options"].get("token", "")))
             yield pa.RecordBatch.from_pydict({"length": pa.array([length] * batch.num_rows, pa.int32())})
 
     return told

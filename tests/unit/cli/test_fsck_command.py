@@ -62,15 +62,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("fsck")
     sys.path.insert(0, str(folder))
     sys.modules.pop("looping_app", None)
-    with pytest.MonkeyPatch.context() as patch:
-        from airflow_samza.spark import epoch_frames
-        from airflow_samza.spark import single_epoch as epoch
-        from tests.support.without_spark import without_spark
-
-        for module in (epoch, epoch_frames):
-            patch.setattr(module, "stage_frame", None)
-        without_spark()
-        yield Root(folder).root.parent
+    yield Root(folder).root.parent
     sys.path.remove(str(folder))
     sys.modules.pop("looping_app", None)
 

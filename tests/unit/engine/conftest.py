@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.spark import epoch_frames
-from airflow_samza.spark import single_epoch as epoch
 from tests.support.looping import Place
-from tests.support.without_spark import without_spark
 
 
 @pytest.fixture
@@ -24,8 +21,5 @@ def place_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
 
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("looping_app", None)
-    for module in (epoch, epoch_frames):
-        monkeypatch.setattr(module, "stage_frame", None)
-    without_spark()
     yield made
     sys.modules.pop("looping_app", None)

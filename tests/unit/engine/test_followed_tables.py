@@ -6,22 +6,24 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
+from airflow_samza.engine import followed_tables
+from airflow_samza.engine.local_engine import LocalEngine, LocalStage
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_setup import StageSetup
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.progress.table_readers import Freshness, freshness
-from airflow_samza.runs.records.epoch_records import newest_intent
+from airflow_samza.runs.records.epoch_records import InputIntent, newest_intent
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.versions import DELETED, INCREMENTAL
-from airflow_samza.spark import followed_tables
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 from tests.support.runs_here import Here
@@ -35,17 +37,25 @@ PROCESSED = "tests.support.side_input_apps:following_processed"
 FOLLOWING_PUSHES = "tests.support.side_input_apps:following_pushes"
 
 
-class Frame:
-    """Stands for the job that prepares tables; it begins when it may."""
+class Preparing(LocalEngine):
+    """An engine that prepares tables when it may."""
 
-    def __init__(self, task: followed_tables.PreparingTask, may: threading.Event) -> None:
-        self._task = task
+    def __init__(self, may: threading.Event) -> None:
+        super().__init__()
+        self.may = may
+
+    def stage(self, context: StageContext, setup: StageSetup) -> LocalStage:
+        return PreparingStage(context, setup, self.may)
+
+
+class PreparingStage(LocalStage):
+    def __init__(self, context: StageContext, setup: StageSetup, may: threading.Event) -> None:
+        super().__init__(context, setup)
         self._may = may
 
-    def collect(self) -> None:
+    def fill_tables(self, side_inputs: Mapping[str, InputIntent], tag: str) -> None:
         assert self._may.wait(30)
-        for task in range(self._task.tasks):
-            self._task.prepare(task)
+        super().fill_tables(side_inputs, tag)
 
 
 @contextmanager
@@ -61,17 +71,17 @@ def running(here: Here, application: str) -> Iterator[tuple[RunPlan, threading.E
         except BaseException as error:
             failed.append(error)
 
-    with mock.patch.object(followed_tables, "preparing_frame", lambda spark, task: Frame(task, may)):
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        try:
-            yield plan, may
-        finally:
-            may.set()
-            here.runtime.drain(plan)
-            thread.join(timeout=60)
-        assert not thread.is_alive()
-        assert not failed, failed
+    here.engine = Preparing(may)
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield plan, may
+    finally:
+        may.set()
+        here.runtime.drain(plan)
+        thread.join(timeout=60)
+    assert not thread.is_alive()
+    assert not failed, failed
 
 
 def view(here: Here, member: int) -> str | None:

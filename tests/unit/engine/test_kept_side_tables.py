@@ -13,8 +13,7 @@ from unittest import mock
 
 import pytest
 
-from airflow_samza.engine import warm_tables
-from airflow_samza.spark import followed_tables
+from airflow_samza.engine import followed_tables, warm_tables
 from airflow_samza.systems.system import StreamSpec
 from tests.support.runs_here import Here
 from tests.support.side_input_apps import PROFILES
@@ -104,11 +103,11 @@ def written(module: Path, by: int) -> str:
         "    table = app.table('profiles', key='member_id', side_inputs=[changes], schema=SEEN, processor=Seen)\n"
         "    views.join(table, how='left', id='with-profile').send_to(app.output_stream('scored', key='member_id'))\n"
     )
-    from airflow_samza.spark import epoch_task
+    from airflow_samza.engine import stage_task
 
     sys.modules.pop("samza_seen_app", None)
     importlib.invalidate_caches()
-    epoch_task._program.cache_clear()
+    stage_task.load_program.cache_clear()
     return "samza_seen_app:changing"
 
 

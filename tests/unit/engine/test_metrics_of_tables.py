@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_samza import InitableTask, StreamTask, task_application
+from airflow_samza.engine import followed_tables
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.stage_progress import stage_progress
@@ -16,7 +17,6 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import describe_result
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark import followed_tables
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 from tests.support.runs_here import Here

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_samza.engine.stage_run import bind_inputs
+from airflow_samza.engine.stage_setup import program_source
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.prepare.run_request import RunRequest
@@ -13,8 +15,6 @@ from airflow_samza.records import made, plain
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark.single_epoch import bind_inputs
-from airflow_samza.spark.stage_setup import program_source
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding

@@ -13,6 +13,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
+from airflow_samza.engine import stage_loop
 from airflow_samza.errors import TopicError, UnknownName
 from airflow_samza.launch import submission
 from airflow_samza.runs.records.folders import RunFolder, write_once
@@ -20,7 +21,6 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, claim_runner
 from airflow_samza.runs.upkeep.retention import sweep_log
 from airflow_samza.runs.upkeep.topic_expiry import own_topics
-from airflow_samza.spark import stage_loop
 from airflow_samza.systems.log.index import read_floor
 from airflow_samza.systems.log.maintenance import mark_expired, sweep
 from airflow_samza.systems.system import StreamSpec

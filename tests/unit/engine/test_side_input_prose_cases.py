@@ -17,7 +17,7 @@ import pytest
 
 from airflow_samza import InitableTask, StreamTask, WindowableTask, stream_application, task_application
 from airflow_samza.engine import warm_tables
-from airflow_samza.errors import BadId, SideInputsWithChangelog, StageFailed
+from airflow_samza.errors import BadId, MessageError, SideInputsWithChangelog
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
@@ -80,7 +80,9 @@ def test_processor_fails_before_the_catch_up_and_fails_the_start(here: Here) -> 
     profiles(here, m1="gold", m2="thorn")
     views(here, 1, 2)
     plan = here.plan(PRICKLY, "run-1")
-    with pytest.raises(StageFailed, match="the processor of the table 'profiles', failed with ValueError: an accident"):
+    with pytest.raises(
+        MessageError, match="the processor of the table 'profiles', failed with ValueError: an accident"
+    ):
         here.stages(plan)
     assert scored(here) == []
 
@@ -88,7 +90,7 @@ def test_processor_fails_before_the_catch_up_and_fails_the_start(here: Here) -> 
 def test_processor_fails_later_and_fails_the_container(here: Here) -> None:
     here.log.admin.create([StreamSpec("views", 2, VIEWS)])
     profiles(here, m1="gold")
-    with pytest.raises(AssertionError, match="StageFailed"):  # of what runs the stages in a thread
+    with pytest.raises(AssertionError, match="MessageError"):  # of what runs the stages in a thread
         _fails_later(here)
     assert scored(here) == [(1, "gold")]  # what was committed stays, and nothing came after the failure
 

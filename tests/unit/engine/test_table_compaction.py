@@ -11,22 +11,26 @@ from typing import Any
 
 import pytest
 
+from airflow_samza.engine.push_context import PushContext
+from airflow_samza.engine.table_compaction import CompactionTask, compact_here, compacting, compaction_task
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
 from airflow_samza.records import plain
 from airflow_samza.runs.failpoints import COMPACTION_PLACES, VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, write_once
-from airflow_samza.runs.stages.stage_runners import StageRequest
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compacting import LEAST_CHANGES, is_due
 from airflow_samza.runs.tables.compactions import Compaction, holds_all, sections_since
 from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.versions import TableVersion
-from airflow_samza.spark.table_compaction import compact_here, compacting, compaction_task
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import MessageRun, OffsetRange, SystemBinding, SystemStreamPartition
 from tests.support.pushes import PARTITIONS, TOPIC, Pushes
+from tests.support.stand_ins import Attempt
 
 PLACE = ("log", TOPIC.name)
 FOLDER = TableFolder(*PLACE)
@@ -375,23 +379,21 @@ def test_a_push_of_which_the_compaction_is_slow_loses_nothing_to_the_next_one(pu
 # ----------------------------------------------------------------------------------------------------
 
 
-class NoSpark:
-    def stage_session(self, *_: Any, **__: Any) -> Any:
-        raise RuntimeError("Spark has no room")
+def no_room(work: CompactionTask) -> None:
+    raise RuntimeError("Spark has no room")
 
 
-class Attempt:
-    group = "push"
-
-    def __init__(self) -> None:
-        self.request = StageRequest("push", "1.1", 1)
+def attempted(pushes: Pushes, request: PushRequest) -> PushContext:
+    """An attempt at a push of the table."""
+    binding = SystemBinding("log", {"root": str(pushes.path)})
+    attempt = Attempt(StageHandle("push", "run", "push", Generation(1, 1), 1))
+    return PushContext(pushes.files, {"log": binding}, pushes.system, request, attempt, {})
 
 
 def test_a_compaction_that_fails_is_told_and_the_push_stands(pushes: Pushes, caplog: pytest.LogCaptureFixture) -> None:
     rows = chain(pushes, "a")
-    binding = SystemBinding("log", {"root": str(pushes.path)})
     request = pushes.request("a", mode="incremental", compact_after=1)
-    compacting(NoSpark(), pushes.files, binding, pushes.system, request, Attempt())(pushes.current())  # type: ignore[arg-type]
+    compacting(attempted(pushes, request), no_room)(pushes.current())
     assert "table profiles: version 2 was not compacted: Spark has no room" in caplog.text
     assert pushes.rows_of(pushes.current()) == rows
 
@@ -401,7 +403,7 @@ def test_a_version_that_is_no_longer_the_newest_is_left_as_it_is(
 ) -> None:
     chain(pushes, "a", "b")
     request = pushes.request("a", mode="incremental", compact_after=1)
-    compacting(NoSpark(), pushes.files, SystemBinding("log"), pushes.system, request, Attempt())(version(pushes, 2))  # type: ignore[arg-type]
+    compacting(attempted(pushes, request), no_room)(version(pushes, 2))
     assert caplog.text == ""
 
 

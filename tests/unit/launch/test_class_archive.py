@@ -27,10 +27,8 @@ from airflow_samza.launch.class_archive import (
 )
 from airflow_samza.launch.class_archive_maker import main, make, reason
 from airflow_samza.launch.runner_settings import RunnerSettings
-from airflow_samza.runs.records.folders import RunFolder
-from airflow_samza.runs.stages.stage_runners import RunnerFolder
-from airflow_samza.spark.runner import StageRunner
-from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.spark.spark_engine import SparkEngine
+from tests.support.stand_ins import Session
 
 OWN = "-XX:+UseSerialGC"
 RELEASE = 'JAVA_VERSION="17.0.1"\nMODULES="java.base jdk.incubator.vector"\n'
@@ -353,14 +351,14 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     return found
 
 
-def runner(folder: str, master: str, **conf: str) -> StageRunner:
-    settings = {"bindings": {}, "master": master, "conf": conf, "class_archives": folder}
-    return StageRunner(LocalFilesystem(folder), RunnerFolder(RunFolder("views", "run-1"), "key", 1), settings)
+def engine(folder: str, master: str, **conf: str) -> SparkEngine:
+    """An engine that a runner has opened."""
+    return SparkEngine(Session(), {"master": master, "conf": conf, "class_archives": folder})
 
 
 @pytest.mark.usefixtures("home")
 def test_a_runner_that_ends_has_one_made_by_a_process_that_outlives_it(folder: str, started: Started) -> None:
-    runner(folder, "local[*]", **{"spark.driver.extraClassPath": "/opt/own.jar"})._leave_archive()
+    engine(folder, "local[*]", **{"spark.driver.extraClassPath": "/opt/own.jar"}).stop()
     ((command, options),) = started
     assert command[1:] == [
         "-m",
@@ -375,12 +373,10 @@ def test_a_runner_that_ends_has_one_made_by_a_process_that_outlives_it(folder: s
 
 @pytest.mark.usefixtures("home")
 def test_a_runner_has_none_made_that_is_there_or_that_is_not_its_own_to_make(folder: str, started: Started) -> None:
-    runner(folder, "spark://host:7077")._leave_archive()
-    ended = runner(folder, "local[*]")
-    ended._stop.set()  # by a signal: its host is to be left
-    ended._leave_archive()
+    engine(folder, "spark://host:7077").stop()
+    engine(folder, "local[*]").stop(in_a_hurry=True)  # by a signal: its host is to be left
     made(folder)
-    runner(folder, "local[*]")._leave_archive()
+    engine(folder, "local[*]").stop()
     assert started == []
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_samza.engine.table_compaction import compact_here
 from airflow_samza.errors import ConfigError, NoSuchVersion, SchemaError, UnknownName
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.versions import DELETED, FULL, INCREMENTAL, TableVersion
 from airflow_samza.schema import Schema
-from airflow_samza.spark.table_compaction import compact_here
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 from tests.support.runs_here import Here
 from tests.support.side_input_apps import PROFILES

@@ -11,18 +11,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_samza.engine.local_engine import LocalEngine, LocalStage
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_setup import StageSetup
+from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.runs.records.epoch_records import read_manifest
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
-from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.spark.standbys import StandbyTask
 from airflow_samza.storage import local_store
 from airflow_samza.storage.local_store import default_folder
 from airflow_samza.systems.log.maintenance import expire
-from tests.support import runs_here
 from tests.support.runs_here import Here
 from tests.support.side_input_apps import PROFILES, VIEWS
 
@@ -128,14 +130,14 @@ def test_the_next_run_on_a_host_reads_only_what_is_new(here: Here) -> None:
 def test_a_standby_host_has_read_what_a_task_that_comes_to_it_needs(
     here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    stages: list[EpochTask] = []
-    made = runs_here._Frame
+    stages: list[StageTask] = []
 
-    def seen(task: EpochTask, tasks: int) -> Any:
-        stages.append(task)
-        return made(task, tasks)
+    class Seen(LocalEngine):
+        def stage(self, context: StageContext, setup: StageSetup) -> LocalStage:
+            stages.append(setup.task)
+            return super().stage(context, setup)
 
-    monkeypatch.setattr(runs_here, "_Frame", seen)
+    here.engine = Seen()
     config = {"job.store.local.dir": "$THIS_HOST"}
     many(here, "gold")
     views(here, 1)

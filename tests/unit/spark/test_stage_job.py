@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.engine.driver_session import is_gone
 from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_task import StageTask
+from airflow_samza.engine.task_section import TaskSection
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageCancelled, StageFailed, TopicError
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark.epoch_task import EpochTask, _Section
+from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.stage_job import run_job
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support.stand_ins import Attempt, Session
@@ -70,9 +71,9 @@ def run(frame: Frame, tmp_path: Path, attempt: Attempt | None = None) -> None:
     spark: Any = None
     job: Any = frame
     plan: Any = None
-    run_job(
-        StageContext(Server(), open_filesystem(str(tmp_path)), {}, {}, plan, attempt, {}), spark, program, lambda: job
-    )
+    server = Server()
+    context = StageContext(open_filesystem(str(tmp_path)), {}, {}, plan, attempt, {})
+    run_job(server, context, spark, program, lambda: job)
 
 
 def failure(text: str, tmp_path: Path) -> SamzaError:
@@ -147,8 +148,8 @@ def test_a_traceback_is_told_by_the_line_in_which_it_ends(tmp_path: Path) -> Non
 
 
 def test_a_host_that_does_not_see_the_root_says_so(tmp_path: Path) -> None:
-    task = EpochTask(str(tmp_path), {}, "stage", "runs/app/run/stages/stage/1.1", "program.json", 0, {}, {}, ())
+    task = StageTask(str(tmp_path), {}, "stage", "runs/app/run/stages/stage/1.1", "program.json", {}, {}, ())
     with pytest.raises(TopicError, match="does not see the run's records") as caught:
-        _Section(task, 0, 0, "0")
+        TaskSection(task, 0, 0, "0")
     assert platform.node() in caught.value.sentence
     assert "share, under the same path" in caught.value.hint

@@ -14,11 +14,11 @@ import pytest
 
 from airflow_samza import stream_application, task_application
 from airflow_samza.engine.placement import Executor, Placement
+from airflow_samza.engine.stage_task import StageTask, task_host_files
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.records.epoch_records import Manifest
 from airflow_samza.runs.records.folders import StageFolder, write_once
 from airflow_samza.spark import standbys as module
-from airflow_samza.spark.epoch_task import EpochTask, task_host_files
 from airflow_samza.spark.standbys import Standbys, StandbyTask, placement_of
 from airflow_samza.storage.snapshots import Restored, read_snapshot, write_snapshot
 from airflow_samza.systems.filesystems.local import LocalFilesystem
@@ -76,7 +76,7 @@ def standbys(
     session: Any = None
     placement = Placement(2, copies=2)
     placement.update([A, B])
-    task = EpochTask(files.root, {}, "stage", FOLDER.path, "program", None, {}, {}, (), host_dir=str(tmp_path / "host"))
+    task = StageTask(files.root, {}, "stage", FOLDER.path, "program", {}, {}, (), host_dir=str(tmp_path / "host"))
     made = Standbys(driver, session, task, placement, "stage")
     yield driver, made
     made.close()
@@ -173,8 +173,9 @@ def test_only_tasks_that_keep_something_have_a_place(name: str, more: dict[str, 
     spec = application.spec(more)
     plan = ExecutionPlanner(spec.config, {}).plan(spec)
     setup: Any = SimpleNamespace(program=compile_stage(spec, plan, plan.stages[0].stage_id))
-    context: Any = SimpleNamespace(driver=SimpleNamespace(knows_executors=True), attempt=SimpleNamespace(group="stage"))
-    assert (placement_of(context, setup) is not None) is placed
+    context: Any = SimpleNamespace(attempt=SimpleNamespace(group="stage"))
+    driver: Any = SimpleNamespace(knows_executors=True)
+    assert (placement_of(driver, context, setup) is not None) is placed
 
 
 @stream_application("stateless")

@@ -1,7 +1,4 @@
-"""What a Spark task does in a push.
-
-One partition of the table, checked batch by batch and written as a segment of the push stream.
-"""
+"""One task of a push: a partition of the table, checked batch by batch and written as a segment of the push stream."""
 
 from __future__ import annotations
 
@@ -10,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.engine.worker_errors import from_worker
+from airflow_samza.launch.bindings_json import bindings_from_json
 from airflow_samza.quoting import plainly, show_messages
 from airflow_samza.records import made
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import StageFolder, write_once
 from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.versions import DELETED
-from airflow_samza.spark.sealed_bindings import worker_bindings
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
@@ -25,14 +21,12 @@ from airflow_samza.systems.system import StreamSpec
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RESULT_SCHEMA = "task int"
-
 _EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class PushTask:
-    """The function that ``mapInArrow`` calls.
+    """The work of a push's tasks.
 
     ``required`` are columns that may not be null, ``folder`` the stage's, ``epoch`` the try.
     """
@@ -48,24 +42,11 @@ class PushTask:
     push: str
     messages_shown: bool = True
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Stages the rows of one partition, which come with equal keys beside each other, and leaves a manifest."""
-        import pyarrow as pa
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        task = context.partitionId() if context is not None else 0
-        try:
-            self.run(task, batches)
-        except Exception as error:
-            raise from_worker(error, f"push of {self.push}", task) from error
-        yield pa.RecordBatch.from_pydict({"task": pa.array([task], pa.int32())})
-
     def run(self, task: int, batches: Iterator[pa.RecordBatch]) -> PushManifest:
-        """The manifest of the task, written."""
+        """Stage the rows of one partition, which come with equal keys beside each other; return the manifest that is left."""
         show_messages(self.messages_shown)
         files = open_filesystem(self.root)
-        system = bind_system(self.system, worker_bindings(self.bindings)[self.system], self.root)
+        system = bind_system(self.system, bindings_from_json(self.bindings)[self.system], self.root)
         producer = system.producer(made(StreamSpec, self.stream), f"push-{self.epoch}-{task}-{uuid.uuid4().hex}")
         found = _Found(self.key, self.required)
         try:
@@ -111,7 +92,7 @@ class _Found:
         )
 
     def kept(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What is written; the last row is held back until the next one shows another key."""
+        """Yield what is written; the last row is held back until the next one shows another key."""
         import pyarrow as pa
 
         held: pa.RecordBatch | None = None
@@ -148,7 +129,7 @@ class _Found:
         return batch
 
     def _doubled(self, keys: list[pa.Array], last: int) -> pa.Array | None:
-        """Which of the rows before the last stay, as a mask; None: all of them."""
+        """Return which of the rows before the last stay, as a mask; None: all of them."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_engine import RunningStage
 from airflow_samza.prepare.side_inputs import planned_side_inputs
 from airflow_samza.prepare.task_side_inputs import MADE, made
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest
@@ -25,15 +25,8 @@ from airflow_samza.runs.records.run_plan import CONTINUOUS
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.compactions import holds_all
 from airflow_samza.runs.tables.pins import CURRENT
-from airflow_samza.spark.epoch_task import EpochTask
-from airflow_samza.spark.stage_setup import StageSetup
-from airflow_samza.spark.worker_rows import one_row, own_partition
 from airflow_samza.systems.capabilities import ReportsNews
 from airflow_samza.task.loop.side_tables import SIDE_INPUT_SECONDS
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("airflow_samza.runner")
 
@@ -49,36 +42,6 @@ So much later is a message of an input.
 UNMEASURED_MESSAGES = 200
 """Of a processor's side input in an epoch, until it is known how long they take."""
 
-RESULT = "task bigint"
-
-
-@dataclass(frozen=True)
-class PreparingTask:
-    """What ``mapInArrow`` calls.
-
-    Fills the tables of the ``tasks`` of a stage as the intents (``wanted``) say, in their hosts' folders.
-    """
-
-    stage: EpochTask
-    tasks: int
-    wanted: Mapping[str, InputIntent]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields one row."""
-        task = own_partition(batches)
-        self.prepare(task)
-        yield one_row(RESULT, task)
-
-    def prepare(self, task: int) -> None:
-        """Does so for one task."""
-        intent = Intent(self.stage.stage, "0.0", 0, self.tasks, {}, {}, side_inputs=self.wanted)
-        self.stage.tables(intent, task).prepare()
-
-
-def preparing_frame(spark: SparkSession, task: PreparingTask) -> DataFrame:
-    """Collecting it prepares the tables of every task."""
-    return spark.range(0, task.tasks, 1, task.tasks).mapInArrow(task, RESULT)
-
 
 class FollowedTables:
     """The side inputs of one stage, as the next epoch reads them.
@@ -86,9 +49,10 @@ class FollowedTables:
     ``former`` is the last intent, whose tables are not taken back.
     """
 
-    def __init__(self, context: StageContext, setup: StageSetup, former: Intent | None) -> None:
+    def __init__(self, context: StageContext, stage: RunningStage, former: Intent | None) -> None:
         self._context = context
-        self._setup = setup
+        self._stage = stage
+        self._setup = stage.setup
         run = context.run
         self._held = planned_side_inputs(run, context.handle.stage_id)
         """What the tables held in the last epoch."""
@@ -163,7 +127,7 @@ class FollowedTables:
     def close(self) -> None:
         """Ends what is being prepared."""
         if self._thread is not None and self._thread.is_alive():
-            self._context.driver.cancel(self._tag)
+            self._stage.cancel(self._tag)
             self._thread.join(timeout=10)
 
     def _take(self, former: Intent | None) -> None:
@@ -240,11 +204,8 @@ class FollowedTables:
         self._thread.start()
 
     def _round(self, all_: dict[str, InputIntent], wanted: dict[str, InputIntent]) -> None:
-        setup = self._setup
-        work = PreparingTask(setup.task, setup.program.stage.task_count, all_)
         try:
-            with self._context.driver.tagged(setup.spark, self._tag, f"tables of {setup.task.stage}", pool=self._tag):
-                preparing_frame(setup.spark, work).collect()
+            self._stage.fill_tables(all_, self._tag)
         except Exception as error:  # the tasks then read for themselves, and say what is wrong
             log.warning(
                 "%s: the tables were not read beforehand: %s",

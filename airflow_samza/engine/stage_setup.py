@@ -1,27 +1,21 @@
-"""A stage made ready to run on Spark.
-
-Its session, its program, its output topics, and the function that its tasks run.
-"""
+"""A stage made ready to run: its program, its output topics, and the work of its tasks."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow_samza.application.operator_specs import TransformSpec
 from airflow_samza.config import Config
 from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.records import plain
 from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.records.folders import read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_start import StageTopics
-from airflow_samza.spark.catalyst import analyse_sections
-from airflow_samza.spark.epoch_task import EpochTask
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import IdentifiesTopics
 from airflow_samza.systems.log.topic import other_topic
@@ -29,53 +23,52 @@ from airflow_samza.systems.system import System, SystemBinding
 from airflow_samza.task.program.processor_digest import processor_digests
 from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 @dataclass(frozen=True)
 class StageSetup:
-    """What all epochs of an attempt share."""
+    """What all epochs of an attempt share: the program, the output topics, and the work of the tasks."""
 
-    spark: SparkSession
     program: StageProgram
     outputs: Mapping[str, BoundStream]
-    task: EpochTask
+    task: StageTask
 
 
-@contextmanager
-def set_up_stage(context: StageContext, inputs: Mapping[str, BoundStream]) -> Iterator[StageSetup]:
-    """Opens the stage's session, in which the stage is compiled, and makes the topics that it writes."""
+def set_up_stage(
+    context: StageContext,
+    inputs: Mapping[str, BoundStream],
+    source: ProgramSource,
+    program: StageProgram,
+    bindings: Mapping[str, Any],
+    *,
+    has_hosts: bool = False,
+) -> StageSetup:
+    """Make the topics that a compiled stage writes, and leave its program where its tasks find it.
+
+    ``bindings`` are the systems' in the form in which they travel. With ``has_hosts`` tasks run on hosts that keep
+    copies of their state.
+    """
     handle, run, files = context.handle, context.run, context.files
-    source = program_source(context.systems, run, handle.stage_id, inputs)
-    program = source.load()
-    registers_names = any(isinstance(operator.spec, TransformSpec) for operator in program.operators.values())
-    with context.driver.stage_session(context.attempt.request.spark_conf, own=registers_names) as spark:
-        if len(program.sections) > 1:
-            source, program = analyse_sections(spark, source)
-        outputs = {
-            stream_id: bound_output(run, program, stream_id, handle.generation) for stream_id in program.stage.outputs
-        }
-        make_topics(context, outputs)
-        path = handle.folder.attempt(handle.attempt, "program")
-        write_once(files, path, source)
-        task = EpochTask(
-            root=files.root,
-            bindings=context.driver.for_workers(spark, _for_workers(context.bindings)),
-            stage=handle.stage_id,
-            stage_folder=handle.folder.path,
-            program=path,
-            epoch=0,
-            inputs={stream_id: _without_slice(bound) for stream_id, bound in inputs.items()},
-            outputs={stream_id: plain(bound) for stream_id, bound in outputs.items()},
-            own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
-            host_dir=_host_dir(context, program),
-            side_inputs={
-                stream_id: _without_slice(run.side_input(stream_id)) for stream_id in program.stage.side_inputs
-            },
-            digests=processor_digests(program),
-        )
-        yield StageSetup(spark, program, outputs, task)
+    outputs = {
+        stream_id: bound_output(run, program, stream_id, handle.generation) for stream_id in program.stage.outputs
+    }
+    make_topics(context, outputs)
+    path = handle.folder.attempt(handle.attempt, "program")
+    write_once(files, path, source)
+    config = Config(program.spec.config)
+    task = StageTask(
+        root=files.root,
+        bindings=bindings,
+        stage=handle.stage_id,
+        stage_folder=handle.folder.path,
+        program=path,
+        inputs={stream_id: _without_slice(bound) for stream_id, bound in inputs.items()},
+        outputs={stream_id: plain(bound) for stream_id, bound in outputs.items()},
+        own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
+        host_dir=config.store_local_dir or "" if has_hosts and config.host_affinity else None,
+        side_inputs={stream_id: _without_slice(run.side_input(stream_id)) for stream_id in program.stage.side_inputs},
+        digests=processor_digests(program),
+    )
+    return StageSetup(program, outputs, task)
 
 
 def make_topics(context: StageContext, outputs: Mapping[str, BoundStream]) -> None:
@@ -99,11 +92,6 @@ def make_topics(context: StageContext, outputs: Mapping[str, BoundStream]) -> No
             own[stream_id] = system.identity(bound.spec)
     if known is None:
         write_once(context.files, path, StageTopics(own))
-
-
-def _host_dir(context: StageContext, program: StageProgram) -> str | None:
-    config = Config(program.spec.config)
-    return config.store_local_dir or "" if context.driver.knows_executors and config.host_affinity else None
 
 
 def _without_slice(bound: BoundStream) -> dict[str, Any]:
@@ -138,10 +126,10 @@ def bound_output(run: RunPlan, program: StageProgram, stream_id: str, generation
     )
 
 
-def _for_workers(bindings: Mapping[str, SystemBinding]) -> dict[str, SystemBinding]:
-    """The bindings without what tasks have no use for.
+def bindings_of_tasks(bindings: Mapping[str, SystemBinding]) -> dict[str, SystemBinding]:
+    """Return bindings without what tasks have no use for.
 
-    They never see a database, so no password of one leaves the driver.
+    Tasks never see a database, so no password of one leaves the driver.
     """
     return {
         name: SystemBinding(binding.kind) if traits_of(binding.kind).through_topics else binding

@@ -1,27 +1,22 @@
-"""A compaction on Spark.
+"""Compaction of a pushed table: each task reads the chain of one partition as whole batches, and stages what is left of it.
 
-Each task reads the chain of one partition of a pushed table as whole batches, and stages what is left of it.
-
-It comes after a push that has made the chain long, before the push is over; whatever goes wrong is told in the runner's
-log, and the next push tries again.
+It comes after a push that has made the chain long, before the push is over; a failure is logged by the runner, and the
+next push tries again.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.engine.driver_session import DriverSession
-from airflow_samza.engine.stage_context import Attempt
-from airflow_samza.engine.worker_errors import from_worker
+from airflow_samza.engine.push_context import PushContext
 from airflow_samza.errors import TopicError
-from airflow_samza.launch.bindings_json import bindings_to_json
+from airflow_samza.launch.bindings_json import bindings_from_json, bindings_to_json
 from airflow_samza.records import made
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import write_once
@@ -29,11 +24,7 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compacting import CompactionPart, compact, is_due, staged_path
 from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.versions import DELETED, TableVersion
-from airflow_samza.spark.sealed_bindings import worker_bindings
-from airflow_samza.spark.stage_job import refuse_unwanted
-from airflow_samza.spark.worker_rows import one_row, own_partition
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -52,15 +43,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_samza.runner")
 
-RESULT = "task int"
-
 
 @dataclass(frozen=True)
 class CompactionTask:
-    """The function that ``mapInArrow`` calls.
-
-    Of partition ``tasks[k]`` of a version's ``slice``, the last row of each key is staged.
-    """
+    """The work of a compaction: of each of the partitions ``tasks`` of a version's ``slice`` the last row of each key is staged."""
 
     root: str
     bindings: Mapping[str, Any] = field(repr=False)  # they may hold secrets
@@ -70,19 +56,10 @@ class CompactionTask:
     number: int
     tasks: tuple[int, ...]
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields one row."""
-        task = self.tasks[own_partition(batches)]
-        try:
-            self.run(task)
-        except Exception as error:
-            raise from_worker(error, f"compaction of {self.stream['name']}", task) from error
-        yield one_row(RESULT, task)
-
     def run(self, task: int) -> None:
-        """Leaves the record of what one task has staged."""
+        """Stage the rows of one partition, and leave the record of them."""
         files = open_filesystem(self.root)
-        system = bind_system(self.system, worker_bindings(self.bindings)[self.system], self.root)
+        system = bind_system(self.system, bindings_from_json(self.bindings)[self.system], self.root)
         stream = made(StreamSpec, self.stream)
         rows = self._rows(system, stream, task)
         producer = system.producer(stream, f"compaction-{self.number}-{task}-{uuid.uuid4().hex}")
@@ -121,12 +98,8 @@ def compaction_task(
     folder: TableFolder,
     version: TableVersion,
     tasks: list[int],
-    told: Callable[[Mapping[str, SystemBinding]], Mapping[str, Any]] = bindings_to_json,
 ) -> CompactionTask:
-    """The work of some tasks of the compaction of a version.
-
-    ``told`` puts bindings into the form in which they travel.
-    """
+    """Return the work of some tasks of the compaction of a version."""
     known = system.admin.metadata([StreamSpec(folder.topic)]).get(folder.topic)
     if known is None:
         raise TopicError(f"The push stream {folder.topic!r} is gone.", hint="Push the table anew.", stream=folder.topic)
@@ -134,7 +107,7 @@ def compaction_task(
     chain = dataclasses.replace(version, compactions=())
     # What it is made of will be deleted, so it cannot be made again after a power failure.
     durable = dataclasses.replace(binding, options={**binding.options, "durable": "true"})
-    bindings = told({folder.system: durable})
+    bindings = bindings_to_json({folder.system: durable})
     return CompactionTask(
         files.root, bindings, folder.system, dataclasses.asdict(stream), chain.slice, version.reads, tuple(tasks)
     )
@@ -143,7 +116,7 @@ def compaction_task(
 def compact_here(
     files: Filesystem, binding: SystemBinding, folder: TableFolder, version: TableVersion
 ) -> tuple[Compaction, bool]:
-    """Compacts a version in this process, one partition after the other; whether that was done now."""
+    """Compact a version in this process, one partition after the other; return whether that was done now."""
     system = bind_system(folder.system, binding, files.root)
 
     def stage(tasks: list[int]) -> None:
@@ -154,28 +127,17 @@ def compact_here(
     return compact(files, system, folder, version, stage)
 
 
-def compacting(
-    driver: DriverSession,
-    files: Filesystem,
-    binding: SystemBinding,
-    system: System,
-    request: PushRequest,
-    attempt: Attempt,
-) -> Callable[[TableVersion], None]:
-    """What a push does when its version stands: compacts it when it is time.
+def compacting(push: PushContext, run: Callable[[CompactionTask], None]) -> Callable[[TableVersion], None]:
+    """Return what a push does when its version stands: compact it when it is time; ``run`` runs the tasks of that.
 
-    Nothing that happens here fails the push.
+    No failure of that fails the push.
     """
+    files, request = push.files, push.request
 
     def stage(version: TableVersion, tasks: list[int]) -> None:
-        with driver.stage_session(attempt.request.spark_conf, own=True) as spark:
-            told = functools.partial(driver.for_workers, spark)
-            work = compaction_task(files, system, binding, request.folder, version, tasks, told)
-            refuse_unwanted(files, attempt)
-            frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, RESULT)
-            description = f"compaction of table {request.table} after push {request.push_id}"
-            with driver.tagged(spark, attempt.group, description, pool=request.table):
-                frame.collect()
+        binding = push.bindings[request.system]
+        work = compaction_task(files, push.system, binding, request.folder, version, tasks)
+        run(work)
 
     def then(version: TableVersion) -> None:
         try:
@@ -184,7 +146,7 @@ def compacting(
             if version.number < versions.highest_number(files, request.system, request.topic):
                 return
             started = time.monotonic()
-            found, is_new = compact(files, system, request.folder, version, lambda tasks: stage(version, tasks))
+            found, is_new = compact(files, push.system, request.folder, version, lambda tasks: stage(version, tasks))
             if is_new:
                 seconds = time.monotonic() - started
                 said = (

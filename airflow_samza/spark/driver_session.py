@@ -81,7 +81,7 @@ class DriverSession(Protocol):
         ...
 
     def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
-        """Bindings as JSON for functions that Spark's workers call, which ``worker_bindings`` reads there.
+        """Bindings as JSON for functions that Spark's workers call, which ``unsealed`` reads there.
 
         No secret stands in it where Spark may log the function with the plan that it is in.
         """

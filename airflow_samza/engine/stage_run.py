@@ -1,8 +1,7 @@
-"""A stage of one epoch, on the driver: intent, one Spark job, commit, publish.
+"""An attempt at a stage, from its plan to its result; a stage of one epoch: intent, tasks, commit, publish.
 
-Stages of several are run by :mod:`.stage_loop`.
-
-Whatever of it was done by an earlier attempt is adopted: the intent, the manifests of single tasks, the commit.
+Stages of several epochs are run by :mod:`.stage_loop`. Whatever an earlier attempt has done is adopted: the intent, the
+manifests of single tasks, the commit.
 """
 
 from __future__ import annotations
@@ -12,9 +11,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_samza.engine.driver_session import DriverSession, is_gone
 from airflow_samza.engine.producers import Producers
 from airflow_samza.engine.stage_context import Attempt, StageContext
+from airflow_samza.engine.stage_engine import StageEngine
+from airflow_samza.engine.stage_loop import StageLoop
+from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.engine.worker_errors import shown_as_written
 from airflow_samza.errors import SamzaError
 from airflow_samza.prepare.bound_systems import bind_systems
@@ -27,12 +28,6 @@ from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import describe_result
 from airflow_samza.runs.records.stage_start import NeedsRunner
 from airflow_samza.runs.stages.stage_state import StageHandle, is_staged
-from airflow_samza.spark.catalyst import stage_frame
-from airflow_samza.spark.dataframe_inputs import read_inputs
-from airflow_samza.spark.stage_job import lost, refuse_unwanted, run_job
-from airflow_samza.spark.stage_loop import StageLoop
-from airflow_samza.spark.stage_setup import set_up_stage
-from airflow_samza.spark.table_writer import connect_tables
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.system import System, SystemBinding
@@ -41,34 +36,30 @@ log = logging.getLogger("airflow_samza.runner")
 
 
 def run_stage(
-    driver: DriverSession,
+    engine: StageEngine,
     files: Filesystem,
     bindings: Mapping[str, SystemBinding],
     attempt: Attempt,
     settings: Mapping[str, Any],
 ) -> None:
-    """Runs an attempt at a stage to its result; every way to fail is a SamzaError."""
+    """Run an attempt at a stage to its result; every way to fail is a SamzaError."""
     handle = attempt.handle
     run = must_read(files, handle.run.plan(handle.generation.plan), RunPlan)
     systems = bind_systems(bindings, files.root)
     origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
-    context = StageContext(driver, files, bindings, systems, run, attempt, origins)
-    connect_tables(systems, context)
+    context = StageContext(files, bindings, systems, run, attempt, origins)
+    engine.connect(context)
     if not is_staged(files, handle.folder):
         try:
             _note_who_finishes(context)
-            context = dataclasses.replace(context, run=read_inputs(context))
+            context = dataclasses.replace(context, run=engine.read_inputs(context))
             if run.runs_epochs(handle.stage_id):
-                StageLoop(context).run()
+                StageLoop(engine, context).run()
             else:
-                _run_epoch(context)
+                _run_epoch(engine, context)
         except SamzaError as error:  # the runner, too, imported the application from what was shipped
             raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
-        except Exception as error:
-            if is_gone(error):
-                raise lost(driver, handle) from error
-            raise
-    refuse_unwanted(files, attempt)
+    reject_unwanted(files, attempt)
     result = finish_stage(files, systems, run, handle.stage_id, handle.generation, handle.folder)
     for line in describe_result(result):
         log.info("%s", line)
@@ -81,14 +72,13 @@ def _note_who_finishes(context: StageContext) -> None:
         write_once(context.files, context.handle.folder.needs_runner, NeedsRunner(outputs))
 
 
-def _run_epoch(context: StageContext) -> None:
+def _run_epoch(engine: StageEngine, context: StageContext) -> None:
     inputs = bind_inputs(context.files, context.systems, context.run, context.handle)
-    with set_up_stage(context, inputs) as setup:
+    with engine.start_stage(context, inputs) as stage:
         reach("before-intent")
-        intent = decide(context.files, context.run, context.handle, inputs, setup.outputs)
+        intent = decide(context.files, context.run, context.handle, inputs, stage.setup.outputs)
         reach("after-intent")
-        tasks = intent.tasks
-        run_job(context, setup.spark, setup.program, lambda: stage_frame(setup.spark, setup.program, setup.task, tasks))
+        stage.run_epoch(intent)
 
 
 def bind_inputs(

@@ -1,25 +1,24 @@
-"""A stage that runs epoch after epoch, on the driver.
-
-Look what is at hand, decide, run one Spark job, commit, publish, go on.
+"""A stage that runs epoch after epoch: look what is available, decide, run the tasks, commit, publish, go on.
 
 It ends when all tasks have ended, by the ends that come to them in band or that a drain, a stop or the plan gave their
-inputs. Whoever
-starts it again goes on at the open epoch: its intent, the manifests that are there, its commit.
+inputs. An attempt that starts it again goes on at the open epoch: its intent, the manifests that are there, its commit.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from contextlib import closing
 
 from airflow_samza.config import Config
 from airflow_samza.engine.available_inputs import AtHand
+from airflow_samza.engine.followed_tables import FollowedTables
 from airflow_samza.engine.positions import TaskPosition, lag
 from airflow_samza.engine.producers import Producers
 from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_engine import RunningStage, StageEngine
 from airflow_samza.engine.waiting import Waiting
+from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.errors import StageError
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.finish import finish_epoch
@@ -39,13 +38,6 @@ from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.stages.pruning import prune_epochs, state_folders, sweep_state
 from airflow_samza.runs.stages.run_ends import is_ending
 from airflow_samza.runs.stages.stage_state import StageProgress, restored_bytes
-from airflow_samza.spark.epoch_frames import EpochFrames
-from airflow_samza.spark.followed_tables import FollowedTables
-from airflow_samza.spark.stage_job import refuse_unwanted, run_job
-from airflow_samza.spark.stage_setup import StageSetup, set_up_stage
-from airflow_samza.spark.standbys import placement_of, standbys_of
-
-log = logging.getLogger("airflow_samza.runner")
 
 DEFAULT_MAX_MESSAGES = 1_000_000
 """Of a task in an epoch, unless configured: some tenths of a second of work, so that consumers hear of it soon."""
@@ -57,7 +49,8 @@ CLOCK_SECONDS = 1.0
 class StageLoop:
     """One attempt at a stage of several epochs."""
 
-    def __init__(self, context: StageContext) -> None:
+    def __init__(self, engine: StageEngine, context: StageContext) -> None:
+        self._engine = engine
         self._context = context
         self._files, self._systems, self._run, self._attempt = (
             context.files,
@@ -86,21 +79,19 @@ class StageLoop:
         self._load()
         inputs: dict[str, BoundStream] = {stream_id: self._run.stream(stream_id) for stream_id in self._stage.inputs}
         inputs.update(self._producers.streams())
-        with set_up_stage(self._context, inputs) as setup:
-            self._limit = Config(setup.program.spec.config).epoch_max_messages or DEFAULT_MAX_MESSAGES
-            at_hand = AtHand(self._systems, self._run, setup.program.spec, inputs, self._former, self._positions)
-            placement = placement_of(self._context, setup)
-            frames = EpochFrames(self._context.driver, setup.spark, setup.program, setup.task, placement)
-            tables = FollowedTables(self._context, setup, self._former)
-            with standbys_of(self._context, setup, placement) as standbys, closing(tables):
+        with self._engine.start_stage(self._context, inputs) as stage:
+            spec = stage.setup.program.spec
+            self._limit = Config(spec.config).epoch_max_messages or DEFAULT_MAX_MESSAGES
+            at_hand = AtHand(self._systems, self._run, spec, inputs, self._former, self._positions)
+            with closing(FollowedTables(self._context, stage, self._former)) as tables:
                 while True:
-                    intent = self._open or self._decide(setup, at_hand, tables)
-                    self._run_tasks(setup, frames, intent)
+                    intent = self._open or self._decide(stage.setup.outputs, at_hand, tables)
+                    self._run_tasks(stage, intent)
                     if self._is_over(intent, tables):
                         return
                     self._open = None
                     assert self._commit is not None
-                    standbys.after(intent.epoch, self._commit.standing)
+                    stage.epoch_committed(intent.epoch, self._commit.standing)
                     reach("after-epoch")
 
     # -- before the first epoch ----------------------------------------------------------------------------------------
@@ -109,7 +100,7 @@ class StageLoop:
         waiting = Waiting()
         while (missing := self._producers.bind()) is not None:
             self._attempt.report(StageProgress(waiting_for=missing))
-            self._refuse_unwanted()
+            self._reject_unwanted()
             waiting.pause()
 
     def _load(self) -> None:
@@ -131,7 +122,7 @@ class StageLoop:
 
     # -- an epoch ------------------------------------------------------------------------------------------------------
 
-    def _decide(self, setup: StageSetup, at_hand: AtHand, tables: FollowedTables) -> Intent:
+    def _decide(self, outputs: Mapping[str, BoundStream], at_hand: AtHand, tables: FollowedTables) -> Intent:
         """The next epoch, as soon as there is something to do in it."""
         waiting = Waiting()
         while True:
@@ -146,8 +137,8 @@ class StageLoop:
             if active or tables.have_moved(side_inputs, self._former):
                 break  # without a task the epoch only puts on record what the tables hold, for those who wait for it
             if waiting.is_long:
-                self._refuse_stuck(inputs, at_hand)
-                self._refuse_unwanted()
+                self._reject_stuck(inputs, at_hand)
+                self._reject_unwanted()
                 self._tell(inputs)
             waiting.pause()
         for task in active:
@@ -159,7 +150,7 @@ class StageLoop:
             epoch=epoch,
             tasks=self._stage.task_count,
             inputs=inputs,
-            outputs={stream_id: bound.spec.name for stream_id, bound in setup.outputs.items()},
+            outputs={stream_id: bound.spec.name for stream_id, bound in outputs.items()},
             whole=False,
             active=tuple(active),
             standing=self._commit.standing if self._commit is not None else {},
@@ -188,20 +179,13 @@ class StageLoop:
         """Return whether a task has asked that all end."""
         return any(manifest.shuts_down_all for manifest in self._manifests.values())
 
-    def _run_tasks(self, setup: StageSetup, frames: EpochFrames, intent: Intent) -> None:
+    def _run_tasks(self, stage: RunningStage, intent: Intent) -> None:
         self._former = intent
         done = {name.removesuffix(".json") for name in self._files.list(self._folder.manifests(intent.epoch))}
         if not all(str(task) in done for task in intent.running):
-            run_job(
-                self._context,
-                setup.spark,
-                setup.program,
-                lambda: frames.of(intent),
-                frames.properties(intent),
-                logging.INFO if intent.epoch == 0 else logging.DEBUG,
-            )
+            stage.run_epoch(intent)
         else:
-            refuse_unwanted(self._files, self._attempt)
+            reject_unwanted(self._files, self._attempt)
 
     def _is_over(self, intent: Intent, tables: FollowedTables) -> bool:
         """Commits and publishes an epoch, unless it is the last one."""
@@ -240,11 +224,11 @@ class StageLoop:
 
     # -- what may stop it ----------------------------------------------------------------------------------------------
 
-    def _refuse_unwanted(self) -> None:
-        refuse_unwanted(self._files, self._attempt)
+    def _reject_unwanted(self) -> None:
+        reject_unwanted(self._files, self._attempt)
         self._producers.refuse_lost()
 
-    def _refuse_stuck(self, inputs: Mapping[str, InputIntent], at_hand: AtHand) -> None:
+    def _reject_stuck(self, inputs: Mapping[str, InputIntent], at_hand: AtHand) -> None:
         """Nothing will ever come: every producer has finished, everything is read, and yet tasks have not ended."""
         if at_hand.live or any(position.follows_clock for position in self._positions.values() if not position.ended):
             return

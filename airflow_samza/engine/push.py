@@ -1,0 +1,131 @@
+"""An attempt at a push: the source is read and checked, its rows are staged, and they become a version of the table.
+
+An attempt that finds everything staged, or published, reads nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.engine.push_context import PushContext
+from airflow_samza.engine.push_task import empty_manifest
+from airflow_samza.engine.stage_context import Attempt
+from airflow_samza.engine.stage_engine import StageEngine
+from airflow_samza.engine.table_compaction import compacting
+from airflow_samza.engine.wanted import reject_unwanted
+from airflow_samza.engine.worker_errors import shown_as_written
+from airflow_samza.errors import PushError, SamzaError
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.records.folders import must_read, write_once
+from airflow_samza.runs.stages.stage_state import StageHandle, can_finish
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.push_checks import PushTotals
+from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
+from airflow_samza.runs.tables.push_records import PushManifest
+from airflow_samza.runs.tables.push_request import PushRequest, request_path
+from airflow_samza.runs.tables.version_text import describe_version
+from airflow_samza.runs.tables.versions import DELETED, INCREMENTAL
+from airflow_samza.schema import Field, Schema, parse_type
+from airflow_samza.systems.bindings import bind_system
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import StreamSpec, System, SystemBinding
+
+log = logging.getLogger("airflow_samza.runner")
+
+
+def is_push(files: Filesystem, handle: StageHandle) -> bool:
+    """Return whether an attempt is one at a push."""
+    return files.exists(request_path(handle))
+
+
+def run_push(
+    engine: StageEngine,
+    files: Filesystem,
+    bindings: Mapping[str, SystemBinding],
+    attempt: Attempt,
+    settings: Mapping[str, Any],
+) -> None:
+    """Run an attempt at a push to its version; every way to fail is a SamzaError."""
+    request = must_read(files, request_path(attempt.handle), PushRequest)
+    system = bind_system(request.system, bindings[request.system], files.root)
+    origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
+    push = PushContext(files, bindings, system, request, attempt, origins)
+    known = versions.by_push_id(files, request.system, request.topic, request.push_id)
+    if known is None and not can_finish(files, attempt.handle.folder):
+        try:
+            _stage(engine, push)
+        except SamzaError as error:
+            raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
+    reject_unwanted(files, attempt)
+    version = finish_push(files, system, request, compacting(push, lambda work: engine.compact(push, work)))
+    log.info("%s", describe_version(version))
+
+
+def _stage(engine: StageEngine, push: PushContext) -> None:
+    """Write the rows of the source as segments, which nobody sees."""
+    request, files, attempt = push.request, push.files, push.attempt
+    if request.mode == INCREMENTAL and versions.newest(files, request.system, request.topic) is None:
+        raise versions.needs_base(request.table, request.push_id)
+    with engine.open_source(push) as source:
+        started = time.monotonic()
+        stream = push_stream(request, source.schema)
+        make_topic(push.system, request, stream)
+        epoch = begin_staging(files, request, source.schema)
+        reach("push-after-staging-began")
+        source.stage(stream, epoch)
+    totals = PushTotals()
+    for number in range(request.partitions):
+        write_once(files, attempt.handle.folder.manifest(epoch, number), empty_manifest())
+        totals.add(must_read(files, attempt.handle.folder.manifest(epoch, number), PushManifest))
+    seconds = time.monotonic() - started
+    log.info(
+        "%s: %s rows and %s deletes staged in %.1f s", attempt.group, f"{totals.rows:,}", f"{totals.deletes:,}", seconds
+    )
+
+
+def push_stream(request: PushRequest, schema: Schema) -> StreamSpec:
+    """The push stream.
+
+    The table's columns (all but the key may be null, as in a row that deletes), and the mark of deletes.
+    """
+    fields = [field if field.name in request.key else Field(field.name, field.type) for field in schema.fields]
+    columns = Schema((*fields, Field(DELETED, parse_type("boolean"))))
+    return StreamSpec(request.topic, request.partitions, columns.ddl(), request.key)
+
+
+def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None:
+    """Makes the push stream; one that is there has to be of this table as it is declared now."""
+    known = system.admin.metadata([stream]).get(stream.name)
+    wanted = Schema.of(str(stream.schema))
+    if known is not None and known.schema is not None:
+        there = Schema.of(known.schema)
+        if [(f.name, f.type) for f in there.fields] != [(f.name, f.type) for f in wanted.fields]:
+            ours, theirs = _listed(wanted), _listed(there)
+            raise PushError(
+                f"The push stream {stream.name!r} has the columns ({theirs}), and table {request.table!r} is declared "
+                f"with ({ours}).",
+                hint="A stream keeps its columns: push to a table of another name, or take the columns that it has."
+                if DELETED in there
+                else "Something else has written to this stream; give the table another name, or delete the topic.",
+                table=request.table,
+                stream=known.schema,
+                declared=str(stream.schema),
+            )
+    if known is not None and known.partitions != request.partitions:
+        raise PushError(
+            f"The push stream {stream.name!r} has {known.partitions} partitions, and table {request.table!r} is "
+            "declared with "
+            f"{request.partitions}.",
+            hint=f"Declare partitions={known.partitions}, or push to a table of another name: a stream's count never "
+            "changes.",
+            table=request.table,
+        )
+    if known is None:
+        system.admin.create([stream])
+
+
+def _listed(schema: Schema) -> str:
+    return ", ".join(f"{field.name} {field.type.ddl()}" for field in schema.fields if field.name != DELETED)

@@ -1,0 +1,279 @@
+"""The stage runner (the driver process): a detached process that holds one engine and runs the stages of one run.
+
+It claims its place under the run, watches its queue, and ends when the run is closed, or when nothing came for the idle
+time. Everything that it reports is in files under the root, so any process on any host can ask.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.heart import LEAVE_SECONDS, Heart
+from airflow_samza.engine.push import is_push, run_push
+from airflow_samza.engine.runner_records import RunnerRecords
+from airflow_samza.engine.stage_engine import StageEngine
+from airflow_samza.engine.stage_run import run_stage
+from airflow_samza.engine.troubles import Troubles
+from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
+from airflow_samza.launch.bindings_json import bindings_from_json
+from airflow_samza.launch.log_lines import most_informative_line
+from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, claim_runner
+from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, RUNNING, SUCCEEDED
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.local_copies import carry, local_copy
+from airflow_samza.systems.filesystems.opening import open_filesystem
+
+log = logging.getLogger("airflow_samza.runner")
+
+# Around the beginning and the end of a stage: a short one ends soon, and the next one of the run comes at once.
+EAGER_POLL_SECONDS = 0.02
+EAGER_SECONDS = 2.0
+
+PATIENCE_SECONDS = 300.0
+"""For how long a root that cannot be read is looked at again: a shared filesystem comes back, or the runner ends."""
+
+_JAVA_ENDED = "JAVA_GATEWAY_EXITED"
+
+
+OpenEngine = Callable[[str, Mapping[str, Any], Filesystem], StageEngine]
+"""A function from a name for the engine to show, the runner's settings and the root's files to an engine."""
+
+
+class StageRunner:
+    """Serves the queue of one runner folder until the run is closed or the runner has been idle for long enough."""
+
+    def __init__(
+        self, files: Filesystem, folder: RunnerFolder, settings: Mapping[str, Any], open_engine: OpenEngine
+    ) -> None:
+        self._files = files
+        self._folder = folder
+        self._settings = settings
+        self._bindings = bindings_from_json(settings["bindings"])
+        self._idle_seconds = float(settings.get("idle_seconds", DEFAULT_IDLE_SECONDS))
+        self._records = RunnerRecords(files, folder)
+        self._threads: list[threading.Thread] = []
+        self._stop = threading.Event()
+        self._engine: StageEngine
+        self._open_engine = open_engine
+        self._heart = Heart(files, folder, self._records, settings.get("output", ""))
+        self._gone: SamzaError | None = None
+        self._troubles = Troubles(log, "looking at the queue")
+
+    def serve(self) -> None:
+        """Runs until it is time to end; attempts that still run then are cancelled."""
+        self._heart.start()
+        signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
+        started = time.monotonic()
+        try:
+            self._start_engine()
+        except SamzaError as error:
+            self._refuse_all(error, "did not start")
+            return
+        log.info("Spark is up after %.1f s", time.monotonic() - started)
+        self._heart.listen_to(self._engine)
+        last_busy = last_change = time.monotonic()
+        was_busy = False
+        while not self._stop.is_set():
+            try:
+                busy = self._take_requests() or self._busy()
+                self._pass_on_cancels()
+                over = self._run_is_over()
+                self._troubles.over()
+            except (SamzaError, OSError) as error:
+                self._troubles.met(error)
+                busy, over = self._busy(), self._troubles.seconds > PATIENCE_SECONDS
+            last_busy = time.monotonic() if busy else last_busy
+            last_change = time.monotonic() if busy != was_busy else last_change
+            was_busy = busy
+            if over:
+                break
+            self._gone = self._gone or self._heart.gone
+            if self._gone is not None:
+                self._drain()
+                self._refuse_all(self._gone, "Spark is gone")
+                break
+            if self._records.is_replaced.is_set():
+                log.warning("this runner was taken for dead, and takes no more requests")
+                self._drain()
+                break
+            if time.monotonic() - last_busy > self._idle_seconds:
+                # Closed first, then one last look: a request that came before the close is seen, one after it goes
+                # elsewhere.
+                if self._records.close("idle") and not self._take_requests():
+                    break
+                self._drain()
+                break
+            self._stop.wait(EAGER_POLL_SECONDS if time.monotonic() - last_change < EAGER_SECONDS else POLL_SECONDS)
+        self._end()
+
+    def _start_engine(self) -> None:
+        try:
+            self._engine = self._open_engine(
+                f"airflow_samza {self._folder.run.application}", self._settings, self._files
+            )
+        except SamzaError:
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            raise StageFailed(
+                f"Spark does not start: {self._java_said() if _JAVA_ENDED in why else why}",
+                hint=f"The runner's log says more: {self._files.location(self._folder.log)}",
+                log=self._folder.log,
+            ) from error
+
+    def _java_said(self) -> str:
+        """Why Java has ended, of what it has printed into this runner's log."""
+        written = self._files.local_path(self._folder.log) or self._settings.get("output", "")
+        lines = (
+            Path(written).read_text(encoding="utf-8", errors="replace").splitlines() if os.path.isfile(written) else []
+        )
+        return most_informative_line(lines) if lines else "Java ended before it was up"
+
+    def _take_requests(self) -> bool:
+        found = False
+        for name in self._files.list(self._folder.queue):
+            attempt = self._records.take(name)
+            if attempt is None:
+                continue
+            found = True
+            thread = threading.Thread(target=self._run, args=(attempt,), name=attempt.group, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return found
+
+    def _run(self, attempt: AttemptState) -> None:
+        log.info("%s: started", attempt.group)
+        started = time.monotonic()
+        try:
+            if attempt.cancel_asked():
+                attempt.cancelled.set()
+            else:
+                attempt.tell(RUNNING)
+                work = run_push if is_push(self._files, attempt.handle) else run_stage
+                work(self._engine, self._files, self._bindings, attempt, self._settings)
+                attempt.tell(SUCCEEDED)
+        except StageCancelled as error:  # cancelled, or superseded by a newer generation
+            log.info("%s: %s", attempt.group, error.sentence)
+            attempt.cancelled.set()
+        except SamzaError as error:
+            self._ended_badly(attempt, error)
+        except BaseException as error:  # whatever it is, whoever waits for this attempt must hear of it
+            log.exception("%s: failed unexpectedly", attempt.group)
+            self._ended_badly(
+                attempt,
+                StageFailed(
+                    f"The stage {attempt.handle.stage_id} failed: {type(error).__name__}: {error}",
+                    hint=f"The runner's log says more: {self._files.location(self._folder.log)}",
+                    stage=attempt.handle.stage_id,
+                    run=attempt.handle.run_id,
+                ),
+            )
+        if attempt.cancelled.is_set() and attempt.state != SUCCEEDED:
+            attempt.tell(CANCELLED)
+        log.info("%s: %s after %.2f s", attempt.group, attempt.state, time.monotonic() - started)
+
+    def _ended_badly(self, attempt: AttemptState, error: SamzaError) -> None:
+        if isinstance(error, StageLost):  # closed before it is told, so that a retry at once starts a runner of its own
+            self._records.close("Spark is gone", error)
+            self._gone = error
+        if not attempt.cancelled.is_set():
+            log.error("%s: %s", attempt.group, error)
+            attempt.tell(FAILED, error)
+
+    def _busy(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads) or not self._records.are_told()
+
+    def _pass_on_cancels(self) -> None:
+        for attempt in self._records.attempts():
+            if not attempt.is_over and (attempt.cancelled.is_set() or attempt.cancel_asked()):
+                self._cancel(attempt)
+
+    def _cancel(self, attempt: AttemptState) -> None:
+        # Again and again until it is over: a job that was just about to start is not in its group yet.
+        if not attempt.cancelled.is_set():
+            log.info("%s: cancelled", attempt.group)
+            attempt.cancelled.set()
+        try:
+            self._engine.cancel(attempt.group)
+        except Exception:  # a Spark that is gone has nothing left to cancel
+            log.warning("%s: Spark does not answer", attempt.group, exc_info=True)
+
+    def _run_is_over(self) -> bool:
+        # The folder can be gone altogether (a test's folder, a wiped root): nobody will ever come back then.
+        return self._files.exists(self._folder.run.closed) or not self._files.exists(self._folder.claim)
+
+    def _drain(self) -> None:
+        for thread in self._threads:
+            while thread.is_alive() and not self._stop.is_set():
+                with suppress(SamzaError, OSError):  # asked again in a moment
+                    self._pass_on_cancels()
+                thread.join(POLL_SECONDS)
+
+    def _end(self) -> None:
+        for attempt in self._records.attempts():
+            if not attempt.is_over:
+                self._cancel(attempt)
+        deadline = time.monotonic() + LEAVE_SECONDS  # a task that ignores its kill must not keep the runner alive
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        with suppress(SamzaError, OSError):
+            if self._files.exists(self._folder.claim):
+                self._records.close("over")
+                self._records.wait_until_told(deadline - time.monotonic())
+        if self._gone is None:
+            self._engine.stop(in_a_hurry=self._stop.is_set())  # by a signal: somebody wants this machine empty
+
+    def _refuse_all(self, error: SamzaError, why: str) -> None:
+        """Closes, and answers every request that came meanwhile with the error."""
+        log.error("%s", error)
+        self._records.refuse_all(error, why)
+        self._records.wait_until_told(LEAVE_SECONDS)
+
+
+def run_process(arguments: list[str], open_engine: OpenEngine, settings: dict[str, Any] | None = None) -> int:
+    """Be the process: claim the runner's place, or give way to one that lives; return the exit code.
+
+    ``arguments`` are ROOT APPLICATION RUN KEY. What must not lie in files (bindings with secrets) is in the settings,
+    which come as JSON on standard input unless they are given.
+    """
+    root, application, run_id, key = arguments
+    settings = json.load(sys.stdin) if settings is None else settings
+    starting_log, output = settings.pop("starting_log"), settings.get("output", "")
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    files = open_filesystem(root)
+    run = RunFolder(application, run_id)
+    folder = claim_runner(files, run, key)
+    here = files.local_path(starting_log) is not None
+    if folder is None:
+        files.delete(starting_log)
+        return GAVE_WAY
+    if here:
+        files.rename(starting_log, folder.log)
+    sys.path[:0] = [local_copy(files, path) for path in settings["code"]]
+    StageRunner(files, folder, settings, open_engine).serve()
+    if not here:
+        logging.shutdown()
+        carry(files, output, folder.log)
+        os.unlink(output)
+    return 0
+
+
+def end_process(code: int) -> None:
+    """End this process at once: a thread that hangs in a dead engine must not keep it."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

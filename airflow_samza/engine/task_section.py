@@ -1,0 +1,314 @@
+"""One try at one task of an epoch: read its partitions, run the operators, stage the output, leave a manifest.
+
+A stage of one section runs whole in one call. With Catalyst between, each task section is a call of its own in the same
+Spark task, and hands its report to the next in a note named after the try (control messages and offsets do not travel
+through Catalyst).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.engine.stage_task import StageTask, bound_streams
+from airflow_samza.engine.task_inputs import TaskInputs
+from airflow_samza.engine.warm_tables import FilledTables
+from airflow_samza.errors import StageError
+from airflow_samza.records import durable, made, plain
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.records.epoch_records import Manifest, Staged, control_entries, read_manifest
+from airflow_samza.runs.records.folders import StageFolder, must_read, read, replace, write_once
+from airflow_samza.runs.records.names import Generation, writer_attempt
+from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
+from airflow_samza.runs.records.totals import GAUGES
+from airflow_samza.storage.snapshots import KnownTables, Restored, read_snapshot, snapshot_files, write_snapshot
+from airflow_samza.systems.capabilities import Durable
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.system import SystemProducer
+from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
+from airflow_samza.task.loop.run_loop import SectionRun
+from airflow_samza.task.report import Boundary, TaskReport, added
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_KNOWN = KnownTables()
+"""State that this process has read or written last: the next epoch of the task often comes to the same process."""
+
+
+def read_over(batches: Iterator[pa.RecordBatch]) -> None:
+    """Read and ignore the batches of a task that has its input elsewhere."""
+    deque(batches, maxlen=0)
+
+
+class TaskSection:
+    """A task section of one try at one task of an epoch: the task at ``place`` among those that run in it."""
+
+    def __init__(self, stage: StageTask, epoch: int, place: int, attempt: str, section: int = 0) -> None:
+        self._stage = stage
+        self._section = section
+        self._files = open_filesystem(stage.root)
+        self._folder = StageFolder(stage.stage_folder)
+        self._intent = stage.intent(epoch)
+        self.task = self._intent.running[place]
+        """The number of the task."""
+        self._attempt = f"{epoch}-{self.task}-{attempt}"
+        self._tables = stage.tables(self._intent, self.task)
+        self._program = self._tables.program
+        self._systems = self._tables.systems
+        self._host = stage.host_files(self.task)
+        self._restored = Restored()
+        self._state: Mapping[str, Any] = {}
+
+    @property
+    def is_last(self) -> bool:
+        """Return whether no section comes behind it."""
+        return self._section == len(self._program.sections) - 1
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, bool]:
+        """Yield what the section behind gets; return whether the output of an earlier attempt at the task counts."""
+        manifest = self._folder.manifest(self._intent.epoch, self.task)
+        if self._files.exists(manifest):
+            read_over(batches)
+            return True
+        if self.is_last:
+            return not self._run_to_the_end(batches, manifest)
+        yield from self._run_to_the_boundary(batches)
+        return False
+
+    def _run_to_the_boundary(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        before = self._before()
+        with self._tables.filled(self._section) as filled:
+            section = self._section_run(before, {}, filled)
+            yield from self._output_of(section, before, batches)
+        state = None if self._intent.whole else self._kept_state(section, before, self._new_attempt())
+        replace(self._files, self._note(self._section), TaskNote(section.report, state))
+
+    def _run_to_the_end(self, batches: Iterator[pa.RecordBatch], manifest: str) -> bool:
+        """Stages the output and leaves the manifest.
+
+        False when another attempt was quicker, whose output then counts.
+        """
+        started = time.time()
+        attempt = self._new_attempt()
+        producers: dict[str, SystemProducer] = {}
+        for stream_id, bound in bound_streams(self._stage.outputs).items():
+            producers[stream_id] = self._systems[bound.system].producer(bound.spec, attempt)
+        try:
+            before = self._before()
+            with self._tables.filled(self._section) as filled:
+                section = self._section_run(before, producers, filled)
+                for _ in self._output_of(section, before, batches):
+                    raise AssertionError("the last section yields nothing")
+            reach("task-before-output")
+            described = {stream_id: dict(producer.finish()) for stream_id, producer in producers.items()}
+            report, state = self._whole_report(section.report)
+            if self._goes_on(report):
+                reach("task-before-state")
+                state.update(self._kept_state(section, before, attempt) or {})
+                if self._host is not None:
+                    self._host.keep_only(snapshot_files(before.state) | snapshot_files(state))
+        except BaseException:
+            _abort(producers)
+            raise
+        reach("task-before-manifest")
+        record = self._manifest(attempt, report, described, state or None, time.time() - started)
+        written = write_once(self._files, manifest, record)
+        reach("task-after-manifest")
+        if not written:
+            _abort(producers)
+        return written
+
+    def _new_attempt(self) -> str:
+        return writer_attempt(
+            self._intent.stage, Generation.parse(self._intent.generation), self._intent.epoch, self.task
+        )
+
+    def _goes_on(self, report: TaskReport) -> bool:
+        """Return whether anybody starts from what the task leaves: its next epoch, or another run."""
+        if self._intent.whole:
+            return False
+        return self._intent.keeps_state or not (report.ended and report.final)
+
+    def _before(self) -> _Before:
+        """What the task's former epoch left: checkpoint and state."""
+        standing = self._intent.standing.get(self.task)
+        if standing is not None:
+            manifest = read_manifest(self._files, self._folder, self.task, standing)
+            return _Before(manifest.checkpoint, manifest.state)
+        if self._intent.start is not None:
+            left = must_read(self._files, self._intent.start, StageStart).tasks.get(self.task, TaskLeft())
+            return _Before(left.checkpoint, left.state)
+        return _Before(None, None)
+
+    def _section_run(
+        self, before: _Before, producers: Mapping[str, SystemProducer], filled: FilledTables
+    ) -> SectionRun:
+        self._state = read_snapshot(self._files, before.state, _KNOWN, self._host, self._restored)
+        start = TaskStart(before.start, self._state)
+        number, intent = self._section, self._intent
+        return SectionRun(
+            self._program,
+            number,
+            self.task,
+            producers,
+            side_tables=filled.tables,
+            filled=filled.read,
+            start=start,
+            whole=intent.whole,
+            limit=intent.limit,
+            shut_down=intent.shut_down,
+        )
+
+    def _kept_state(self, section: SectionRun, before: _Before, attempt: str) -> dict[str, Any] | None:
+        folder = self._folder.state(self._intent.epoch, attempt)
+        # Where outputs survive a power failure, what the next epoch goes on from does so, too.
+        durable = any(isinstance(system, Durable) and system.durable for system in self._systems.values())
+        return write_snapshot(
+            self._files,
+            folder,
+            section.state(),
+            before.state,
+            _KNOWN,
+            durable=durable,
+            given=self._state,
+            host=self._host,
+        )
+
+    def _output_of(
+        self, section: SectionRun, before: _Before, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        inputs = TaskInputs(
+            self._program, self._systems, bound_streams(self._stage.inputs), self._stage.own, self._intent
+        )
+        try:
+            if self._section > 0:
+                yield from section.run_batches(batches, self._boundary)
+                return
+            read_over(batches)
+            yield from section.run(inputs.of(self.task, before.start))
+        finally:
+            inputs.close()
+
+    def _boundary(self) -> Boundary:
+        """What the task section before has reached; its note is there when its last batch has come through."""
+        number = max((n for n in range(self._section) if self._program.sections[n].kind == "task"), default=None)
+        if number is None:
+            return Boundary()
+        note = read(self._files, self._note(number), TaskNote)
+        found = note.report.boundary if note is not None else None
+        return found if found is not None else Boundary()
+
+    def _whole_report(self, report: TaskReport) -> tuple[TaskReport, dict[str, Any]]:
+        """The report of all sections of this try, this one being the last, and the state that the others keep."""
+        state: dict[str, Any] = {}
+        for number in range(self._section):
+            if self._program.sections[number].kind != "task":
+                continue
+            if not self._files.exists(self._note(number)):
+                raise StageError(
+                    f"Task {self.task} of the stage {self._intent.stage} never ran its section {number + 1}: Spark "
+                    "left it out.",
+                    hint="This is a defect of airflow_samza; please report it with the stage's SQL and transforms.",
+                    stage=self._intent.stage,
+                )
+            note = must_read(self._files, self._note(number), TaskNote)
+            earlier = note.report
+            state.update(note.state or {})
+            self._files.delete(self._note(number))
+            report.inputs.update(earlier.inputs)
+            report.side_inputs.update(earlier.side_inputs)
+            report.operators = {**earlier.operators, **report.operators}
+            report.metrics = added(earlier.metrics, report.metrics)
+            report.gauges = {**earlier.gauges, **report.gauges}
+            report.bad_samples = [*earlier.bad_samples, *report.bad_samples]
+            report.checkpoint = earlier.checkpoint.merged(report.checkpoint)
+            report.final = report.final and earlier.final
+            report.ended = report.ended and earlier.ended
+            report.follows_clock = report.follows_clock or earlier.follows_clock
+        return report, state
+
+    def _note(self, section: int) -> str:
+        return self._folder.note(f"{self._attempt}-{section}.json")
+
+    def _manifest(
+        self,
+        attempt: str,
+        report: TaskReport,
+        described: Mapping[str, Mapping[str, Any]],
+        state: Mapping[str, Any] | None,
+        seconds: float,
+    ) -> Manifest:
+        read: dict[str, dict[str, int]] = {}
+        for stream_id, found in (*report.inputs.items(), *report.side_inputs.items()):  # a stream may be both
+            counts = {"messages": found.messages, "control": found.control_messages, "bytes": found.bytes}
+            read[stream_id] = {name: count + read.get(stream_id, {}).get(name, 0) for name, count in counts.items()}
+        staged = {}
+        for stream_id, description in described.items():
+            output = report.outputs[stream_id]
+            # Only the run's own topics and those that applications share carry control messages in band (rule C1,
+            # rule C10).
+            in_band = stream_id in self._stage.own or self._program.spec.stream(stream_id).shared
+            control = control_entries(output.control) if in_band else ()
+            staged[stream_id] = Staged(description, output.messages, control)
+        facts: dict[str, Any] = dict(report.metrics)
+        facts.update(self._restored.facts())
+        if report.gauges:
+            facts[GAUGES] = {name: {str(self.task): value} for name, value in report.gauges.items()}
+        if report.bad_samples:
+            facts["bad_records"] = report.bad_samples
+        ignored = sum(table.ignored for table in report.tables.values())
+        if ignored:
+            facts["table_rows_ignored_for_a_null_key"] = ignored
+        return Manifest(
+            task=self.task,
+            epoch=self._intent.epoch,
+            attempt=attempt,
+            seconds=round(seconds, 3),
+            read=read,
+            staged=staged,
+            facts=facts,
+            checkpoint=None if self._intent.whole else plain(report.checkpoint),
+            state=state,
+            ended=report.ended,
+            follows_clock=report.follows_clock,
+            shuts_down_all=report.shuts_down_all,
+            report=_told(report),
+        )
+
+
+@durable("note of a task")
+@dataclass(frozen=True)
+class TaskNote:
+    """The report of one task section of a try at a task, and the description of its state, for the last section."""
+
+    report: TaskReport
+    state: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class _Before:
+    """What the epoch before left of a task; None: nothing."""
+
+    checkpoint: Mapping[str, Any] | None
+    state: Mapping[str, Any] | None
+
+    @property
+    def start(self) -> TaskCheckpoint:
+        """Where the task begins."""
+        if self.checkpoint is None:
+            return TaskCheckpoint()
+        return made(TaskCheckpoint, self.checkpoint, "of a task's checkpoint")
+
+
+def _told(report: TaskReport) -> dict[str, Any]:
+    """A report as a manifest holds it: the checkpoint stands beside it."""
+    return {name: value for name, value in plain(report).items() if name != "checkpoint"}
+
+
+def _abort(producers: Mapping[str, SystemProducer]) -> None:
+    for producer in producers.values():
+        producer.abort()

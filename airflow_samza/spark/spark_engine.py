@@ -1,0 +1,193 @@
+"""The engine that runs stages on Spark, one job for each epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.operator_specs import TransformSpec
+from airflow_samza.engine.push_context import PushContext
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_setup import StageSetup, bindings_of_tasks, program_source, set_up_stage
+from airflow_samza.engine.stage_task import StageTask
+from airflow_samza.engine.table_compaction import CompactionTask
+from airflow_samza.engine.wanted import reject_unwanted
+from airflow_samza.engine.worker_errors import from_worker
+from airflow_samza.launch.bindings_json import bindings_from_json
+from airflow_samza.launch.class_archive import make_in_background, wanted
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.spark.catalyst import analyse_sections
+from airflow_samza.spark.dataframe_inputs import read_inputs
+from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.epoch_frames import EpochFrames
+from airflow_samza.spark.push_job import SparkSource, open_source
+from airflow_samza.spark.sealed_bindings import unsealed
+from airflow_samza.spark.stage_job import losses, run_job
+from airflow_samza.spark.standbys import Standbys, placement_of
+from airflow_samza.spark.table_writer import connect_tables
+from airflow_samza.spark.worker_rows import one_row, own_partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("airflow_samza.runner")
+
+_FILL_RESULT = "task bigint"
+_COMPACTION_RESULT = "task int"
+
+
+class SparkEngine:
+    """A :class:`~airflow_samza.engine.stage_engine.StageEngine` over a session of Spark.
+
+    ``settings`` are those of the runner; without any no archive of Java's classes is left.
+    """
+
+    def __init__(self, driver: DriverSession, settings: Mapping[str, Any] | None = None) -> None:
+        self.driver = driver
+        self._settings = settings
+        self.cancel = driver.cancel
+        self.answers = driver.answers
+        self.processor_seconds = driver.processor_seconds
+        self.kill = driver.kill
+
+    @property
+    def place(self) -> str:
+        """The place of the session."""
+        return self.driver.place
+
+    def connect(self, context: StageContext) -> None:
+        """Give systems of kind spark what writes their tables."""
+        connect_tables(self.driver, context)
+
+    def read_inputs(self, context: StageContext) -> RunPlan:
+        """Read inputs of kind spark, and those that ``from_dataframe`` makes, into topics of the run."""
+        with losses(self.driver, context.handle):
+            return read_inputs(self.driver, context)
+
+    @contextmanager
+    def start_stage(self, context: StageContext, inputs: Mapping[str, BoundStream]) -> Iterator[SparkStage]:
+        """Open the stage's session, in which Spark says which columns the parts have that Catalyst runs."""
+        source = program_source(context.systems, context.run, context.handle.stage_id, inputs)
+        program = source.load()
+        registers_names = any(isinstance(operator.spec, TransformSpec) for operator in program.operators.values())
+        conf = context.attempt.request.spark_conf
+        with (
+            losses(self.driver, context.handle),
+            self.driver.stage_session(conf, own=registers_names) as spark,
+        ):
+            if len(program.sections) > 1:
+                source, program = analyse_sections(spark, source)
+            bindings = self.driver.for_workers(spark, bindings_of_tasks(context.bindings))
+            has_hosts = self.driver.knows_executors
+            setup = set_up_stage(context, inputs, source, program, bindings, has_hosts=has_hosts)
+            stage = SparkStage(self.driver, spark, context, setup)
+            try:
+                yield stage
+            finally:
+                stage.close()
+
+    def open_source(self, push: PushContext) -> AbstractContextManager[SparkSource]:
+        """Open the source in a session of its own."""
+        return open_source(self.driver, push)
+
+    def compact(self, push: PushContext, work: CompactionTask) -> None:
+        """Run the tasks of a compaction as one job."""
+        request, attempt, tasks = push.request, push.attempt, len(work.tasks)
+        with self.driver.stage_session(attempt.request.spark_conf, own=True) as spark:
+            bindings = self.driver.for_workers(spark, bindings_from_json(work.bindings))
+            job = CompactionJob(dataclasses.replace(work, bindings=bindings))
+            reject_unwanted(push.files, attempt)
+            description = f"compaction of table {request.table} after push {request.push_id}"
+            with self.driver.tagged(spark, attempt.group, description, pool=request.table):
+                spark.range(0, tasks, 1, tasks).mapInArrow(job, _COMPACTION_RESULT).collect()
+
+    def stop(self, *, in_a_hurry: bool = False) -> None:
+        """Stop Spark; then, as it needs no cores any more, have the archive made with which the next one starts sooner."""
+        self.driver.stop()
+        settings = self._settings
+        if settings is None or in_a_hurry:
+            return
+        try:
+            archive = wanted(settings.get("class_archives"), settings["master"], settings["conf"])
+            make_in_background(archive, settings["conf"])
+        except OSError:
+            log.warning("no archive of Spark's classes is made", exc_info=True)
+
+
+class SparkStage:
+    """A stage with a session of Spark: a :class:`~airflow_samza.engine.stage_engine.RunningStage`."""
+
+    def __init__(self, driver: DriverSession, spark: SparkSession, context: StageContext, setup: StageSetup) -> None:
+        self.setup = setup
+        self._driver = driver
+        self.cancel = driver.cancel
+        self._spark = spark
+        self._context = context
+        runs_epochs = context.run.runs_epochs(context.handle.stage_id)
+        placement = placement_of(driver, context, setup) if runs_epochs else None
+        self._frames = EpochFrames(driver, spark, setup.program, setup.task, placement)
+        self._standbys = Standbys(driver, spark, setup.task, placement, context.attempt.group)
+
+    def run_epoch(self, intent: Intent) -> None:
+        """Collect the epoch's DataFrame."""
+        run_job(
+            self._driver,
+            self._context,
+            self._spark,
+            self.setup.program,
+            lambda: self._frames.of(intent),
+            self._frames.properties(intent),
+            logging.INFO if intent.epoch == 0 else logging.DEBUG,
+        )
+
+    def fill_tables(self, side_inputs: Mapping[str, InputIntent], tag: str) -> None:
+        """Run a small job in a pool of its own."""
+        tasks = self.setup.program.stage.task_count
+        work = TableTask(self.setup.task, tasks, side_inputs)
+        with self._driver.tagged(self._spark, tag, f"tables of {self.setup.task.stage}", pool=tag):
+            self._spark.range(0, tasks, 1, tasks).mapInArrow(work, _FILL_RESULT).collect()
+
+    def epoch_committed(self, epoch: int, standing: Mapping[int, int]) -> None:
+        """Bring the hosts that would take tasks over what they lack of the tasks' state."""
+        self._standbys.after(epoch, standing)
+
+    def close(self) -> None:
+        """End what runs beside the epochs."""
+        self._standbys.close()
+
+
+@dataclass(frozen=True)
+class TableTask:
+    """The function that ``mapInArrow`` calls to fill the tables of a stage's ``tasks`` on their hosts."""
+
+    stage: StageTask
+    tasks: int
+    side_inputs: Mapping[str, InputIntent]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield one row."""
+        task = own_partition(batches)
+        unsealed(self.stage).fill_tables(task, self.tasks, self.side_inputs)
+        yield one_row(_FILL_RESULT, task)
+
+
+@dataclass(frozen=True)
+class CompactionJob:
+    """The function that ``mapInArrow`` calls to compact a partition of a pushed table."""
+
+    work: CompactionTask
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield one row."""
+        task = self.work.tasks[own_partition(batches)]
+        try:
+            unsealed(self.work).run(task)
+        except Exception as error:
+            raise from_worker(error, f"compaction of {self.work.stream['name']}", task) from error
+        yield one_row(_COMPACTION_RESULT, task)
