@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from airflow_samza.application.configured_side_inputs import processor_name
@@ -19,14 +19,6 @@ class SideInputsProcessor(Protocol):
 
     def process(self, message: IncomingMessageEnvelope, store: KeyValueStore) -> Iterable[tuple[Any, Any]]:
         """Return the entries (key, value) to write in order; value None deletes, key None is ignored and counted."""
-        ...
-
-
-class SideInputsProcessorFactory(Protocol):
-    """Makes a new processor at every call; each task makes its own."""
-
-    def __call__(self, config: Mapping[str, str], metrics: Any) -> SideInputsProcessor:
-        """Return a processor that may read the configuration and count in ``metrics``."""
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from airflow_samza.schema import Schema
+    pass
 
 S = TypeVar("S")
 
@@ -61,25 +61,6 @@ class Envelope(Protocol):
 
     def slice(self: S, first: int, count: int) -> S:
         """Return ``count`` messages of it, from message ``first`` on."""
-        ...
-
-
-class MessageEnvelope(Envelope, Protocol):
-    """An envelope as tasks give it to a chooser: with its first message, so that a chooser can go by content."""
-
-    @property
-    def message(self) -> Any:
-        """The first message, as a task's ``process`` gets it.
-
-        A dataclass instance or a Row, made when it is first asked for.
-
-        None for a control message, and for a message that cannot be read or does not fit the schema.
-        """
-        ...
-
-    @property
-    def schema(self) -> Schema | None:
-        """The columns of the message; None for a control message."""
         ...
 
 

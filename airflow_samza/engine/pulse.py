@@ -52,11 +52,6 @@ class Pulse:
             self._silent += passed
 
     @property
-    def silent_seconds(self) -> float:
-        """For how long Spark has not answered."""
-        return self._silent
-
-    @property
     def is_gone(self) -> bool:
         """Return whether Spark has been silent for too long."""
         if self._silent < SILENT_AFTER_SECONDS:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import ConfigError, StorageFull, TopicError
-from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_with
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from tests.support.faulty_filesystem import FaultyFilesystem, failing_with
 
 
 @pytest.fixture(params=["local", pytest.param("hdfs", marks=pytest.mark.hdfs)])

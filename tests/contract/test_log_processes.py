@@ -14,7 +14,6 @@ import pytest
 
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import StorageFull, TopicError
-from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_with
 from airflow_samza.systems.log import commits as log_commits
 from airflow_samza.systems.log.fsck import fsck, is_sound
 from airflow_samza.systems.log.system import LogSystem
@@ -26,6 +25,7 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
+from tests.support.faulty_filesystem import FaultyFilesystem, failing_with
 
 SCRIPT = Path(__file__).parents[1] / "support/log_writers.py"
 PARTITIONS = 4

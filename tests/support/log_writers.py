@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute
 
 from airflow_samza.control.messages import EndOfStreamMessage
-from airflow_samza.systems.filesystems.faults import FaultyFilesystem
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.log import commits as log_commits
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
+from tests.support.faulty_filesystem import FaultyFilesystem
 
 ROWS = 40
 

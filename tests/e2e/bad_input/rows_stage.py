@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_with
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised
+from tests.support.faulty_filesystem import FaultyFilesystem, failing_with
 
 STAGE = "by the stage"
 SUBMIT = "when a stage is submitted"

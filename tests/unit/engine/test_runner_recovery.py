@@ -25,9 +25,9 @@ from airflow_samza.runs.stages import heartbeats, stage_runners
 from airflow_samza.runs.stages.heartbeats import Heartbeats
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, RunnerPlace, StageRequest, all_runners
 from airflow_samza.runs.stages.stage_state import FAILED, LOST, RUNNING, SUCCEEDED, StageHandle, StageProgress
-from airflow_samza.systems.filesystems.faults import FaultyFilesystem, failing_with
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support import runner_without_spark
+from tests.support.faulty_filesystem import FaultyFilesystem, failing_with
 from tests.support.looping import APPLICATION, Place
 from tests.support.runner_without_spark import Dials
 from tests.support.waiting import until

@@ -25,10 +25,10 @@ from airflow_samza.runs.upkeep import run_removal
 from airflow_samza.runs.upkeep.kept_runs import SILENT_SECONDS, Keep
 from airflow_samza.runs.upkeep.retention import sweep_application, sweep_root
 from airflow_samza.runs.upkeep.run_removal import SweptRuns
-from airflow_samza.systems.filesystems.faults import FaultyFilesystem
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
+from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.runs_here import Here
 
 APPS = "tests.support.carrying_apps"

@@ -33,7 +33,7 @@ class FaultyFilesystem(LocalFilesystem):
         self.operations: list[str] = []
 
     def step(self, operation: str, path: str) -> None:
-        """Fail or dies when its turn has come."""
+        """Fail or die when its turn has come."""
         if operation == "read" and not self.reads:
             return
         self.operations.append(operation)
