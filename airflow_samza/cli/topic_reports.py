@@ -132,7 +132,7 @@ def tail(
     topic = log.topic(name)
     from airflow_samza.systems.log.index import LogIndex
     from airflow_samza.systems.system import StreamSpec
-    from airflow_samza.systems.topic_refusals import check_partition
+    from airflow_samza.systems.topic_rejections import check_partition
 
     if partition is not None:
         check_partition(name, topic.partitions, partition)

@@ -2,8 +2,8 @@
 
 Both are plain arrays.
 
-An index holds no keys: it finds them in the rows, so it can be kept beside them in a file, and be mapped by whoever
-opens it. Of rows with one key the last one counts, in both.
+An index holds no keys: it finds them in the rows, so it can be kept beside them in a file, and be mapped by any process
+that opens it. Of rows with one key the last one counts, in both.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Built once, opened by any process of the host, rebuilt when damaged, swept when nobody uses them.
 
 A store is a folder ``<topic>/<partition>/<version>`` with its files and ``store.json``, which says how they were
-written and what their checksums are. It is built under a name that no other attempt has, and renamed: whoever is second
-takes the first one's. Nothing here is the only copy of anything (rule S4): what cannot be read is built again,
+written and what their checksums are. It is built under a name that no other attempt has, and renamed: the second
+process takes the first one's. Nothing here is the only copy of anything (rule S4): what cannot be read is built again,
 with a warning.
 """
 
@@ -73,7 +73,7 @@ def host_folder(configured: str | None = None) -> str:
             )
         with contextlib.suppress(
             OSError
-        ):  # a folder that cannot be made, nobody has planted; who writes there tells why not
+        ):  # a folder that cannot be made, nobody has planted; the write there reports the reason
             named_folder(found)
         return found
     return scratch_folder()
@@ -148,7 +148,7 @@ class LocalStores:
     def locked(self, topic: str, partition: int) -> Iterator[None]:
         """Let in one process of the host at a time.
 
-        For who finds out what to build while it is built, as tasks that all read one broadcast do.
+        For tasks that find out what to build while it is built, as tasks that all read one broadcast do.
         """
         place = os.path.dirname(self._path(topic, partition, "-"))
         with _locked(f"{place}.lock"):
@@ -194,7 +194,7 @@ class LocalStores:
             table.write(unfinished)
             files = {name: _described(os.path.join(unfinished, name)) for name in sorted(os.listdir(unfinished))}
             size = sum(found["bytes"] for found in files.values())
-            self._refuse_too_large(path, size)
+            self._reject_too_large(path, size)
             with open(os.path.join(unfinished, RECORD), "w", encoding="utf-8") as file:
                 json.dump(
                     {
@@ -217,7 +217,7 @@ class LocalStores:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
 
-    def _refuse_too_large(self, path: str, size: int) -> None:
+    def _reject_too_large(self, path: str, size: int) -> None:
         if self.most_bytes is not None and size > self.most_bytes:
             raise StoreError(
                 f"The local store {path} takes {size} bytes, and {STORE_LOCAL_MAX_BYTES} allows {self.most_bytes} for "

@@ -142,7 +142,7 @@ def _is_version(name: str) -> bool:
 def _is_at_work(name: str) -> bool:
     """Return whether the process that a folder is named after is there.
 
-    Of another container's nobody can tell: only old ones are asked about.
+    Those of other containers cannot be asked: only old ones are.
     """
     process = name.split("-")[1] if name.startswith(("work-", "keep-")) else ""
     return process.isdigit() and os.path.exists(f"/proc/{process}")

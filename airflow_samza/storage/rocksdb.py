@@ -330,7 +330,7 @@ def _removed(work: str, owner: int) -> None:
 
 
 def open_database(path: str, store: str) -> Any:
-    """Return the database of a folder, for one process at a time: who comes second gets a :class:`StoreError`."""
+    """Return the database of a folder, for one process at a time: a second one gets a :class:`StoreError`."""
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:

@@ -20,7 +20,7 @@ Place = tuple[str, int]
 def starting_offset(local: int | None, oldest: int | None) -> int | None:
     """Return the first offset to read: the later of what follows the last one processed and the oldest there is.
 
-    None: nobody knows (rule S3).
+    None: unknown (rule S3).
 
     >>> starting_offset(41, 0), starting_offset(1, 11), starting_offset(None, 7), starting_offset(None, None)
     (42, 11, 7, None)
@@ -56,15 +56,16 @@ def resume(
         return Resumption(fresh, "it does not say what it has read")
     foreign = sorted(set(local) - set(oldest))
     if foreign:
-        return Resumption(fresh, f"it has read {_told(foreign[0])}, which is not read now")
+        return Resumption(fresh, f"it has read {_place(foreign[0])}, which is not read now")
     for place, last in local.items():
         if last + 1 < fresh[place]:
             return Resumption(
-                fresh, f"it has read {_told(place)} up to {last}, and {fresh[place]} is the oldest offset left"
+                fresh, f"it has read {_place(place)} up to {last}, and {fresh[place]} is the oldest offset left"
             )
         if last + 1 > _known(place, head[place], "no head"):
             return Resumption(
-                fresh, f"it has read {_told(place)} up to {last}, and the topic ends at {head[place]}: it was made anew"
+                fresh,
+                f"it has read {_place(place)} up to {last}, and the topic ends at {head[place]}: it was made anew",
             )
     return Resumption(
         {
@@ -145,7 +146,7 @@ class ProcessorFailed(Exception):
     """A processor raised, or what it gave are no entries: which store's, and on which message."""
 
     def __init__(self, store: str, place: Place, offset: int, processor: Processor, error: BaseException) -> None:
-        super().__init__(f"{store} at {_told(place)}, offset {offset}: {error}")
+        super().__init__(f"{store} at {_place(place)}, offset {offset}: {error}")
         self.store = store
         self.place = place
         self.offset = offset
@@ -200,7 +201,7 @@ class SideInputsProcessing:
 def _known(place: Place, offset: int | None, what: str) -> int:
     if offset is None:
         raise TopicError(
-            f"The side input {_told(place)} has {what}: its system does not tell, so nobody knows what a store of it "
+            f"The side input {_place(place)} has {what}: its system does not tell, so nobody knows what a store of it "
             "must hold.",
             hint="Look whether the topic is there and its system answers; declare a stream that counts no offsets as "
             "bounded.",
@@ -210,5 +211,5 @@ def _known(place: Place, offset: int | None, what: str) -> int:
     return offset
 
 
-def _told(place: Place) -> str:
+def _place(place: Place) -> str:
     return f"{place[0]}/{place[1]}"

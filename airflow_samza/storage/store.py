@@ -3,8 +3,8 @@
 Every backend keeps this protocol (``tests/contract/test_stores.py``); a task sees it through typed values.
 
 Keys and values are plain: a key is one Python value, or a tuple of them when the key has several columns; a value is a
-tuple with one Python value per column, in the forms that ``pyarrow`` gives (``to_pylist``). Who puts checks the types
-before. Source: side-inputs (KeyValueStore).
+tuple with one Python value per column, in the forms that ``pyarrow`` gives (``to_pylist``). The caller of ``put``
+checks the types before. Source: side-inputs (KeyValueStore).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class HasSections(Protocol):
 
 @runtime_checkable
 class IdentifiesTopics(Protocol):
-    """A system whose topics can be told apart from others that had their names."""
+    """A system whose topics have identities, other than topics that had their names before."""
 
     def identity(self, stream: StreamSpec) -> str | None:
         """Return the identity of a stream's topic.
@@ -83,7 +83,7 @@ class SupersedesOutput(Protocol):
 
 @runtime_checkable
 class RemembersWriters(Protocol):
-    """A system that remembers who has published to a stream, also when the records of that run are gone."""
+    """A system that remembers the producers of a stream, also when the records of that run are gone."""
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to a stream; None when it never has."""

@@ -77,7 +77,7 @@ class ProducersSeen:
         return {producer: [standing.generation, standing.epochs] for producer, standing in self._standings.items()}
 
     def is_published(self, stream: str, producer: str, generation: str, epoch: int) -> bool:
-        """Return whether just this was published before; a generation lower than one that was seen is refused.
+        """Return whether just this was published before; a generation lower than one that was seen is rejected.
 
         The error's facts name the ``winner``: a stage runner that gets it has been replaced, and adopts what the winner
         wrote.

@@ -1,6 +1,6 @@
 """Sections of a shared stream: what single runs wrote of it.
 
-Who wrote what, what is complete, and a filter for readers.
+The writer of each, which are complete, and a filter for readers.
 
 User messages carry no run on the wire; the commits that they came by name their producer,
 ``<application>/<run>/<stage>``.

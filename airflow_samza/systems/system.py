@@ -87,7 +87,7 @@ class UnreadableRun(MessageRun):
 
     ``batch`` holds them as they lie there (``text``), and why (``error``).
 
-    Only who asks for them gets them (``StreamSpec.tolerant``); else the first one is an error.
+    A reader gets them if it asks for them (``StreamSpec.tolerant``); else the first one is an error.
     """
 
     @classmethod
@@ -285,7 +285,7 @@ class Publication(NamedTuple):
     """Publication of one stage epoch's output to one stream.
 
     ``producer`` is ``<application>/<run>/<stage>``; (producer, generation, epoch) identifies it, so publishing twice
-    changes nothing, and a generation lower than one that the stream has seen from this producer is refused. ``staged``
+    changes nothing, and a generation lower than one that the stream has seen from this producer is rejected. ``staged``
     are the producers' descriptions by task, ``control`` the commit-level control entries, which every partition shows
     after its user messages (rule C2).
     """

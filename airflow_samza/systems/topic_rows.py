@@ -35,7 +35,7 @@ def to_schema(batch: pa.RecordBatch, wanted: pa.Schema, stream: str) -> pa.Recor
     import pyarrow as pa
 
     if batch.schema.equals(wanted):
-        _refuse_nulls(batch.columns, wanted, stream)
+        _reject_nulls(batch.columns, wanted, stream)
         return batch
     extra = [name for name in batch.schema.names if wanted.get_field_index(name) < 0]
     missing = [name for name in wanted.names if batch.schema.get_field_index(name) < 0]
@@ -75,11 +75,11 @@ def to_schema(batch: pa.RecordBatch, wanted: pa.Schema, stream: str) -> pa.Recor
                     column=field.name,
                 ) from error
         columns.append(column)
-    _refuse_nulls(columns, wanted, stream)
+    _reject_nulls(columns, wanted, stream)
     return pa.RecordBatch.from_arrays(columns, schema=wanted) if columns else batch
 
 
-def _refuse_nulls(columns: list[pa.Array], wanted: pa.Schema, stream: str) -> None:
+def _reject_nulls(columns: list[pa.Array], wanted: pa.Schema, stream: str) -> None:
     for field, column in zip(wanted, columns, strict=True):
         if not field.nullable and column.null_count:
             raise SchemaError(

@@ -45,7 +45,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "systems": (
         ("dictionaries", "filesystems", "generations"),
         ("producers_seen", "system"),
-        ("sections", "topic_refusals", "topic_rows"),
+        ("sections", "topic_rejections", "topic_rows"),
         ("capabilities",),
         ("log",),
         ("files",),

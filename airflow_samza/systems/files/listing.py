@@ -89,9 +89,9 @@ class _Walk:
                 if not is_hidden(_name(child)):
                     yield from self.files_below(child)
         else:
-            self._refuse_odd(str(info.path))
+            self._reject_odd(str(info.path))
 
-    def _refuse_odd(self, path: str) -> None:
+    def _reject_odd(self, path: str) -> None:
         """Reject a local entry that is neither file nor directory.
 
         One that has vanished meanwhile is no entry any more.
@@ -123,7 +123,7 @@ class _Walk:
                 elif not rest:
                     yield child
                 elif child.type == pafs.FileType.NotFound:
-                    self._refuse_odd(str(child.path))  # it may stand for a directory
+                    self._reject_odd(str(child.path))  # it may stand for a directory
             return
         pattern = re.compile(fnmatch.translate(part))
         for child in self.children(directory):
@@ -135,7 +135,7 @@ class _Walk:
             elif child.type == pafs.FileType.Directory:
                 yield from self.matches(child.path.rstrip("/"), rest)
             elif child.type != pafs.FileType.File:
-                self._refuse_odd(str(child.path))
+                self._reject_odd(str(child.path))
 
 
 def find_files(root: Location, relative: str) -> Listing:

@@ -23,7 +23,7 @@ from airflow_samza.systems.files.formats.conform import Conformer
 from airflow_samza.systems.files.formats.failures import is_missing, storage_errors
 from airflow_samza.systems.files.formats.file_format import FileWriter, open_format
 from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.files.formats.times import refuse_times
+from airflow_samza.systems.files.formats.times import reject_times
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import (
     FOLDER,
@@ -77,7 +77,7 @@ class FilesProducer:
             self.conformer = (batch.schema, checked)
         batch = self.conformer[1].apply(batch)
         if self.format.times is not None:
-            refuse_times(batch, self.format.times, stream=self.stream.name, format_name=self.format_name)
+            reject_times(batch, self.format.times, stream=self.stream.name, format_name=self.format_name)
         with storage_errors(path=str(self.staged), stream=self.stream.name, doing="write"):
             self._open(self.schema).write(batch)
         self.rows += batch.num_rows
@@ -114,7 +114,7 @@ class FilesProducer:
         return self._described
 
     def abort(self) -> None:
-        """Remove the staged file; the storage may refuse, an abort does not."""
+        """Remove the staged file; an abort ignores errors of the storage."""
         if self.writer is not None and self._described is None:
             with suppress(OSError, pa.ArrowException, ValueError):
                 self.writer.close()  # first, or it would try when it is collected, on a closed sink
@@ -129,14 +129,14 @@ def check_writable(output: Location, stream: StreamSpec) -> None:
     """Make the output directory and write a probe into it."""
     probe = output / f"{FOLDER}/staging/.writable"
     with storage_errors(path=str(output), stream=stream.name, doing="write"):
-        refuse_file(output, stream)
+        reject_file(output, stream)
         make_directory(_parent(probe))
         with output.filesystem.open_output_stream(probe.path, compression=None) as sink:
             sink.write(b"probe")
         _delete(probe)
 
 
-def refuse_file(output: Location, stream: StreamSpec) -> None:
+def reject_file(output: Location, stream: StreamSpec) -> None:
     """Reject an output where a file lies instead of a directory."""
     if output.filesystem.get_file_info(output.path).is_file:
         raise TopicError(
@@ -165,14 +165,14 @@ class _Publisher:
         self.place = manifest_path(output, self.producer, publication.generation, publication.epoch)
 
     def run(self) -> dict[str, Any]:
-        self._refuse_when_superseded()
+        self._reject_when_superseded()
         if self.filesystem.get_file_info(self.place.path).is_file:
             manifest = read_manifest(self.place)
         else:
             manifest = self._move_files()
             self._write_manifest(manifest)
             # A higher generation may have published meanwhile; having written first, one of the two sees the other.
-            self._refuse_when_superseded()
+            self._reject_when_superseded()
         superseded: list[str] = []
         # Between the first and the last epoch of a generation nothing can have come that has to go; looking costs a
         # listing of all.
@@ -196,7 +196,7 @@ class _Publisher:
             for producer, generation, epoch in list_manifests(self.output)
         )
 
-    def _refuse_when_superseded(self) -> None:
+    def _reject_when_superseded(self) -> None:
         higher = [
             g for p, g, _ in list_manifests(self.output) if p == self.producer and parse_generation(g) > self.generation
         ]
@@ -287,7 +287,7 @@ class _Publisher:
         sync_file(draft)
         if self.filesystem.get_file_info(
             self.place.path
-        ).is_file:  # somebody else wrote the same; some moves refuse to replace
+        ).is_file:  # somebody else wrote the same; some storages do not replace by a move
             _delete(draft)
         else:
             self.filesystem.move(draft.path, self.place.path)

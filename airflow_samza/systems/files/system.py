@@ -1,4 +1,4 @@
-"""The system ``files``: a root, the streams under it, and who reads, writes and publishes them."""
+"""The system ``files``: a root, the streams under it, and their consumers and producers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_samza.systems.files.inside import check_inside
 from airflow_samza.systems.files.listing import Listing, find_files, has_glob
 from airflow_samza.systems.files.location import Location, is_url, open_location
 from airflow_samza.systems.files.manifests import list_manifests, producer_hash
-from airflow_samza.systems.files.output import FilesProducer, check_writable, publish, refuse_file
+from airflow_samza.systems.files.output import FilesProducer, check_writable, publish, reject_file
 from airflow_samza.systems.files.reading import FilesConsumer
 from airflow_samza.systems.files.slicing import detect_format, fix_slice, found_schema
 from airflow_samza.systems.generations import parse_generation
@@ -74,7 +74,7 @@ class FilesSystem:
         for stream in streams:
             output = self._output(stream)
             with storage_errors(path=str(output), stream=stream.name, doing="write"):
-                refuse_file(output, stream)
+                reject_file(output, stream)
                 output.filesystem.create_dir(output.path, recursive=True)
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:

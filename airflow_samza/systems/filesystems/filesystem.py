@@ -23,7 +23,7 @@ TEMPORARY_PREFIX = ".tmp-"
 class Filesystem(Protocol):
     """Storage under one root.
 
-    A missing file raises FileNotFoundError; a full disk StorageFull; any other refusal TopicError.
+    A missing file raises FileNotFoundError; a full disk StorageFull; any other error of the storage TopicError.
     """
 
     @property
@@ -111,10 +111,10 @@ def storage_errors(doing: str, location: str) -> Iterator[None]:
     except (FileNotFoundError, FileExistsError):
         raise
     except OSError as error:
-        refuse_storage(error, doing, location)
+        raise_storage_error(error, doing, location)
 
 
-def refuse_storage(error: OSError, doing: str, location: str) -> NoReturn:
+def raise_storage_error(error: OSError, doing: str, location: str) -> NoReturn:
     """Raise our error for one of the operating system's."""
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, refuse_storage, storage_errors
+from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, raise_storage_error, storage_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -229,7 +229,7 @@ class _Output:
             self._filesystem.step("write", self._path)
             return self._file.write(data)
         except OSError as error:
-            refuse_storage(error, "write", self._location)
+            raise_storage_error(error, "write", self._location)
 
     def close(self) -> None:
         if self._file.closed:

@@ -21,7 +21,7 @@ _SHOWN = 4 << 20
 
 
 def local_copy(files: Filesystem, path: str) -> str:
-    """Return the path on this machine of a file whose name tells its content: of itself, or of a copy."""
+    """Return the path on this machine of a file that is named after its content: its own, or that of a copy."""
     here = files.local_path(path)
     if here is not None:
         return here

@@ -16,9 +16,9 @@ def open_filesystem(root_url: str, options: Mapping[str, object] | None = None) 
 
     A local path or ``file://`` URL, or a directory of an HDFS (``webhdfs://``, ``swebhdfs://``, ``hdfs://``).
 
-    ``options`` say who asks HDFS (``user``, ``token``, ``ssl_verify``), or the environment does, as for Hadoop's own
-    clients (:mod:`airflow_samza.systems.filesystems.webhdfs.access`). Other schemes are rejected: a root needs an
-    atomic *put if absent*, which each of them gives in a way of its own.
+    ``options`` are the identity for HDFS (``user``, ``token``, ``ssl_verify``), or the environment does, as for
+    Hadoop's own clients (:mod:`airflow_samza.systems.filesystems.webhdfs.access`). Other schemes are rejected: a root
+    needs an atomic *put if absent*, which each of them gives in a way of its own.
     """
     if not root_url:
         raise ConfigError(

@@ -2,8 +2,8 @@
 
 It is renamed into the trash, at once and as a whole, and deleted there.
 
-Whoever dies in between leaves it there for the next sweep. The name of a place in the trash begins with the time when
-it was made, so that a sweep leaves alone what another one has just put there and may give back.
+A process that dies in between leaves it there for the next sweep. The name of a place in the trash begins with the time
+when it was made, so that a sweep leaves alone what another one has just put there and may give back.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def move_to_trash(filesystem: Filesystem, path: str, place: str | None = None) -
 
 
 def empty_trash(filesystem: Filesystem, now: float | None = None) -> int:
-    """Delete what those who put it there have left there; return how many places."""
+    """Delete what processes have left there; return the number of places."""
     now = time.time() if now is None else now
     emptied = 0
     for name in filesystem.list(TRASH):

@@ -1,7 +1,7 @@
 """The commit records of a topic: one file each, numbered without gaps, written by *put if absent*.
 
 A commit is visible as a whole or not at all, because it is one file. Its base offsets are computed against all commits
-before it: who loses the race for a number reads the winner's record and tries the next number.
+before it: a writer that loses the race for a number reads the winner's record and tries the next number.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def append_commit(
 ) -> Commit | None:
     """Add a commit and return it; None when this producer has published this epoch of this generation already.
 
-    A generation older than one seen is refused (TopicError, facts: ``winner``). Racing writers each get a number of
+    A generation older than one seen is rejected (TopicError, facts: ``winner``). Racing writers each get a number of
     their own. ``check`` is asked once, before anything new is written.
     """
     entries = tuple(control_entry(message) for message in control)
@@ -162,7 +162,7 @@ def same_columns(one: str, other: str) -> bool:
 def write_snapshots(tail: Tail) -> None:
     """Write the snapshots that are due.
 
-    One per whole hundred of commits, always the same content whoever writes it.
+    One per whole hundred of commits, of the same content from every writer.
     """
     due = [last for last in range(tail.snapshot, tail.number) if (last + 1) % SNAPSHOT_EVERY == 0]
     if not due:

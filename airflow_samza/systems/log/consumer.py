@@ -11,7 +11,7 @@ from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.log.index import Control, LogIndex, Run
 from airflow_samza.systems.log.records import control_message
 from airflow_samza.systems.log.segments import SegmentReaders
-from airflow_samza.systems.log.topic import Topic, refuse_other
+from airflow_samza.systems.log.topic import Topic, reject_other
 from airflow_samza.systems.sections import SectionFilter, says_all
 from airflow_samza.systems.system import (
     ColumnBound,
@@ -21,7 +21,7 @@ from airflow_samza.systems.system import (
     OffsetRange,
     SystemStreamPartition,
 )
-from airflow_samza.systems.topic_refusals import check_partition
+from airflow_samza.systems.topic_rejections import check_partition
 from airflow_samza.systems.topic_rows import arrow_schema
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class LogConsumer:
                 hint="The topic was made anew since the run was planned: clear the plan task.",
                 stream=self.topic.name,
             )
-        refuse_other(self.topic, self._slice.get("topic"))
+        reject_other(self.topic, self._slice.get("topic"))
         commits = self._slice.get("commit")
         index = LogIndex(self.topic, None if commits is None else int(commits) - 1)
         if commits is not None and index.number < int(commits):

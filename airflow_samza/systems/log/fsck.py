@@ -81,7 +81,7 @@ def _emptied(topic: Topic) -> Iterator[Finding]:
 def _control(topic: Topic, index: LogIndex, commits: Mapping[int, Commit]) -> Iterator[Finding]:
     """Return findings about control messages that no reader could understand.
 
-    Every partition has the same ones, so the first tells of all.
+    Every partition has the same ones, so the first stands for all.
     """
     start = index.floor.offset(0)
     for _, entries in index.owned_slice(0, start, index.head[0]):

@@ -132,9 +132,9 @@ def sweep(
 def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> bool:
     """Delete a topic; False when it was found to be held, and given back, or another process was quicker.
 
-    It goes out of sight as a whole, and ``is_held`` is asked after that: who opens a run again says so first, and looks
-    for its topics then. So either the topic is given back, or the run sees that it is gone. Topics that lie below it
-    (a/b under a) stay.
+    It goes out of sight as a whole, and ``is_held`` is asked after that: a process that opens a run again notes that
+    first, and looks for its topics then. So either the topic is given back, or the run sees that it is gone. Topics
+    that lie below it (a/b under a) stay.
     """
     filesystem, parts = topic.filesystem, topic.directory.split("/")
     if own_files(topic)[1]:
@@ -177,7 +177,7 @@ class ExpiringLogTopic:
 def _delete_parts(topic: Topic) -> None:
     """Delete a topic beside topics below it: its record first, so that nobody opens a half.
 
-    Who comes later finishes it.
+    A later process finishes it.
     """
     place = trash_place()
     for name in own_files(topic)[0]:

@@ -174,7 +174,7 @@ class Commit:
     def places(self) -> Mapping[int, Sequence[tuple[Segment, int]]]:
         """The places of each partition's rows: segment and record batch, in task order.
 
-        Found at once for all who read any.
+        Computed once for all readers.
         """
         found: dict[int, list[tuple[Segment, int]]] = {}
         for segment in self.segments:
@@ -228,7 +228,7 @@ def parse_commit(topic: Topic, path: str, record: Mapping[str, Any], number: int
     return commit
 
 
-def refuse_gap(topic: Topic, path: str, commit: Commit, before: Sequence[int]) -> None:
+def reject_gap(topic: Topic, path: str, commit: Commit, before: Sequence[int]) -> None:
     """Reject a commit whose offsets do not follow from those before it."""
     expected = tuple(
         base + rows + len(commit.control) for base, rows in zip(before, commit.rows_by_partition, strict=True)

@@ -1,7 +1,7 @@
 """Checks of segment files that others may have written, before Arrow allocates anything or a row is handed on.
 
 A topic that is not the run's own may come from another team. What stands in its files is data to us, never a reason to
-trust: a batch that unpacks to a thousand times its size is refused before it is unpacked, and offsets and texts are
+trust: a batch that unpacks to a thousand times its size is rejected before it is unpacked, and offsets and texts are
 validated before anybody follows them.
 """
 
@@ -68,7 +68,7 @@ def check_unpacked(data: Any) -> None:
     """Reject a batch that unpacks to far more than it takes in the file; ``data`` as of :func:`unpacked_bytes`.
 
     Raises:
-        ValueError: it does, or it cannot be told.
+        ValueError: it does, or its size cannot be known.
     """
     unpacked = unpacked_bytes(data)
     if unpacked > _SMALL and unpacked > MOST_UNPACKED * len(data):

@@ -17,7 +17,7 @@ from airflow_samza.systems.dictionaries import GrowingDictionary, is_encoded_as
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_checks import check_unpacked
 from airflow_samza.systems.log.topic import Topic
-from airflow_samza.systems.topic_refusals import check_partition
+from airflow_samza.systems.topic_rejections import check_partition
 from airflow_samza.systems.topic_rows import plain_schema, to_schema
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class SegmentWriter:
     """Writer of one segment: rows are gathered per partition, and written together when there are enough.
 
     ``durable`` makes ``finish`` wait until the file is on the disk. Without it a power failure (not the death of a
-    process) can cost the file, which readers then refuse by its checksums.
+    process) can cost the file, which readers then reject by its checksums.
     """
 
     def __init__(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool = False) -> None:
@@ -315,7 +315,7 @@ class SegmentReaders:
                 schema = pa.ipc.open_file(source).schema
                 places = [schema.get_field_index(name) for name in columns]
                 if -1 in places:
-                    self._refuse_column(columns[places.index(-1)], schema)
+                    self._reject_column(columns[places.index(-1)], schema)
                 # No column at all would mean every column to Arrow: the first one carries the row count.
                 options = pa.ipc.IpcReadOptions(included_fields=sorted(set(places)) or [0])
             reader = pa.ipc.open_file(source, options=options)
@@ -345,7 +345,7 @@ class SegmentReaders:
     def _damaged(self, segment: Segment, what: str) -> TopicError:
         return self._topic.damaged(self._topic.segment_path(segment.name), what)
 
-    def _refuse_column(self, name: str, schema: pa.Schema) -> None:
+    def _reject_column(self, name: str, schema: pa.Schema) -> None:
         raise TopicError(
             f"The topic {self._topic.name!r} has no column {name!r}.",
             hint=f"Its columns are {', '.join(schema.names)}.",

@@ -1,7 +1,8 @@
 """Output that a reader has read, and a newer generation of its writer has replaced since.
 
-A commit of a superseded generation is hidden, and what replaces it comes at new offsets. Who reads on by offsets alone
-would read the same rows twice; the commits say so, also those that were compacted or have expired: their records stay.
+A commit of a superseded generation is hidden, and what replaces it comes at new offsets. A reader that goes on by
+offsets alone would read the same rows twice; the commits say so, also those that were compacted or have expired: their
+records stay.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from airflow_samza.systems.log.topic import Topic
 def superseded_since(topic: Topic, commits: int, first: Sequence[int], read: Sequence[int]) -> list[Superseded]:
     """Return what lies between ``first`` and ``read`` as of the first ``commits`` commits, and is superseded now.
 
-    Oldest first, one of each producer. Control messages alone count for nothing: who reads them again learns nothing
+    Oldest first, one of each producer. Control messages alone do not count: reading them again changes nothing
     new.
     """
     if commits == 0 or tuple(first) == tuple(read):

@@ -27,12 +27,12 @@ from airflow_samza.systems.log.topic import (
     list_topics,
     made_at,
     open_topic,
-    refuse_other,
+    reject_other,
     topic_directory,
 )
 from airflow_samza.systems.sections import Section, is_section
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
-from airflow_samza.systems.topic_refusals import check_keyed, check_owner, declared_partitions
+from airflow_samza.systems.topic_rejections import check_keyed, check_owner, declared_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,7 @@ class LogSystem:
     """A log under one root. ``filesystem`` is given by tests; else the binding's option ``root`` names it.
 
     The option ``durable`` (default false) lets the segments of producers survive a power failure at the cost of waiting
-    for the disk; commit records and ``append`` always do. ``user`` and ``token`` say who asks an HDFS.
+    for the disk; commit records and ``append`` always do. ``user`` and ``token`` are the identity for HDFS.
     """
 
     kind = "log"
@@ -126,10 +126,10 @@ class LogSystem:
     def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
         """Return whether anything was committed after what a slice covers; asks for one file.
 
-        A topic that was made anew is refused.
+        A topic that was made anew is rejected.
         """
         topic = self._topic_of(stream)
-        refuse_other(topic, slice.get(TOPIC))
+        reject_other(topic, slice.get(TOPIC))
         return self.filesystem.exists(topic.commit_path(int(slice["commit"])))
 
     def identity(self, stream: StreamSpec) -> str | None:
@@ -150,7 +150,7 @@ class LogSystem:
         ``first`` is where the reading began.
         """
         topic = self._topic_of(stream)
-        refuse_other(topic, slice.get(TOPIC))
+        reject_other(topic, slice.get(TOPIC))
         return superseded_since(topic, int(slice["commit"]), first, read)
 
     def sections(self, stream: StreamSpec) -> list[Section]:
@@ -260,7 +260,7 @@ class LogAdmin:
         return found
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Make the topics that are missing; one with another partition count, schema or owner is refused."""
+        """Make the topics that are missing; one with another partition count, schema or owner is rejected."""
         for stream in streams:
             partitions = declared_partitions(stream)
             create_topic(

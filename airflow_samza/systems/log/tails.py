@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.systems.log.records import KNOWN_COMMITS, Commit, parse_commit, refuse_gap
+from airflow_samza.systems.log.records import KNOWN_COMMITS, Commit, parse_commit, reject_gap
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.producers_seen import ProducersSeen
 
@@ -21,7 +21,7 @@ from airflow_samza.systems.producers_seen import ProducersSeen
 class Tail:
     """Tail of a topic: what a writer has to know of it.
 
-    The next commit's number, the next offset per partition, and who has published.
+    The next commit's number, the next offset per partition, and the producers that have published.
     """
 
     topic: Topic
@@ -76,7 +76,7 @@ def read_commit(
 ) -> Commit | None:
     """Read one commit; None when there is none of this number (yet). ``before``: the offsets that it must start from.
 
-    ``tail`` is told the bytes.
+    ``tail`` gets the bytes.
     """
     path = topic.commit_path(number)
     try:
@@ -93,7 +93,7 @@ def read_commit(
         commit = parse_commit(topic, path, topic.parse_json(path, data), number)
         KNOWN_COMMITS.keep(topic, path, data, commit)
     if before is not None:
-        refuse_gap(topic, path, commit, before)
+        reject_gap(topic, path, commit, before)
     if tail is not None:
         tail.data = data
     return commit

@@ -18,7 +18,7 @@ from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.topic_refusals import check_count, check_owner, check_same_topic
+from airflow_samza.systems.topic_rejections import check_count, check_owner, check_same_topic
 
 VERSION = 1
 ROOT = "topics"
@@ -232,10 +232,10 @@ def create_topic(
     return topic
 
 
-def refuse_other(topic: Topic, identity: object) -> None:
+def reject_other(topic: Topic, identity: object) -> None:
     """Reject a topic that is not the one of which a reader or writer has a checkpoint.
 
-    Records without an identity tell nothing.
+    Records without an identity are not compared.
 
     ``identity``: that of the topic which was read or written before.
     """

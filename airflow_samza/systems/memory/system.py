@@ -18,7 +18,7 @@ from airflow_samza.systems.system import (
     StreamSpec,
     SystemBinding,
 )
-from airflow_samza.systems.topic_refusals import (
+from airflow_samza.systems.topic_rejections import (
     check_count,
     check_keyed,
     check_owner,
@@ -187,6 +187,6 @@ class MemoryAdmin:
         return found
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Make the topics that are missing; one with another partition count, schema or owner is refused."""
+        """Make the topics that are missing; one with another partition count, schema or owner is rejected."""
         for stream in streams:
             self._system.create(stream.name, declared_partitions(stream), stream.schema, stream.owner)

@@ -15,7 +15,7 @@ from airflow_samza.systems.system import (
     SystemStreamPartition,
     run_of,
 )
-from airflow_samza.systems.topic_refusals import check_partition
+from airflow_samza.systems.topic_rejections import check_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa

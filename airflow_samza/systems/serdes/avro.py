@@ -10,7 +10,7 @@ from pyarrow import types
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.avro import fastavro
-from airflow_samza.systems.serdes.built_in import refuse_nulls
+from airflow_samza.systems.serdes.built_in import reject_nulls
 from airflow_samza.systems.serdes.rows import batch_from, rows_of
 from airflow_samza.systems.serdes.serde import BadMessage
 
@@ -65,7 +65,7 @@ class AvroSerde:
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
         """Return the messages."""
-        refuse_nulls(values)
+        reject_nulls(values)
         rows = []
         for place, value in enumerate(values.to_pylist()):
             source = io.BytesIO(value)

@@ -27,7 +27,7 @@ class JsonSerde:
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
         """Return the messages."""
-        refuse_nulls(values)
+        reject_nulls(values)
         # A raw line end stands between the tokens of JSON, never within a text.
         lines = [value.replace(b"\n", b" ") for value in values.to_pylist()]
         try:
@@ -54,12 +54,12 @@ class StringSerde:
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the texts."""
-        refuse_nulls(batch.column(0))
+        reject_nulls(batch.column(0))
         return batch.column(0).cast(pa.binary())
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
         """Return the messages."""
-        refuse_nulls(values)
+        reject_nulls(values)
         try:
             texts = values.cast(pa.binary()).cast(pa.string())
         except pa.ArrowInvalid:
@@ -80,12 +80,12 @@ class BytesSerde:
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the values."""
-        refuse_nulls(batch.column(0))
+        reject_nulls(batch.column(0))
         return batch.column(0)
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
         """Return the messages."""
-        refuse_nulls(values)
+        reject_nulls(values)
         return pa.RecordBatch.from_arrays([values.cast(pa.binary())], schema=self._schema)
 
 
@@ -101,7 +101,7 @@ def _one_column(schema: pa.Schema, kind: pa.DataType, stream: str) -> pa.Schema:
     return schema
 
 
-def refuse_nulls(values: pa.Array) -> None:
+def reject_nulls(values: pa.Array) -> None:
     """Reject nulls: a message without a value has no bytes, and no columns."""
     if values.null_count:
         raise BadMessage(int(pc.index(pc.is_null(values), True).as_py()), "it has no value")

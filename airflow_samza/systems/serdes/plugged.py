@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.row import Row
-from airflow_samza.systems.serdes.built_in import refuse_nulls
+from airflow_samza.systems.serdes.built_in import reject_nulls
 from airflow_samza.systems.serdes.rows import batch_from, rows_of
 from airflow_samza.systems.serdes.serde import BadMessage
 
@@ -45,7 +45,7 @@ class PluggedSerde:
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
         """Return what ``from_bytes`` gives."""
-        refuse_nulls(values)
+        reject_nulls(values)
         rows = []
         for place, value in enumerate(values.to_pylist()):
             try:
@@ -72,7 +72,7 @@ class PluggedSerde:
 def _made(name: str, stream: str) -> Any:
     module_name, _, attributes = name.partition(":")
 
-    def refused(what: str, hint: str) -> ConfigError:
+    def rejected(what: str, hint: str) -> ConfigError:
         return ConfigError(
             f"The serde of stream {stream!r} is {name!r}, which {what}.",
             hint=hint,
@@ -84,21 +84,21 @@ def _made(name: str, stream: str) -> Any:
     try:
         found: Any = importlib.import_module(module_name)
     except ImportError as error:
-        raise refused(
+        raise rejected(
             f"cannot be imported: {error}", "Put its folder on the Python path, or correct the name."
         ) from error
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
-            raise refused(f"is not there: {module_name!r} has no {attributes!r}", "Correct the name.")
+            raise rejected(f"is not there: {module_name!r} has no {attributes!r}", "Correct the name.")
         found = getattr(found, attribute)
     try:
         made = found()
     except TypeError as error:
-        raise refused(
+        raise rejected(
             f"cannot be made without arguments: {error}", "Name a class, or a function, that takes none."
         ) from error
     if not callable(getattr(made, "to_bytes", None)) or not callable(getattr(made, "from_bytes", None)):
-        raise refused(
+        raise rejected(
             "has no to_bytes and from_bytes", "Define both: to_bytes(message) -> bytes and from_bytes(data) -> message."
         )
     return made

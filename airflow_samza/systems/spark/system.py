@@ -120,17 +120,17 @@ class SparkSystem:
         """
         table = self.table(stream)
         facts = self.log.publish(_topic(stream), publication)
-        told: dict[str, Any] = {
+        written: dict[str, Any] = {
             "table": table.place,
             "mode": table.mode,
             "rows": facts["rows"],
             "bytes": facts["bytes"],
         }
         if table.waits_for_the_end and not publication.final:
-            return told
+            return written
         record = self._record(stream, publication)
         if self.log.filesystem.exists(record):
-            return told
+            return written
         if self.writer is None:
             raise StageLost(
                 f"The output {stream.name!r} is committed, and not yet written to {table.place} (system "
@@ -141,8 +141,8 @@ class SparkSystem:
             )
         if facts["rows"] or table.waits_for_the_end:  # to append nothing is to do nothing
             self.writer.write(table, self._staged(stream, publication, facts, whole=table.waits_for_the_end))
-        self.log.filesystem.put_if_absent(record, json.dumps(told, sort_keys=True).encode())
-        return told
+        self.log.filesystem.put_if_absent(record, json.dumps(written, sort_keys=True).encode())
+        return written
 
     def publish_read(self, stream: StreamSpec, publication: Publication) -> None:
         """Publish what Spark has read of a stream to the topic that it goes through."""

@@ -47,7 +47,7 @@ class BlockSource:
 def unpacks_to_more(data: bytes, codec: str, limit: int) -> bool:
     """Return whether packed bytes unpack to more than a limit; what they unpack to is thrown away.
 
-    Damaged ones are the library's to refuse.
+    The library rejects damaged ones.
     """
     if codec == "deflate":
         return len(data) * _DEFLATE_RATIO > limit and _grows(

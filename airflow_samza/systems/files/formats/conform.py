@@ -27,7 +27,7 @@ class Conformer:
     """Conversion of one file's batches into those of the stream: ``wanted`` columns, of which the file has ``names``.
 
     With ``dictionaries`` columns that come dictionary-encoded stay so. With ``any_bytes`` what the file calls text may
-    be no UTF-8, which is refused like a value of another type.
+    be no UTF-8, which is rejected like a value of another type.
     """
 
     file: str
@@ -64,10 +64,10 @@ class Conformer:
                 )
             if count == 1:
                 if not _fits(found.field(field.name).type, field.type, options):
-                    _refuse_type(file, stream, field.name, found.field(field.name).type, field.type)
+                    _reject_type(file, stream, field.name, found.field(field.name).type, field.type)
                 names.append(field.name)
             elif not (options.allow_missing_columns and field.nullable):
-                _refuse_missing(file, stream, field, found)
+                _reject_missing(file, stream, field, found)
         return cls(file, stream, wanted, tuple(names), options, dictionaries, any_bytes)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -160,7 +160,7 @@ def shown(kind: pa.DataType) -> str:
 
 
 def _fits(found: pa.DataType, wanted: pa.DataType, options: FileOptions) -> Any:
-    """Return whether casting can be tried; single values may still be refused."""
+    """Return whether casting can be tried; single values may still be rejected."""
     if types.is_dictionary(found):
         return _fits(found.value_type, wanted, options)
     if found.equals(wanted) or types.is_null(found):
@@ -195,7 +195,7 @@ def _fits(found: pa.DataType, wanted: pa.DataType, options: FileOptions) -> Any:
     return types.is_floating(wanted) and (types.is_floating(found) or types.is_integer(found))
 
 
-def _refuse_type(file: str, stream: str, column: str, found: pa.DataType, wanted: pa.DataType) -> NoReturn:
+def _reject_type(file: str, stream: str, column: str, found: pa.DataType, wanted: pa.DataType) -> NoReturn:
     raise SchemaError(
         f"File {file} of stream {stream!r} has column {column!r} as {shown(found)}, declared is {shown(wanted)}.",
         hint=f"Declare {column!r} as {shown(found)} and convert it in the application, or write the file with the "
@@ -208,7 +208,7 @@ def _refuse_type(file: str, stream: str, column: str, found: pa.DataType, wanted
     )
 
 
-def _refuse_missing(file: str, stream: str, field: pa.Field, found: pa.Schema) -> NoReturn:
+def _reject_missing(file: str, stream: str, field: pa.Field, found: pa.Schema) -> NoReturn:
     way_out = (
         'set the stream\'s option allow_missing_columns="true" to read it as null'
         if field.nullable

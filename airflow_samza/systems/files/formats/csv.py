@@ -47,7 +47,7 @@ class CsvFormat:
     times = FOUR_DIGITS
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> CsvInput:
-        """Open the file and read its header; without ``wanted`` the first block tells the types, too."""
+        """Open the file and read its header; without ``wanted`` the first block determines the types, too."""
         return CsvInput(file, wanted, options)
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
@@ -120,7 +120,7 @@ class CsvInput:
                 column = f", in column {piece.column!r}" if piece.column is not None else ""
                 yield Unreadable(as_text(piece.record), piece.reason + column)
             else:
-                raise self._refusal(piece)
+                raise self._rejection(piece)
 
     def close(self) -> None:
         """Do nothing: no block is open."""
@@ -262,7 +262,7 @@ class CsvInput:
                 return _Bad(record, f"{quoted(brief)}, which is no {shown(field.type)}", field.name)
         return _Bad(record, f"{texts.num_rows} records where one should be")
 
-    def _refusal(self, bad: _Bad) -> SamzaError:
+    def _rejection(self, bad: _Bad) -> SamzaError:
         if bad.column is None:
             return damaged(
                 self.file, "csv", f"{bad.reason} (in the record {bad.record[:60].rstrip().decode(errors='replace')!r})"
@@ -292,7 +292,7 @@ class CsvInput:
             if isinstance(piece, pa.RecordBatch):
                 found.append(piece)
             elif not self.file.tolerant:
-                raise self._refusal(piece)
+                raise self._rejection(piece)
         rows = pa.Table.from_batches(found, pa.schema([field.with_nullable(True) for field in texts]))
         return pa.schema(
             [pa.field(name, type_of(rows.column(place).combine_chunks())) for place, name in enumerate(self.header)]

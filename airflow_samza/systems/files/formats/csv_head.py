@@ -9,7 +9,7 @@ from typing import NamedTuple
 from airflow_samza.systems.files.formats.csv_records import Dialect
 from airflow_samza.systems.files.formats.file_format import InputFile, damaged
 from airflow_samza.systems.files.formats.lines import line_end
-from airflow_samza.systems.files.formats.signatures import refuse_binary
+from airflow_samza.systems.files.formats.signatures import reject_binary
 
 _PIECE_BYTES = 64 * 2**10
 
@@ -37,7 +37,7 @@ def read_head(file: InputFile, dialect: Dialect, *, header: bool, named: bool) -
         while True:
             more = source.read(_PIECE_BYTES)
             data += more
-            refuse_binary(file, "csv", data)
+            reject_binary(file, "csv", data)
             begin = len(_BOM) if data.startswith(_BOM) else 0
             place, record = _first_record(data, begin, dialect)
             is_whole = place + len(record) < len(data) and dialect.has_ended(record)

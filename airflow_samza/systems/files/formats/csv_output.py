@@ -18,7 +18,7 @@ _IN_NUMBERS = frozenset("0123456789+-.: TZabcdefilnrstuyEINa")
 
 
 class CsvOutput:
-    """Writer of a header, then a line for each row. Text is in quotes, which tells empty text from null."""
+    """Writer of a header, then a line for each row. Text is in quotes, so that empty text differs from null."""
 
     def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> None:
         self.sink = sink
@@ -60,14 +60,14 @@ class CsvOutput:
         """Return text in quotes; where there are none, ambiguous text is escaped or rejected."""
         dialect = self.dialect
         if not self.options.multiline:
-            self._refuse(column, pc.match_substring_regex(column, r"[\r\n]"), name, "a line end", "set multiline=true")
+            self._reject(column, pc.match_substring_regex(column, r"[\r\n]"), name, "a line end", "set multiline=true")
         if dialect.quote:
             if dialect.escape:
                 column = pc.replace_substring(column, dialect.escape, dialect.escape * 2)
             column = pc.replace_substring(column, dialect.quote, (dialect.escape or dialect.quote) + dialect.quote)
             return pc.binary_join_element_wise(dialect.quote, column, dialect.quote, "")
         same = pc.equal(column, self.options.null_value)
-        self._refuse(
+        self._reject(
             column,
             same,
             name,
@@ -79,10 +79,10 @@ class CsvOutput:
                 column = pc.replace_substring(column, special, dialect.escape + special)
             else:
                 shown = {"\r": "a line end", "\n": "a line end"}.get(special, f"the delimiter {special!r}")
-                self._refuse(column, pc.match_substring(column, special), name, shown, "set quote= or escape=")
+                self._reject(column, pc.match_substring(column, special), name, shown, "set quote= or escape=")
         return column
 
-    def _refuse(self, column: pa.Array, bad: pa.Array, name: str, what: str, way_out: str) -> None:
+    def _reject(self, column: pa.Array, bad: pa.Array, name: str, what: str, way_out: str) -> None:
         if pc.any(bad).as_py():
             value = column.filter(bad)[0].as_py()
             brief = value if len(value) <= 60 else value[:57] + "…"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from airflow_samza.errors import StorageFull, StorageUnavailable, TopicError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_REJECTED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _IN_THE_WAY = frozenset({errno.ENOTDIR, errno.EISDIR, errno.EEXIST})
 
 
@@ -27,7 +27,7 @@ def is_of_storage(error: OSError) -> bool:
 
 
 def translate(error: OSError, *, path: str, stream: str, doing: str) -> TopicError:
-    """Return the error that says what storage refused: ``doing`` is ``read``, ``write`` or ``list``."""
+    """Return the error for an operation that the storage rejected: ``doing`` is ``read``, ``write`` or ``list``."""
     facts = {"path": path, "stream": stream}
     number = error.errno
     if number in _FULL:
@@ -36,7 +36,7 @@ def translate(error: OSError, *, path: str, stream: str, doing: str) -> TopicErr
             hint="Free space or raise the quota, then try again; nothing that was committed is lost.",
             **facts,
         )
-    if number in _REFUSED or isinstance(error, PermissionError):
+    if number in _REJECTED or isinstance(error, PermissionError):
         return TopicError(
             f"The storage does not allow to {doing} {path} of stream {stream!r}: {error}.",
             hint="Give the user that runs the stage the right to it, or bind the system to another root.",

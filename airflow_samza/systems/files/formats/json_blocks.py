@@ -2,8 +2,8 @@
 
 That parser takes more than lines of objects: several values on a line, one over several lines, ``null`` for an object,
 bytes that are no UTF-8. It dies of a signal when the first value of a block is ``null``, and, looking for types, of too
-many values inside of one another. Whether a line is read may not depend on who reads it, so everything that Python's
-parser would refuse goes to that one.
+many values inside of one another. Whether a line is read may not depend on the parser, so everything that Python's
+parser would reject goes to that one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 DEEPEST = 500
 """Arrays and objects inside of one another that are read.
 
-Python's parser ends somewhere below a thousand, depending on who calls it.
+Python's parser ends somewhere below a thousand, depending on its caller.
 """
 
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)

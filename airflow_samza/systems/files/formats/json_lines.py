@@ -1,7 +1,7 @@
 """JSON lines: one object per line, read in blocks of whole lines by Arrow's parser, else by Python.
 
 Forms as Spark's: timestamps and dates as ISO 8601 text, bytes as base64, decimals as numbers, maps as objects. A
-missing key is null, a key that is not declared is left out. Python's parser is exact on what Arrow's refuses (nested
+missing key is null, a key that is not declared is left out. Python's parser is exact on what Arrow's rejects (nested
 times, maps, numbers as ``1.0`` for an integer, NaN) and says which line and column is wrong.
 """
 
@@ -24,7 +24,7 @@ from airflow_samza.systems.files.formats.json_values import BadValue, from_lines
 from airflow_samza.systems.files.formats.lines import LONGEST_LINE, Block, first_bytes, line_blocks, line_end
 from airflow_samza.systems.files.formats.options import FileOptions, compression_of
 from airflow_samza.systems.files.formats.packing import Unit
-from airflow_samza.systems.files.formats.signatures import refuse_binary
+from airflow_samza.systems.files.formats.signatures import reject_binary
 from airflow_samza.systems.files.formats.text_values import is_text_leaf, parse_text
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
 from airflow_samza.systems.files.formats.unreadable import Unreadable, as_text
@@ -42,7 +42,7 @@ class JsonLinesFormat:
     times = FOUR_DIGITS
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> JsonLinesInput:
-        """Open the file; without ``wanted`` its first block tells the columns."""
+        """Open the file; without ``wanted`` its first block determines the columns."""
         return JsonLinesInput(file, wanted)
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
@@ -84,7 +84,7 @@ class JsonLinesInput:
     def __init__(self, file: InputFile, wanted: pa.Schema | None) -> None:
         self.file = file
         beginning = first_bytes(file)
-        refuse_binary(file, "JSON lines", beginning)
+        reject_binary(file, "JSON lines", beginning)
         self._line_end = line_end(beginning)
         self._schema = wanted if wanted is not None else inferred_schema(file, self._blocks(0, None))
 
@@ -213,7 +213,7 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 
 def _parse(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
-    """Return the block as Arrow parses it, None when something in it is Python's to read or refuse."""
+    """Return the block as Arrow parses it, None when something in it needs Python's parser."""
     rows = count_objects(data)
     if rows is None:
         return None
@@ -234,7 +234,7 @@ def _parse(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
         return None
     if any(_holds_infinite(column) for column in columns):
         return None  # a number that was too large
-    # Nulls in a column that is declared not null are the reader's to refuse, with the file's name.
+    # Nulls in a column that is declared not null are rejected by the reader, with the file's name.
     return pa.RecordBatch.from_arrays(parsed, schema=pa.schema([field.with_nullable(True) for field in target]))
 
 

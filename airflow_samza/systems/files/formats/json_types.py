@@ -42,7 +42,7 @@ def _untold(file: InputFile, error: pa.ArrowInvalid) -> SchemaError:
     reason = str(error).removeprefix("JSON parse error: ").rstrip(".")
     return SchemaError(
         f"File {file.shown} of stream {file.stream!r} has "
-        + ("values of several types in one column" if several else "lines that tell no columns")
+        + ("values of several types in one column" if several else "lines that show no columns")
         + f": {reason}.",
         hint="Declare schema= on the stream.",
         file=file.shown,

@@ -31,7 +31,7 @@ class OrcFormat:
         return OrcInput(file)
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
-        """Return a unit for each stripe; its size is an equal share, as the tail's sizes are not told."""
+        """Return a unit for each stripe; its size is an equal share, as the tail's sizes are not known."""
         opened = OrcInput(file)
         try:
             count = opened.orc.nstripes
@@ -67,15 +67,15 @@ class OrcInput:
         count = self.orc.nstripes
         if end is not None and end > count:
             raise changed(self.file.shown, self.file.stream, f"it has {count} stripes, the plan reads up to {end}")
-        # Without any column a stripe would not tell its rows: read the first one and drop it.
+        # Without any column a stripe would not show its rows: read the first one and drop it.
         wanted = list(names) or self.orc.schema.names[:1]
-        self._refuse_huge(len(wanted))
+        self._reject_huge(len(wanted))
         for stripe in range(start, count if end is None else end):
             batch = self.orc.read_stripe(stripe, columns=wanted).select(list(names))
             for row in range(0, batch.num_rows, BATCH_ROWS):
                 yield batch.slice(row, BATCH_ROWS)
 
-    def _refuse_huge(self, columns: int) -> None:
+    def _reject_huge(self, columns: int) -> None:
         """Reject stripes that no memory holds.
 
         They are read as a whole, and a few bytes can stand for any number of equal rows.

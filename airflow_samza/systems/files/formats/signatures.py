@@ -23,7 +23,7 @@ _OTHERS = {
 }
 
 
-def refuse_binary(file: InputFile, format_name: str, data: bytes) -> None:
+def reject_binary(file: InputFile, format_name: str, data: bytes) -> None:
     """Reject a text file whose first bytes are those of something else."""
     for magic, (name, ending) in _PACKED.items():
         if data.startswith(magic):

@@ -32,13 +32,13 @@ NANOSECONDS = Times(-9_223_372_036_854_775, 9_223_372_036_854_775, False)
 """What 64 bits of nanoseconds hold: from September 1677 to April 2262."""
 
 
-def refuse_times(batch: pa.RecordBatch, times: Times, *, stream: str, format_name: str) -> None:
+def reject_times(batch: pa.RecordBatch, times: Times, *, stream: str, format_name: str) -> None:
     """Reject rows with a point in time that the format cannot hold, at any depth."""
     for place, field in enumerate(batch.schema):
-        _refuse(batch.column(place), times, field.name, stream, format_name)
+        _reject(batch.column(place), times, field.name, stream, format_name)
 
 
-def _refuse(column: pa.Array, times: Times, name: str, stream: str, format_name: str) -> None:
+def _reject(column: pa.Array, times: Times, name: str, stream: str, format_name: str) -> None:
     kind = column.type
     if types.is_timestamp(kind) or (types.is_date32(kind) and times.dates):
         unit = _DAY if types.is_date32(kind) else {"s": 1_000_000, "ms": 1000, "us": 1}[kind.unit]
@@ -48,12 +48,12 @@ def _refuse(column: pa.Array, times: Times, name: str, stream: str, format_name:
                 _raise(value * unit, times, name, stream, format_name)
     elif types.is_struct(kind):
         for inner in column.flatten():
-            _refuse(inner, times, name, stream, format_name)
+            _reject(inner, times, name, stream, format_name)
     elif types.is_map(kind):
         for inner in (column.keys, column.items):
-            _refuse(inner, times, name, stream, format_name)
+            _reject(inner, times, name, stream, format_name)
     elif types.is_list(kind):
-        _refuse(column.flatten(), times, name, stream, format_name)
+        _reject(column.flatten(), times, name, stream, format_name)
 
 
 def _raise(micros: int, times: Times, name: str, stream: str, format_name: str) -> None:

@@ -137,7 +137,7 @@ def _of_rpc(authority: str, settings: Mapping[str, str], secure: bool) -> str:
 def _with_port(authority: str, secure: bool, *, keep: bool) -> str:
     """Return a host with the port of its HTTP interface.
 
-    Its own (``keep``), or the default, since another protocol's port tells nothing.
+    Its own (``keep``), or the default, since another protocol's port does not help.
     """
     host, colon, port = authority.rpartition(":")
     if not colon or authority.endswith("]"):  # an IPv6 address without a port

@@ -18,7 +18,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from airflow_samza.errors import StorageUnavailable
 from airflow_samza.systems.filesystems.webhdfs.access import Access
 from airflow_samza.systems.filesystems.webhdfs.address import Address
-from airflow_samza.systems.filesystems.webhdfs.refusals import Refusal, refusal_of, refuse
+from airflow_samza.systems.filesystems.webhdfs.rejections import Rejection, error_of, rejection_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,7 +161,7 @@ class WebHdfsClient:
         return answer
 
     def _persist(self, attempt: Callable[[], _Result], doing: str, path: str) -> _Result:
-        """Make attempts until one succeeds, is refused for good, or patience has run out."""
+        """Make attempts until one succeeds, is rejected for good, or patience has run out."""
         retrying = Retrying(
             retry=retry_if_exception_type(_MayPass),
             wait=wait_random_exponential(multiplier=0.05, max=3.0),
@@ -175,8 +175,8 @@ class WebHdfsClient:
             raise StorageUnavailable(
                 f"The storage did not {doing} {location}: {error.sentence}.", hint=error.hint, path=location
             ) from error
-        except Refusal as error:
-            raise refuse(error, doing, path, location, self.access) from None
+        except Rejection as error:
+            raise error_of(error, doing, path, location, self.access) from None
 
     def _once(self, method: str, path: str, operation: str, more: Mapping[str, str]) -> httpx.Response:
         """Send a request to the NameNode that answered last; on from one that cannot serve it to the next."""
@@ -192,7 +192,7 @@ class WebHdfsClient:
                 failed = error
                 if error.sent:
                     raise
-            except Refusal as error:
+            except Rejection as error:
                 if error.kind != _STANDBY:
                     raise
                 standby.append(namenode)
@@ -213,10 +213,10 @@ class WebHdfsClient:
             content.seek(0)
         try:
             return self._send(method, place, None, node, content)
-        except Refusal as error:
+        except Rejection as error:
             if error.kind != _STANDBY:
                 raise
-            # A NameNode that is standby names DataNodes all the same; only what they then ask of it is refused.
+            # A NameNode that is standby names DataNodes all the same; only what those then ask of it is rejected.
             standby = self.address.namenodes[self._active]
             self._active = (self._active + 1) % len(self.address.namenodes)
             raise _standby([standby]) from None
@@ -238,10 +238,10 @@ class WebHdfsClient:
             raise _MayPass(f"{who} broke the connection off ({_reason(error)})", _DOWN) from error
         if response.is_success:
             return response
-        refusal = refusal_of(response.status_code, response.text)
-        if refusal.may_pass:
-            raise _MayPass(f"{who} says: {refusal.reason}", refusal.hint, sent=False)
-        raise refusal
+        rejection = rejection_of(response.status_code, response.text)
+        if rejection.may_pass:
+            raise _MayPass(f"{who} says: {rejection.reason}", rejection.hint, sent=False)
+        raise rejection
 
     def _connected(self) -> httpx.Client:
         if (

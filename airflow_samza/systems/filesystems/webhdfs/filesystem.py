@@ -1,7 +1,7 @@
 """A root on HDFS: a :class:`~airflow_samza.systems.filesystems.filesystem.Filesystem` over WebHDFS.
 
 A file that must not be there yet is written under a temporary name and renamed: HDFS decides under its lock whether the
-target exists, and the boolean in its answer says who has won.
+target exists, and the boolean in its answer says which writer has won.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class WebHdfsFilesystem:
 
     def delete_empty(self, directory: str) -> None:  # noqa: D102
         if not self._entries(directory):
-            with contextlib.suppress(TopicError):  # something has come meanwhile: what is not recursive is refused then
+            with contextlib.suppress(TopicError):  # it is not empty any more
                 self._client.delete(self._path(directory))
 
     def delete_temporary(self, directory: str, before: float) -> None:  # noqa: D102

@@ -9,14 +9,14 @@ from airflow_samza.systems.filesystems.webhdfs.access import Access
 
 _MAY_PASS = {
     "SafeModeException": "HDFS leaves safe mode by itself when enough DataNodes have reported; hdfs dfsadmin "
-    "-safemode get tells.",
+    "-safemode get shows it.",
     "RetriableException": "The NameNode is starting; try again.",
     "NotReplicatedYetException": "The DataNodes are behind; try again.",
     "LeaseExpiredException": "Another attempt wrote the same file; try again.",
-    "NoDataNode": "Are DataNodes running, and have they room? hdfs dfsadmin -report tells.",
+    "NoDataNode": "Are DataNodes running, and have they room? hdfs dfsadmin -report shows it.",
     "Unavailable": "Nothing that was committed is lost; try again.",
 }
-"""Kinds of refusals that may pass, and what to do when they do not."""
+"""Kinds of rejections that may pass, and the remedy when they do not."""
 
 _FULL = frozenset(
     {
@@ -29,7 +29,7 @@ _FULL = frozenset(
 _NOT_LET_IN = frozenset({"SecurityException", "AuthenticationException", "InvalidToken", "Unauthorized"})
 
 
-class Refusal(Exception):
+class Rejection(Exception):
     """An answer other than yes.
 
     The server's kind of exception (``FileNotFoundException``) and the first line of its message.
@@ -50,45 +50,45 @@ class Refusal(Exception):
         return _MAY_PASS[self.kind]
 
 
-def refusal_of(code: int, text: str) -> Refusal:
+def rejection_of(code: int, text: str) -> Rejection:
     """Return the rejection that an answer with an HTTP status holds."""
     try:
         remote = json.loads(text)["RemoteException"]
         kind, message = str(remote["exception"]), str(remote.get("message") or "")
     except (ValueError, KeyError, TypeError):
         kind = "Unauthorized" if code == 401 else "Unavailable" if code >= 500 else "Unknown"
-        return Refusal(kind, f"HTTP status {code}")
+        return Rejection(kind, f"HTTP status {code}")
     reason = message.strip().partition("\n")[0].rstrip(".") or kind
     if "could only be written to 0 of the" in reason or reason.startswith("Failed to find datanode"):
         kind = "NoDataNode"
-    return Refusal(kind, reason)
+    return Rejection(kind, reason)
 
 
-def refuse(refusal: Refusal, doing: str, path: str, location: str, access: Access) -> Exception:
-    """Return the error for a refusal of what was to be done to a path."""
-    if refusal.kind == "FileNotFoundException":
+def error_of(rejection: Rejection, doing: str, path: str, location: str, access: Access) -> Exception:
+    """Return the error for a rejection of what was to be done to a path."""
+    if rejection.kind == "FileNotFoundException":
         return FileNotFoundError(2, "No such file or directory", location)
-    if refusal.kind == "FileAlreadyExistsException":
+    if rejection.kind == "FileAlreadyExistsException":
         return FileExistsError(17, "File exists", location)
-    if refusal.kind in _FULL:
+    if rejection.kind in _FULL:
         return StorageFull(
-            f"There is no room left to {doing} {location}: {refusal.reason}.",
+            f"There is no room left to {doing} {location}: {rejection.reason}.",
             hint="Free space under the root (airflow-samza topics expire), or have the directory's quota raised; then "
             "try again.",
             path=location,
         )
     kind: type[SamzaError] = TopicError
     hint = "Check the path and HDFS's own logs; nothing that was committed is lost by trying again."
-    if refusal.kind == "AccessControlException":
+    if rejection.kind == "AccessControlException":
         hint = (
             f"This was asked by {access.name}: set HADOOP_USER_NAME, or the connection's login, or have the path's "
             "rights changed."
         )
-    elif refusal.kind in _NOT_LET_IN:
+    elif rejection.kind in _NOT_LET_IN:
         hint = (
             "Give a delegation token (HADOOP_TOKEN_FILE_LOCATION, or the connection's password), or a fresh one if "
             "it has expired."
         )
     return kind(
-        f"The storage refused to {doing} {location}: {refusal.reason}.", hint=hint, path=location, kind=refusal.kind
+        f"The storage refused to {doing} {location}: {rejection.reason}.", hint=hint, path=location, kind=rejection.kind
     )

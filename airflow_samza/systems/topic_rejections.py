@@ -63,11 +63,14 @@ def check_same_topic(
 
 
 def check_owner(topic: str, owner: Sequence[str], asked: Sequence[str]) -> None:
-    """Reject a run's own topic to anybody else. Topics without an owner, and whoever names none, are not looked at."""
+    """Reject a run's own topic to anybody else.
+
+    Topics without an owner, and callers that name none, are not checked.
+    """
     if owner and asked and tuple(owner) != tuple(asked):
         raise TopicError(
             f"The topic {topic!r} belongs to {_owner_text(owner)}, not to {_owner_text(asked)}.",
-            hint="Give one of the two another name, id (app_id=) or run id, so that their topics are told apart.",
+            hint="Give one of the two another name, id (app_id=) or run id, so that their topics have different names.",
             stream=topic,
             owner=_owner_text(owner),
         )
