@@ -52,11 +52,13 @@ class SystemKind:
     """A kind of system.
 
     ``loader`` is ``package.module:Class``; the class takes a system's name, its
-    :class:`~airflow_samza.systems.system.SystemBinding` and the root (a path or URL).
+    :class:`~airflow_samza.systems.system.SystemBinding` and the root (a path or URL). ``connects``: an Airflow connection
+    whose type is the kind's name binds it; its extra, host, port, login and password become the options.
     """
 
     loader: str
     traits: SystemTraits = SystemTraits()
+    connects: bool = False
 
     def load(self) -> type[Any]:
         """Return the class; its clients may be heavy, or not installed."""
@@ -112,7 +114,7 @@ def find_kind(name: str) -> SystemKind | None:
     if not isinstance(found, SystemKind):
         raise ConfigError(
             f"The entry point {name!r} of the group {GROUP} is {point.value}, a {type(found).__name__}.",
-            hint="Name a airflow_samza.system_kinds.SystemKind there.",
+            hint="Name an airflow_samza.system_kinds.SystemKind there.",
             key=GROUP,
             value=point.value,
         )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
 from airflow_samza.systems.spark.tables import option_text
 from airflow_samza.systems.system import SystemBinding
@@ -48,6 +49,11 @@ def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
         return _database(name, conn_id, connection)
     if kind == "spark_sql":
         return SystemBinding("spark", extra_of(conn_id, connection))
+    found = find_kind(kind)
+    if found is not None and found.connects:
+        fields = {name: getattr(connection, name) for name in ("host", "port", "login", "password")}
+        options = {**extra_of(conn_id, connection), **{name: value for name, value in fields.items() if value}}
+        return SystemBinding(kind, options, frozenset({"password"} & set(options)))
     raise ConfigError(
         f"The connection {conn_id!r} of type {kind!r} cannot bind the system {name!r}.",
         hint=f"Types that can: {SUPPORTED}. Kafka and cloud stores come in later versions.",

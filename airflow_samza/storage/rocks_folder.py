@@ -62,7 +62,7 @@ class RocksFolder:
         return os.path.join(self.folder, lineage, f"work-{os.getpid()}-{uuid.uuid4().hex[:12]}")
 
     def clone(self, version: str, work: str) -> None:
-        """Make a working folder of a version: hard links of what never changes, copy of the rest."""
+        """Make a working folder of a version: hard links of what never changes, copies of the rest."""
         os.makedirs(work)
         for entry in os.scandir(version):
             if entry.name.endswith(_NEVER_CHANGES):

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.hdfs
 
 def test_a_user_without_the_right_is_named(cluster: Hdfs, place: str) -> None:
     open_webhdfs(f"{cluster.webhdfs}{place}").put("mine", b"x")
-    with pytest.raises(TopicError, match=f"refused to write .*{place}/theirs: Permission denied: user=jo") as refused:
+    with pytest.raises(TopicError, match=f"cannot write .*{place}/theirs: Permission denied: user=jo") as refused:
         open_webhdfs(f"{cluster.webhdfs}{place}", {"user": "jo"}).put_if_absent("theirs", b"x")
     assert "the user 'jo'" in refused.value.hint
     assert "HADOOP_USER_NAME" in refused.value.hint

@@ -12,6 +12,8 @@ PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 DONE = (
     "application",
     "planner",
+    "storage",
+    "systems",
 )
 """Rooms of the package that keep to the words; the others follow."""
 

@@ -59,7 +59,7 @@ class Filesystem(Protocol):
         ...
 
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
-        """Return a new file to write; close makes it durable, when asked. One that exists already is an error."""
+        """Return a new file to write; closing makes it durable, when asked. One that exists already is an error."""
         ...
 
     def open_input(self, path: str) -> pa.NativeFile:
@@ -125,7 +125,7 @@ def raise_storage_error(error: OSError, doing: str, location: str) -> NoReturn:
             path=location,
         ) from error
     raise TopicError(
-        f"The storage refused to {doing} {location}: {reason}.",
+        f"The storage cannot {doing} {location}: {reason}.",
         hint="Check the disk and the permissions of the root; nothing that was committed is lost by trying again.",
         path=location,
         errno=error.errno,

@@ -190,7 +190,7 @@ def open_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
 def create_topic(
     filesystem: Filesystem, system: str, name: str, partitions: int, schema: str | None, owner: Sequence[str] = ()
 ) -> Topic:
-    """Make a topic, or returns the one that is there when it fits and have no other owner.
+    """Make a topic, or return the one that is there when it fits and has no other owner.
 
     The first of two racing creators wins.
     """

@@ -8,6 +8,7 @@ from airflow.sdk import Connection
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.bindings import bind_connections, binding_of, root_of, text_map
+from airflow_samza.system_kinds import BUILT_IN, SystemKind
 
 
 def connection(kind: str, **more: Any) -> Connection:
@@ -60,6 +61,20 @@ def test_an_extra_that_is_no_object_is_refused_without_showing_it() -> None:
     with pytest.raises(ConfigError) as refused:
         root_of("c", Connection(conn_id="c", conn_type="samza", extra='["hunter2"]'))
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_connection_of_a_kind_that_connects_binds_it_by_its_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BUILT_IN, "queue", SystemKind("queues:Queue", connects=True))
+    made = connection("queue", host="broker", port=9092, login="jo", password="hunter2", extra={"group": "views"})
+    binding = binding_of("orders", "c", made)
+    assert (binding.kind, dict(binding.options)) == (
+        "queue",
+        {"group": "views", "host": "broker", "port": 9092, "login": "jo", "password": "hunter2"},
+    )
+    assert "hunter2" not in repr(binding)
+    monkeypatch.setitem(BUILT_IN, "queue", SystemKind("queues:Queue"))
+    with pytest.raises(ConfigError, match="of type 'queue' cannot bind"):
+        binding_of("orders", "c", made)
 
 
 def test_the_root_may_be_the_host_of_the_connection() -> None:

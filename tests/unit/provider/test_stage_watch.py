@@ -87,7 +87,7 @@ class Stalling(Service):
         self.cancelled = True
 
 
-STALE = TopicError("The storage refused to read status.json: Stale file handle.", errno=116)
+STALE = TopicError("The storage cannot read status.json: Stale file handle.", errno=116)
 
 
 @pytest.mark.parametrize("error", [STALE, OSError(5, "Input/output error")])

@@ -78,7 +78,7 @@ class AvroFormat:
         return [Unit(number, 0, None, file.size)]
 
     def check(self, schema: pa.Schema, stream: str) -> None:
-        """Reject names that Avro does not allow and map whose keys are not text."""
+        """Reject names that Avro does not allow, and maps whose keys are not text."""
         for field in schema:
             _check(field, stream, field.name)
 

@@ -91,7 +91,7 @@ class WebHdfsFilesystem:
                 return False
             # Neither renamed nor there: somebody deleted the directory, or the file, at this moment.
         raise TopicError(
-            f"The storage refused to write {self.location(path)}: its directory is deleted again and again.",
+            f"The storage cannot write {self.location(path)}: its directory is deleted again and again.",
             hint="Something deletes under the root while a run writes there; stop it and try again.",
             path=self.location(path),
         )
@@ -101,7 +101,7 @@ class WebHdfsFilesystem:
         if status is not None and status.is_directory:
             location = self._client.address.url(target)
             raise TopicError(
-                f"The storage refused to write {location}: Is a directory.", hint="Use another path.", path=location
+                f"The storage cannot write {location}: Is a directory.", hint="Use another path.", path=location
             )
         return status is not None
 

@@ -90,5 +90,5 @@ def error_of(rejection: Rejection, doing: str, path: str, location: str, access:
             "it has expired."
         )
     return kind(
-        f"The storage refused to {doing} {location}: {rejection.reason}.", hint=hint, path=location, kind=rejection.kind
+        f"The storage cannot {doing} {location}: {rejection.reason}.", hint=hint, path=location, kind=rejection.kind
     )
