@@ -28,7 +28,7 @@ from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.loop.reading import TaskInput
 from airflow_samza.task.loop.run_loop import SectionRun
 from airflow_samza.task.loop.side_tables import SideTables
-from airflow_samza.task.loop.unsupported import refuse_catalyst
+from airflow_samza.task.loop.unsupported import reject_catalyst
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import TaskReport
 from airflow_samza.task.tables.store import TableStore
@@ -58,7 +58,7 @@ class StageEpochs:
         starts: dict[int, TaskStart] | None = None,
         intermediate_serde: str | None = None,
     ) -> None:
-        refuse_catalyst(program)
+        reject_catalyst(program)
         self.program = program
         self.stage: Stage = program.stage
         self._system = system

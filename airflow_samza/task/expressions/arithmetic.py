@@ -174,7 +174,7 @@ _NEGATED_DIGITS = 34
 """To this many digits Scala computes the opposite of a decimal; Catalyst's minus and ``abs`` round what is longer."""
 
 
-def refuse_rounded(kind: DataType) -> None:
+def reject_rounded(kind: DataType) -> None:
     """Leave to Catalyst the opposite of decimals that are so long that it rounds them."""
     if kind.name == "decimal" and kind.precision > _NEGATED_DIGITS:
         raise UnsupportedExpression(f"the opposite of a {kind.ddl()} is rounded to {_NEGATED_DIGITS} digits")
@@ -184,7 +184,7 @@ def negated(operand: Expression) -> Expression:
     """``- operand``."""
     if not is_numeric(operand.type):
         raise UnsupportedExpression(f"the minus before {operand.type.ddl()} is not plain arithmetic of numbers")
-    refuse_rounded(operand.type)
+    reject_rounded(operand.type)
     exact = operand.type.is_integer
 
     def run(frame: Frame) -> Any:

@@ -48,7 +48,7 @@ def cast(operand: Expression, kind: DataType) -> Expression:
 
 
 def _folded(operand: Expression, convert: Conversion) -> Any:
-    """The value of a literal that is cast; it stays no literal, since Catalyst types it as a cast."""
+    """Return the value of a literal that is cast; the result is no literal, since Catalyst types it as a cast."""
     import pyarrow as pa
 
     if operand.value is None:

@@ -46,7 +46,10 @@ class Chain:
         self._links: list[Callable[[Frame], Any]] = []
 
     def link(self, so_far: Expression, build: Callable[[Expression], Expression]) -> Expression:
-        """The chain with one more link, which ``build`` makes of its left operand and evaluates on the very frame it is given."""
+        """Return the chain with one more link, which ``build`` makes of its left operand.
+
+        It is evaluated on the very frame that it is given.
+        """
         if so_far.literal or so_far.value is not None or self._nested < NESTED_LINKS:
             self._nested += 1
             return build(so_far)
@@ -57,7 +60,7 @@ class Chain:
         return replace(made, run=self._upto(len(self._links)))
 
     def restart(self) -> None:
-        """What the chain gave so far has become a constant."""
+        """Begin anew: what the chain gave so far has become a constant."""
         self._nested, self._first, self._links = 0, None, []
 
     def _upto(self, count: int) -> Callable[[Frame], Any]:
@@ -79,7 +82,7 @@ def _carried(frame: Frame) -> Any:
     return frame.carried
 
 
-def refuse_deep(depth: int) -> None:
-    """Refuse what is nested so deeply that neither compiling nor evaluating it is sure to fit into Python's stack."""
+def reject_deep(depth: int) -> None:
+    """Reject what is nested so deeply that neither compiling nor evaluating it is sure to fit into Python's stack."""
     if depth > DEEPEST:
         raise UnsupportedExpression(f"it is nested more than {DEEPEST} levels deep")

@@ -1,4 +1,4 @@
-"""Which types meet in which: Spark's ANSI type coercion for the simple types."""
+"""Spark's ANSI type coercion for the simple types: the type to which two others are widened."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def common_of(left: Expression, right: Expression) -> DataType:
 
 
 def widened(operand: Expression, kind: DataType) -> Expression:
-    """The operand as ``kind``, to which :func:`common_type` said that it widens."""
+    """Return the operand as ``kind``, to which :func:`common_type` widens it."""
     if operand.type == kind:
         return operand
     if operand.type == VOID:

@@ -1,6 +1,6 @@
 """Spark SQL text → compiled expressions.
 
-Sqlglot reads, and every node outside the known list is refused with a reason.
+Sqlglot reads, and every node outside the known list is rejected with a reason.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def compile_condition(text: str, schema: Schema) -> tuple[Expression, ...]:
     nodes = conjuncts(parsed(text, alone=True))
     compiled = [compiler.compile(node) for node in nodes]
     for expression in compiled:
-        if is_numeric(expression.type):  # Spark refuses it as well, only later
+        if is_numeric(expression.type):  # Spark rejects it as well, only later
             raise SchemaError(
                 f"The condition {brief(text)!r} is of type {expression.type.ddl()}, not boolean.",
                 hint="Compare it with something, for example: dwell_ms > 1000.",
@@ -55,11 +55,11 @@ def compile_condition(text: str, schema: Schema) -> tuple[Expression, ...]:
 
 
 def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list[Expression]) -> tuple[Expression, ...]:
-    """The conjuncts, each that can fail behind the null tests of its columns that Catalyst derives and puts before it."""
+    """Return the conjuncts, each that can fail behind the null tests of its columns that Catalyst puts before it."""
     from sqlglot import exp
 
     if len(compiled) > 1:
-        compiler.guard.refuse_decided(nodes)
+        compiler.guard.reject_decided(nodes)
     if compiler.guard.facts.repeats(*nodes):
         raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
     if len(nodes) > 1 and any(
@@ -125,7 +125,7 @@ def compile_projection(texts: Sequence[str], schema: Schema) -> Projection:
         expressions.append(expression)
     if not fields:
         raise UnsupportedExpression("nothing is selected")
-    compiler.guard.refuse_evaluated_early(nodes)
+    compiler.guard.reject_evaluated_early(nodes)
     return Projection(
         Schema(tuple(fields), schema.python_class if tuple(fields) == schema.fields else None), tuple(expressions)
     )

@@ -87,7 +87,7 @@ def date_trunc(unit: Expression, operand: Expression) -> Expression:
 
 
 def _not_later(micros: Any, moments: Any) -> Any:
-    """What was cut off is earlier; if it is later, the first of all timestamps was passed."""
+    """Reject a result that is later than what was cut off: the first of all timestamps was passed."""
     if (micros > numbers_of(moments)).any():
         raise EvaluationFailure("ARITHMETIC_OVERFLOW", "A timestamp does not fit.")
     return as_moments(micros, moments)

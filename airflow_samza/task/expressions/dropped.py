@@ -1,4 +1,4 @@
-"""What Catalyst's optimizer moves, merges or drops.
+"""Rejection of what Catalyst's optimizer may move, merge or drop.
 
 Where that decides whether a row fails, the expression is left to Catalyst.
 
@@ -33,7 +33,7 @@ _CHOOSING_FUNCTIONS = {"nullif": (2, (0,)), "nvl2": (1, (1, 2)), "right": (1, (0
 
 
 class Guard:
-    """Looks at every node that was compiled, inner ones first, and refuses what Catalyst may evaluate otherwise."""
+    """Looks at every node that was compiled, inner ones first, and rejects what Catalyst may evaluate otherwise."""
 
     def __init__(self) -> None:
         self.facts = TreeFacts()
@@ -59,7 +59,7 @@ class Guard:
             self._look_at_widened(node)
         if kind == "Is" and not self._made[id(node.this)].nullable:
             self._decided.add(id(node))
-        self._refuse_equal(node)
+        self._reject_equal(node)
         if kind == "Anonymous" and found.type.is_integer and node.name.lower() in _SUMS and _is_nested(node):
             raise UnsupportedExpression(f"{node.name.lower()} of a sum or product, which Catalyst reorders")
         if not found.fallible or kind == "Paren":
@@ -71,11 +71,11 @@ class Guard:
                 "a choice among constants is an operand, into which Catalyst may move the operation"
             )
         if kind in ("And", "Or") and not inner:
-            self.refuse_decided([node])
+            self.reject_decided([node])
             if self.facts.repeats(node):
                 raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
         if kind in ("Add", "Mul") and found.type.is_integer:
-            self._refuse_reordered(node)
+            self._reject_reordered(node)
         self._look_at_choice(node)
 
     def _look_at_widened(self, node: Any) -> None:
@@ -100,8 +100,8 @@ class Guard:
                     "a value that can fail is widened to be compared with a constant, which Catalyst may simplify"
                 )
 
-    def refuse_decided(self, nodes: list[Any]) -> None:
-        """Refuse conditions beside one that can fail if Catalyst may find out that one of them is always false."""
+    def reject_decided(self, nodes: list[Any]) -> None:
+        """Reject conditions beside one that can fail if Catalyst may find out that one of them is always false."""
         for node in nodes:
             for part in node.walk():
                 made = self._made.get(id(part))
@@ -156,8 +156,8 @@ class Guard:
         made = self._made.get(id(node))
         return made is None or made.fallible
 
-    def refuse_evaluated_early(self, nodes: list[Any]) -> None:
-        """Catalyst evaluates what stands twice once and first, also where AND or OR would have kept it from rows that fail."""
+    def reject_evaluated_early(self, nodes: list[Any]) -> None:
+        """Reject what stands twice: Catalyst evaluates it first, also on rows that AND or OR would have kept from it."""
         seen: Counter[Words] = Counter()
         guarded: dict[Words, list[bool]] = {}
         for node in nodes:
@@ -173,7 +173,7 @@ class Guard:
                 "a value that can fail stands twice behind a condition, and Catalyst evaluates it before"
             )
 
-    def _refuse_equal(self, node: Any) -> None:
+    def _reject_equal(self, node: Any) -> None:
         kind = type(node).__name__
         sides = [node.this, node.expression] if kind in _COMPARISONS else []
         if kind == "Anonymous" and node.name.lower() == "nullif":
@@ -181,8 +181,8 @@ class Guard:
         if len(sides) == 2 and self.facts.words(sides[0]) == self.facts.words(sides[1]):
             raise UnsupportedExpression("a value is compared with itself, which Catalyst may decide ahead")
 
-    def _refuse_reordered(self, node: Any) -> None:
-        """Catalyst puts the constants of a sum (or product) of integers last and adds them up."""
+    def _reject_reordered(self, node: Any) -> None:
+        """Reject sums (or products) of integers whose constants Catalyst puts last and adds up."""
         count, constant = self.facts.operands(node)
         nested = isinstance(bare(node.expression), type(node))
         if count > 2 and constant is not None and (nested or constant < count - 1):

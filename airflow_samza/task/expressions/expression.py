@@ -21,7 +21,7 @@ DOUBLE = DataType("double")
 
 
 class UnsupportedExpression(Exception):
-    """The expression is outside the subset that is surely equal; the text is the reason, as a half sentence."""
+    """Error for an expression outside the subset that surely equals Spark; the text is the reason, a half sentence."""
 
 
 class EvaluationFailure(Exception):
@@ -70,7 +70,7 @@ class Frame:
 class Expression:
     """An expression compiled for one schema.
 
-    ``run`` gives an Arrow array of the frame's length, or a scalar. ``fallible`` says that a row can make it fail, so
+    ``run`` gives an Arrow array of the frame's length, or a scalar. ``fallible``: a row can make it fail, so
     that it must not be evaluated on rows on which Spark would not evaluate it. ``literal`` marks a constant, whose
     Python value is ``value``, ``place`` a column of the input as it is.
     """

@@ -1,4 +1,4 @@
-"""How Spark's ICU (Unicode 17) maps letters and sees neighbours of a Σ, where Python's own tables are older.
+"""Letters as Spark's ICU (Unicode 17) maps them, and neighbours of a Σ, where Python's own tables are older.
 
 ``tests/property/test_letter_case_against_spark.py`` holds all of it against a real Spark, for every code point.
 """

@@ -1,4 +1,4 @@
-"""Syntax tree → compiled expression, node by node; a node outside the known list is refused with a reason."""
+"""Syntax tree → compiled expression, node by node; a node outside the known list is rejected with a reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_samza.schema import DataType, Schema
 from airflow_samza.task.expressions import arithmetic, nested, patterns, predicates, strings
 from airflow_samza.task.expressions.attempts import try_cast
 from airflow_samza.task.expressions.casts import cast
-from airflow_samza.task.expressions.chains import Chain, refuse_deep
+from airflow_samza.task.expressions.chains import Chain, reject_deep
 from airflow_samza.task.expressions.dates import extract
 from airflow_samza.task.expressions.dropped import Guard, folded
 from airflow_samza.task.expressions.expression import BOOLEAN, VOID, Expression, UnsupportedExpression, column, literal
@@ -23,7 +23,7 @@ from airflow_samza.task.expressions.reading import (
     moment_literal,
     number_or_text,
     only,
-    refuse_great_float,
+    reject_great_float,
     shown,
 )
 from airflow_samza.task.expressions.tree_facts import bare, is_constant
@@ -42,7 +42,7 @@ _PREDICATES = ("Like", "ILike", "Escape", "RegexpLike", "In", "Between", "Is", "
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%"}
 _LOGIC = {"And": predicates.conjunction, "Or": predicates.disjunction}
 _LINKS = ("Add", "Sub", "Mul", *_LOGIC)
-"""Operators that stand one behind the other without parentheses, a + b + c, and look at all rows of their left operand."""
+"""Operators that are chained without parentheses, a + b + c, and look at all rows of their left operand."""
 
 _TYPES = {
     "BOOLEAN": "boolean",
@@ -79,7 +79,7 @@ class NodeCompiler:
         Chains of operators are compiled link after link, however long they are.
         """
         self._depth += 1
-        refuse_deep(self._depth)
+        reject_deep(self._depth)
         links = []
         while type(node).__name__ in _LINKS:
             links.append(node)
@@ -132,7 +132,7 @@ class NodeCompiler:
         return found
 
     def _side(self, node: Any) -> Expression:
-        """What stands beside a comparison, or before IN, BETWEEN or LIKE.
+        """Compile what stands beside a comparison, or before IN, BETWEEN or LIKE.
 
         No other of them without parentheses, since ranks differ.
         """
@@ -165,7 +165,7 @@ class NodeCompiler:
         return found
 
     def named(self, name: str, *, alone: bool = True) -> Expression:
-        """The column of a name; ``alone`` says that the name is not the first part of a longer one."""
+        """The column of a name; ``alone``: the name is not the first part of a longer one."""
         places = [place for place, field in enumerate(self.schema.fields) if field.name.lower() == name.lower()]
         if len(places) > 1:
             raise UnsupportedExpression(f"{name!r} is more than one column when case does not count")
@@ -376,12 +376,12 @@ class NodeCompiler:
         if name == "TIMESTAMPTZ" and isinstance(node.this, exp.Literal) and node.this.is_string:
             return moment_literal(node.this.this)
         if name == "FLOAT" and isinstance(node.this, exp.Literal) and not node.this.is_string:
-            refuse_great_float(node.this)
+            reject_great_float(node.this)
         return cast(self.compile(node.this), _target(node))
 
     def _trycast(
         self, node: Any
-    ) -> Expression:  # sqlglot's name for a CAST of the Spark dialect; a real TRY_CAST says safe
+    ) -> Expression:  # sqlglot's name for a CAST of the Spark dialect; a real TRY_CAST has "safe"
         if not node.args.get("safe"):
             return self._cast(node)
         only(node, "this", "to", "_type", "safe")

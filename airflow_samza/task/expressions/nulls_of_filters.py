@@ -1,4 +1,4 @@
-"""Which columns Catalyst tests for null before it evaluates a filter's conditions."""
+"""The columns that Catalyst tests for null before it evaluates a filter's conditions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def columns_of(node: Any) -> set[str]:
 
 
 def tested_for_null(nodes: list[Any]) -> tuple[set[str], set[str]]:
-    """The columns that Catalyst tests for null before a filter's conditions, and those of which it is not known here."""
+    """Return the columns that Catalyst tests for null before a filter's conditions, and those that it may test."""
     sure: set[str] = set()
     unknown: set[str] = set()
     waiting = [(node, True) for node in nodes]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.arithmetic import arithmetic, by_divisor, modulo, negated, overflow, refuse_rounded
+from airflow_samza.task.expressions.arithmetic import arithmetic, by_divisor, modulo, negated, overflow, reject_rounded
 from airflow_samza.task.expressions.coercion import common_type, is_numeric, widened
 from airflow_samza.task.expressions.expression import (
     BIGINT,
@@ -43,7 +43,7 @@ def _number(name: str, operand: Expression) -> Expression:
 def absolute(operand: Expression) -> Expression:
     """``abs(operand)``."""
     kind = _number("abs", operand).type
-    refuse_rounded(kind)
+    reject_rounded(kind)
     if not kind.is_integer:
         return applied(kind, [operand], pc.abs)
 

@@ -92,11 +92,11 @@ def is_null(operand: Expression) -> Expression:
     """``operand IS NULL``."""
     if operand.type == VOID:
         raise UnsupportedExpression("NULL is tested for null")
-    _refuse_certain(operand)
+    _reject_certain(operand)
     return Expression(BOOLEAN, False, operand.fallible, lambda frame: operand.array(frame).is_null())
 
 
-def _refuse_certain(operand: Expression) -> None:
+def _reject_certain(operand: Expression) -> None:
     if operand.fallible and not operand.nullable:
         raise UnsupportedExpression(
             "a value that is never null but can fail is tested for null, which Catalyst may drop"
@@ -107,7 +107,7 @@ def is_not_null(operand: Expression) -> Expression:
     """``operand IS NOT NULL``."""
     if operand.type == VOID:
         raise UnsupportedExpression("NULL is tested for null")
-    _refuse_certain(operand)
+    _reject_certain(operand)
     return Expression(BOOLEAN, False, operand.fallible, lambda frame: operand.array(frame).is_valid())
 
 

@@ -1,4 +1,4 @@
-"""Spark SQL text → syntax tree and constants: sqlglot reads, and what it might read otherwise than Spark is refused."""
+"""Spark SQL text → syntax tree and constants; what sqlglot might read otherwise than Spark is rejected."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _dialect() -> Any:
 
 
 def _predicate(parser: Any, kind: Any, this: Any, expression: Any, comments: Any = None, negate: bool = False) -> Any:
-    """A predicate without parentheses that nobody wrote: they would hide that Spark gives operators other ranks."""
+    """A predicate without the parentheses that sqlglot adds: they would hide that Spark gives operators other ranks."""
     node = kind(this=this, expression=expression)
     if negate:
         node.set("negate", True)
@@ -50,7 +50,7 @@ def _predicate(parser: Any, kind: Any, this: Any, expression: Any, comments: Any
 
 
 def parsed(text: str, *, alone: bool) -> Any:
-    """The tree of one select expression; ``alone`` refuses an alias and a star."""
+    """The tree of one select expression; ``alone`` rejects an alias and a star."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -75,7 +75,7 @@ def parsed(text: str, *, alone: bool) -> Any:
 class Unreadable(UnsupportedExpression):
     """The text is no SQL as far as is known here: a syntax error, unless Spark reads it all the same.
 
-    ``place`` says where.
+    ``place`` is where.
     """
 
     def __init__(self, place: str) -> None:
@@ -87,7 +87,7 @@ _PREFIX = len("SELECT ")
 
 
 def _place_of(text: str, error: Any) -> str:
-    """Where a text cannot be read any further."""
+    """Return the place from which a text cannot be read any further."""
     found = (getattr(error, "errors", None) or [{}])[0]
     if not found.get("highlight"):
         opened = _unclosed(text)
@@ -101,7 +101,7 @@ def _place_of(text: str, error: Any) -> str:
 
 
 def _unclosed(text: str) -> int | None:
-    """The place of a quote that nothing closes."""
+    """Return the place of a quote that is never closed."""
     opened: int | None = None
     for place, letter in enumerate(text):
         if letter in "'\"`" and opened is None:
@@ -128,7 +128,7 @@ def conjuncts(node: Any) -> list[Any]:
 
 
 def only(node: Any, *known: str) -> None:
-    """Refuse a node that says more than we know of."""
+    """Reject a node with arguments that are not known here."""
     more = [name for name, value in node.args.items() if name not in known and value not in (None, False, [])]
     if more:
         raise UnsupportedExpression(f"{type(node).__name__.upper()} is used with {', '.join(more)}")
@@ -184,10 +184,10 @@ def number_or_text(node: Any, *, negative: bool) -> Expression:
     raise UnsupportedExpression(f"{text} is no plain number")
 
 
-def refuse_great_float(node: Any) -> None:
-    """Refuse a number that becomes infinite as a float.
+def reject_great_float(node: Any) -> None:
+    """Reject a number that becomes infinite as a float.
 
-    The tree does not tell ``1e39F``, an error in Spark, from a cast.
+    In the tree ``1e39F``, an error in Spark, looks like a cast.
     """
     text = str(node.this)
     if _DOUBLE.fullmatch(text) and decimal.Decimal(text) > _GREATEST_FLOAT:

@@ -1,4 +1,4 @@
-"""Which columns SQL expressions name: for reading less, never for evaluating."""
+"""The columns that SQL expressions name: for reading less, never for evaluating."""
 
 from __future__ import annotations
 

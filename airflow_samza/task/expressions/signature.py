@@ -1,6 +1,6 @@
-"""What a function of the subset is.
+"""A function of the subset.
 
-How many arguments it takes, how it is built, and how its arguments are evaluated.
+The number of its arguments, how it is built, and how they are evaluated.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def applied(
 ) -> Expression:
     """``kernel`` over the operands' arrays: null where an operand is null.
 
-    ``fails`` says that it can raise an EvaluationFailure.
+    ``fails``: it can raise an EvaluationFailure.
     """
 
     def run(frame: Frame) -> Any:

@@ -47,7 +47,7 @@ def trimmed(name: str, kernel: str, operand: Expression, characters: Expression 
 
 
 def substring(operand: Expression, position: Expression, count: Expression | None = None) -> Expression:
-    """``substring(operand, position[, count])``: a negative position counts from the end, 0 is taken for 1."""
+    """``substring(operand, position[, count])``: a negative position counts from the end, 0 counts as 1."""
     need("substring", operand, "string")
     numbers = [need("substring", number, "int") for number in (position, count) if number is not None]
     if all(number.literal and number.value is not None for number in numbers):

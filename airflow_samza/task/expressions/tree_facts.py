@@ -1,4 +1,4 @@
-"""What is known of the nodes of syntax trees, each looked at once: whether it is constant, and which words are in it.
+"""Facts of the nodes of syntax trees, each found once: whether it is constant, and the words in it.
 
 No function here recurses: a tree may be deeper than Python's stack.
 """
@@ -57,7 +57,7 @@ class TreeFacts:
         return self._facts(node)[1]
 
     def words(self, node: Any) -> Words:
-        """What two nodes have in common when Catalyst may take them for equal.
+        """Return what two nodes have in common when Catalyst may take them for equal.
 
         Their words in any order, comparisons turned around.
         """
@@ -69,7 +69,7 @@ class TreeFacts:
         return len(set(words)) < len(words)
 
     def operands(self, node: Any) -> tuple[int, int | None]:
-        """How many operands a sum or a product has, taken with those inside it, and the place of the first constant one."""
+        """Return the number of operands of a sum or product with those inside it, and the first constant's place."""
         waiting = [node]
         while waiting:
             top = waiting[-1]

@@ -26,7 +26,7 @@ from airflow_samza.task.loop.side_tables import SideTables
 from airflow_samza.task.loop.source_watermarks import SourceWatermarks
 from airflow_samza.task.loop.task_instance import State, TaskInstance
 from airflow_samza.task.loop.task_tables import Filled, TaskTables
-from airflow_samza.task.loop.unsupported import no_end, refuse_catalyst
+from airflow_samza.task.loop.unsupported import no_end, reject_catalyst
 from airflow_samza.task.messages.bad_records import Reading, readable
 from airflow_samza.task.messages.conform import Conformer
 from airflow_samza.task.messages.messages import CHUNK
@@ -422,7 +422,7 @@ def run_task(
     ms. ``outputs`` maps every output stream of the stage to its producer (finishing it is the caller's). A stage with a
     Catalyst section is run section by section with :class:`SectionRun`.
     """
-    refuse_catalyst(program)
+    reject_catalyst(program)
     run = SectionRun(program, 0, task, outputs, tables, clock)
     for _ in run.run(inputs, side_inputs):
         raise AssertionError("a section without a boundary yields nothing")

@@ -9,7 +9,7 @@ from airflow_samza.task.messages.user_errors import cut_short
 from airflow_samza.task.program.stage_program import StageProgram
 
 
-def refuse_catalyst(program: StageProgram) -> None:
+def reject_catalyst(program: StageProgram) -> None:
     """Refuses a stage with a part that only Spark can run."""
     unreadable = next((c for c in program.operators.values() if c.unreadable), None)
     if unreadable is not None:

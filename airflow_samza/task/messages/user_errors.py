@@ -85,7 +85,7 @@ class Awaited(TypeError):
     """What a plain callable returned can only be awaited, and nobody does."""
 
 
-def refuse_awaitable(result: object) -> None:
+def reject_awaitable(result: object) -> None:
     """Refuse the result of a coroutine function that a decorator or a lambda hides.
 
     As a condition it is always true.
@@ -98,15 +98,15 @@ def refuse_awaitable(result: object) -> None:
         )
 
 
-def refuse_awaitables(
+def reject_awaitables(
     spec: OperatorSpec, function: object, results: Sequence[object], messages: Sequence[object]
 ) -> None:
-    """As :func:`refuse_awaitable`, for the results on some messages, one for one."""
+    """As :func:`reject_awaitable`, for the results on some messages, one for one."""
     if not any(hasattr(kind, "__await__") or hasattr(kind, "__anext__") for kind in set(map(type, results))):
         return
     for result, message in zip(results, messages, strict=True):
         try:
-            refuse_awaitable(result)
+            reject_awaitable(result)
         except Awaited as error:
             raise callable_failed(spec, function, message, error) from None
 

@@ -85,7 +85,7 @@ def _plain_values(kind: DataType) -> Column:
 
     def convert(values: Sequence[Any]) -> pa.Array:
         kinds = set(map(type, values))
-        _refuse_kinds(kinds, kind)
+        _reject_kinds(kinds, kind)
         array = _converted(values, target)
         if check is not None:
             check(values, array, kinds)
@@ -94,7 +94,7 @@ def _plain_values(kind: DataType) -> Column:
     return convert
 
 
-def _refuse_kinds(kinds: set[type], kind: DataType) -> None:
+def _reject_kinds(kinds: set[type], kind: DataType) -> None:
     """Refuse what Arrow would cut off in silence: 1.5 for an integer, a time of day for a date, True for a number."""
     for strange in kinds - _KINDS.get(kind.name, _NOTHING):
         if not _is_kind(strange, kind.name):
@@ -159,7 +159,7 @@ def _why_no(strange: type, kind: DataType) -> str:
     return ""
 
 
-def _refuse_overflow(values: Sequence[Any], array: pa.Array, kinds: set[type]) -> None:
+def _reject_overflow(values: Sequence[Any], array: pa.Array, kinds: set[type]) -> None:
     """A finite number that is infinite as a float of 32 bits does not fit."""
     import math
 
@@ -170,7 +170,7 @@ def _refuse_overflow(values: Sequence[Any], array: pa.Array, kinds: set[type]) -
         raise Misfit("which is out of the range of float")
 
 
-def _refuse_nanoseconds(values: Sequence[Any], array: pa.Array, kinds: set[type]) -> None:
+def _reject_nanoseconds(values: Sequence[Any], array: pa.Array, kinds: set[type]) -> None:
     """Times of pandas may be finer than a microsecond, or none (NaT)."""
     if kinds <= _KINDS["timestamp"]:
         return
@@ -179,17 +179,17 @@ def _refuse_nanoseconds(values: Sequence[Any], array: pa.Array, kinds: set[type]
             raise Misfit("which is not in whole microseconds" if value == value else "which is no time")
 
 
-def _refuse_zones(values: Sequence[Any], array: pa.Array, kinds: set[type]) -> None:
+def _reject_zones(values: Sequence[Any], array: pa.Array, kinds: set[type]) -> None:
     """A time without a zone has none to lose."""
-    _refuse_nanoseconds(values, array, kinds)
+    _reject_nanoseconds(values, array, kinds)
     if any(value is not None and value.tzinfo is not None for value in values):
         raise Misfit("which has a time zone, and timestamp_ntz has none")
 
 
 _CHECKS: dict[str, Callable[[Sequence[Any], Any, set[type]], None]] = {
-    "float": _refuse_overflow,
-    "timestamp": _refuse_nanoseconds,
-    "timestamp_ntz": _refuse_zones,
+    "float": _reject_overflow,
+    "timestamp": _reject_nanoseconds,
+    "timestamp_ntz": _reject_zones,
 }
 """What is looked at besides, where Arrow takes in more than fits."""
 
@@ -248,7 +248,7 @@ def _plain_arrays(inside: DataType, target: pa.DataType) -> Column:
             values = _as_lists(values, kinds)
         known = _known(values, some_null=_NONE in kinds)
         inner_kinds = set(map(type, chain.from_iterable(known)))
-        _refuse_kinds(inner_kinds, inside)
+        _reject_kinds(inner_kinds, inside)
         array = _converted(values, target)
         if check is not None:
             check(list(chain.from_iterable(known)), array.flatten(), inner_kinds)

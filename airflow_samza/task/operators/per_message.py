@@ -14,7 +14,7 @@ from airflow_samza.application.watermark_functions import is_watermark_function
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.messages import CHUNK, MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.messages.own_copies import OwnCopies
-from airflow_samza.task.messages.user_errors import callable_failed, refuse_awaitables, wrong_shape
+from airflow_samza.task.messages.user_errors import callable_failed, reject_awaitables, wrong_shape
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.tolerant_calls import filter_each, flat_map_each, map_each, sink_each
 from airflow_samza.task.operators.watermark_calls import WatermarkCalls
@@ -84,7 +84,7 @@ class Filter(_PerMessage[FilterSpec]):
             try:
                 mask = pa.array(chosen, pa.bool_())
             except (pa.ArrowException, TypeError, ValueError):  # true and false in other forms
-                refuse_awaitables(self.spec, self._function, chosen, messages.objects)
+                reject_awaitables(self.spec, self._function, chosen, messages.objects)
                 chosen = list(map(bool, chosen))
                 mask = pa.array(chosen, pa.bool_())
             if mask.null_count:  # None is false
@@ -191,5 +191,5 @@ class Sink(Operator[SinkSpec]):
             return ()
         for part in chunks(batch):
             messages = self._reader.read(part)
-            refuse_awaitables(self.spec, self.spec.function, called(self.spec, self.spec.function, messages), messages)
+            reject_awaitables(self.spec, self.spec.function, called(self.spec, self.spec.function, messages), messages)
         return ()

@@ -12,7 +12,7 @@ from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.task.messages.bad_records import BadRecords, rows_at
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError, chunks
-from airflow_samza.task.messages.user_errors import callable_failed, refuse_awaitable, wrong_shape
+from airflow_samza.task.messages.user_errors import callable_failed, reject_awaitable, wrong_shape
 from airflow_samza.task.messages.writer import written_each
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def call_each(
 
 
 def _as_condition(result: Any) -> bool:
-    refuse_awaitable(result)
+    reject_awaitable(result)
     return bool(result)
 
 
@@ -166,6 +166,6 @@ def sink_each(
     first = 0
     for part in chunks(batch):
         failures = Failures()
-        call_each(spec, function, reader.read(part), failures, refuse_awaitable)
+        call_each(spec, function, reader.read(part), failures, reject_awaitable)
         failures.reject(bad, part, first)
         first += part.num_rows

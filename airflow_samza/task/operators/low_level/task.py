@@ -126,7 +126,7 @@ class LowLevelTask(Operator[TaskSpec]):
             try:
                 made = process(envelope, collector, coordinator)
                 if made is not None:
-                    _refuse_coroutine(made)
+                    _reject_coroutine(made)
             except USER_ERRORS as error:
                 raise callable_failed(self.spec, process, envelope.message, error) from error
             done += 1
@@ -145,7 +145,7 @@ class LowLevelTask(Operator[TaskSpec]):
                 break
             before = [output.taken() for output in outputs]
             try:
-                _refuse_coroutine(self._task.process(envelope, self._collector, self.coordinator))
+                _reject_coroutine(self._task.process(envelope, self._collector, self.coordinator))
             except USER_ERRORS as error:
                 for output, count in zip(outputs, before, strict=True):
                     output.take_back(count)
@@ -357,7 +357,7 @@ class LowLevelTask(Operator[TaskSpec]):
             raise callable_failed(self.spec, function, "no message", error) from error
 
 
-def _refuse_coroutine(made: object) -> None:
+def _reject_coroutine(made: object) -> None:
     if inspect.iscoroutine(made):
         made.close()
         raise TypeError("it returned a coroutine, and is no async def")

@@ -76,7 +76,7 @@ class TaskTimers:
             self._look()
             fired[key] += 1
             if fired[key] > _MOST:
-                self._refuse_endless(key)
+                self._reject_endless(key)
             yield key, time
 
     def end(self) -> Iterator[tuple[Any, int]]:
@@ -101,7 +101,7 @@ class TaskTimers:
             key = _tuples(json.loads(row["key"]))
             self._put(row["kind"], key, _order(key), row["time"])
 
-    def _refuse_endless(self, key: Any) -> None:
+    def _reject_endless(self, key: Any) -> None:
         since = (
             "The input has ended, and the timer {} has fired {} times since"
             if self.ending
