@@ -19,7 +19,7 @@ from airflow_samza.launch.bindings_json import bindings_to_json
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.systems.spark.system import CarriedByDriver
-from airflow_samza.task.loop.unsupported import refuse_catalyst
+from airflow_samza.task.loop.unsupported import reject_catalyst
 
 
 class LocalEngine:
@@ -53,7 +53,7 @@ class LocalEngine:
         """Compile the stage, of which Arrow has to run all parts."""
         source = program_source(context.systems, context.run, context.handle.stage_id, inputs)
         program = source.load()
-        refuse_catalyst(program)
+        reject_catalyst(program)
         bindings = bindings_to_json(bindings_of_tasks(context.bindings))
         yield self.stage(context, set_up_stage(context, inputs, source, program, bindings))
 

@@ -1,4 +1,4 @@
-"""What a task has to know to go on where the epoch before ended.
+"""The checkpoint of a task: all from which its next epoch continues.
 
 Offsets, control messages, watermarks, its operators' progress.
 
@@ -23,8 +23,8 @@ class TaskCheckpoint:
 
     ``offsets``: the next offset to read, by stream and partition; ``heads``: where the partitions ended when the run
     began; ``control``: both bookkeepings of control messages; ``heard``: when each producer was heard last;
-    ``sources``: what sources need for their next watermark, by stream and partition; ``operators``: progress by
-    operator id; ``sent``: the last watermark sent, by output; ``chooser``: what choosing goes on from, by phase of
+    ``sources``: state of the watermark strategies of sources, by stream and partition; ``operators``: progress by
+    operator id; ``sent``: the last watermark sent, by output; ``chooser``: the state of choosers, by phase of
     reading.
     """
 
@@ -42,7 +42,7 @@ class TaskCheckpoint:
         return self.offsets.get(stream_id, {}).get(partition)
 
     def for_next_run(self, external: Iterable[str]) -> TaskCheckpoint:
-        """What carries over from a run that ended a slice to the next run (rule C9).
+        """Return what carries over from a run that ended an input range to the next run (rule C9).
 
         That is how far the ``external`` inputs were read, and how far time has come; topics of the run, and its ends,
         go with it.
@@ -61,20 +61,20 @@ class TaskCheckpoint:
         )
 
     def merged(self, later: TaskCheckpoint) -> TaskCheckpoint:
-        """This one of a task's first section together with one of a section behind it."""
+        """Return this checkpoint of a task's first section together with that of a section behind it."""
         return replace(self, operators={**self.operators, **later.operators}, sent={**self.sent, **later.sent})
 
 
 @dataclass(frozen=True)
 class TaskStart:
-    """Where an epoch of a task begins: the checkpoint of the one before, and its operators' tables by operator id."""
+    """The start of an epoch of a task: the checkpoint of the one before, and its operators' tables by operator id."""
 
     checkpoint: TaskCheckpoint
     state: Mapping[str, Mapping[str, pa.Table]] = field(default_factory=dict)
 
 
 def _without_ends(watermark: Mapping[str, Any]) -> dict[str, Any]:
-    """An operator's watermarks without those of inputs that had ended for good.
+    """Return an operator's watermarks without those of inputs that had ended for good.
 
     They are read again, and have to end again.
     """

@@ -1,4 +1,4 @@
-"""What a task did, as JSON for its manifest.
+"""The report of a task, as JSON for its manifest.
 
 Messages and bytes in and out, control messages, offsets, ends, seconds.
 """
@@ -15,7 +15,7 @@ from airflow_samza.task.checkpoint import TaskCheckpoint
 
 @dataclass(frozen=True)
 class Boundary:
-    """What a section hands to the one behind it beside its batches, when they are all there.
+    """Data that a section hands to the one behind it beside its batches, when all of those have been handed over.
 
     The end, and how far time has come.
     """
@@ -58,7 +58,7 @@ class OutputReport:
 
 @dataclass
 class OperatorReport:
-    """One operator: messages in and out, so that ``dropped`` is what a filter, an inner join or an aggregation took away."""
+    """One operator: messages in and out; ``dropped`` is what a filter, an inner join or an aggregation took away."""
 
     messages_in: int = 0
     messages_out: int = 0

@@ -157,7 +157,7 @@ class Guard:
         return made is None or made.fallible
 
     def reject_evaluated_early(self, nodes: list[Any]) -> None:
-        """Reject what stands twice: Catalyst evaluates it first, also on rows that AND or OR would have kept from it."""
+        """Reject what stands twice: Catalyst evaluates it first, also on rows that AND or OR would have spared."""
         seen: Counter[Words] = Counter()
         guarded: dict[Words, list[bool]] = {}
         for node in nodes:

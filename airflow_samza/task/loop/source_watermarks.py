@@ -116,7 +116,7 @@ class SourceWatermark:
         on = "" if value is None else f", on {shortened(value)}"
         return MessageError(
             f"{self._named} failed with {what}{on}{at}.",
-            hint="Return None for what says nothing of the time.",
+            hint="Return None for what carries no time.",
             stream=self._stream.stream_id,
         )
 

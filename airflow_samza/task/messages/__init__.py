@@ -1,1 +1,1 @@
-"""Between Arrow batches and the messages that callables take and give."""
+"""Conversion between Arrow batches and the messages that callables take and return."""

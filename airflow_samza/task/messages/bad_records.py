@@ -1,4 +1,4 @@
-"""Messages that cannot be read, or on which an operator fails, where the application says what becomes of them (``on_error=``)."""
+"""Messages that cannot be read, or on which an operator fails, handled as ``on_error=`` specifies."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _AT_ONCE = (Emits.ONE_FOR_ONE, Emits.AT_ONCE)
 
 
 class Reading:
-    """What a task is reading: messages of one partition from ``offset`` on; ``stream`` None between them.
+    """The position of a task's reading: messages of one partition from ``offset`` on; ``stream`` None between them.
 
     ``number`` counts the runs.
     """
@@ -53,12 +53,12 @@ class Reading:
         self.number = 0
 
     def begin(self, stream: str, partition: int, offset: int) -> None:
-        """A run of messages goes to the operators."""
+        """Note that a run of messages goes to the operators."""
         self.stream, self.partition, self.offset = stream, partition, offset
         self.number += 1
 
     def end(self) -> None:
-        """It has gone."""
+        """Note that the run has been handled."""
         self.stream = None
 
 
@@ -100,7 +100,7 @@ class BadRecords:
         return {f"{kind}.{self._spec.name}": self.count}
 
     def begin(self, batch: pa.RecordBatch) -> None:
-        """The operator begins with a batch: rows that are rejected count from its first one."""
+        """Note that the operator begins with a batch: places of rejected rows count from its first row."""
         if self._number != self._reading.number:
             self._number, self._before = self._reading.number, 0
         else:
@@ -110,7 +110,7 @@ class BadRecords:
     def reject(
         self, rows: pa.RecordBatch, errors: Sequence[BaseException | str], places: Sequence[int] | None = None
     ) -> None:
-        """Messages of the present batch, at ``places`` in it (None: nobody knows), with what is wrong with each."""
+        """Reject messages of the present batch, at ``places`` in it (None: not known), with the error of each."""
         if rows.num_rows:
             texts = to_lines(decoded(rows)).decode().split("\n")[:-1]
             self._take(texts, [_said(error) for error in errors], self._offsets(places, rows.num_rows))
@@ -118,7 +118,10 @@ class BadRecords:
     def reject_message(
         self, message: Any, schema: Schema, error: BaseException, origin: tuple[str, int, int] | None = None
     ) -> None:
-        """One message as the callable got it; ``origin`` is its stream, partition and offset where they are known."""
+        """Reject one message as the callable got it.
+
+        ``origin`` is its stream, partition and offset where they are known.
+        """
         try:
             text = to_lines(MessageWriter(schema).write([message])).decode()[:-1]
         except ShapeError:  # the callable has changed it
@@ -129,18 +132,18 @@ class BadRecords:
             self._take([text], [_said(error)], [origin[2]], origin[:2])
 
     def reject_pair(self, sides: dict[str, pa.RecordBatch | None], error: BaseException) -> None:
-        """What a join was called with: a message of each side, or None."""
+        """Reject a pair with which a join was called: a message of each side, or None."""
         parts = (
             f'"{name}":{to_lines(row).decode()[:-1] if row is not None else "null"}' for name, row in sides.items()
         )
         self._take(["{" + ",".join(parts) + "}"], [_said(error)], [None])
 
     def reject_texts(self, texts: Sequence[str], errors: Sequence[str], first: int) -> None:
-        """What an input could not read, from offset ``first`` on."""
+        """Reject texts that an input could not read, from offset ``first`` on."""
         self._take(list(texts), list(errors), list(range(first, first + len(texts))))
 
     def reject_read(self, rows: pa.RecordBatch, errors: Sequence[BaseException], first: int) -> None:
-        """What an input read and cannot use, from offset ``first`` on."""
+        """Reject rows that an input read and that do not fit, from offset ``first`` on."""
         self.reject_texts(to_lines(decoded(rows)).decode().split("\n")[:-1], [_said(error) for error in errors], first)
 
     def _offsets(self, places: Sequence[int] | None, count: int) -> Sequence[int | None]:
@@ -195,7 +198,7 @@ def halved(
     bad: BadRecords,
     first: int = 0,
 ) -> Iterator[Any]:
-    """What ``attempt`` gives of a batch, in pieces without the rows on which it fails, in order.
+    """Yield what ``attempt`` returns for a batch, in pieces without the rows on which it fails, in order.
 
     Those are found by halving.
 
@@ -215,7 +218,7 @@ def halved(
 
 
 def readable(run: MessageRun, conformer: Conformer, bad: BadRecords) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The messages of an input that fit its schema, in pieces with the offset of each.
+    """Yield the messages of an input that fit its schema, in pieces with the offset of each.
 
     The others are rejected in their turn.
 

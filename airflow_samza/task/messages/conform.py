@@ -1,6 +1,6 @@
-"""Batches brought to a declared schema: by column name, with widening only.
+"""Conversion of batches to a declared schema: by column name, with widening only.
 
-What does not fit is said with the stream's name.
+Errors name the stream.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Conformer:
         self._required = [place for place, field in enumerate(schema.fields) if not field.nullable]
 
     def conform(self, batch: pa.RecordBatch, offset: int | None = None) -> pa.RecordBatch:
-        """The batch with exactly the schema's columns; columns that the schema does not name are left out."""
+        """Return the batch with exactly the schema's columns; columns that the schema does not name are left out."""
         import pyarrow as pa
 
         if not batch.schema.equals(self._arrow):
@@ -82,7 +82,7 @@ class Conformer:
 
 
 def with_missing(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """The batch with null columns for the nullable ones of ``schema`` that it lacks."""
+    """Return the batch with null columns for the nullable ones of ``schema`` that it lacks."""
     import pyarrow as pa
 
     for field in schema.fields:

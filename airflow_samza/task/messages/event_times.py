@@ -1,4 +1,4 @@
-"""Event times: the column that holds them as microseconds since 1970 (UTC), whatever its type, and times that user code returns."""
+"""Event times as microseconds since 1970 (UTC): of a column, whatever its type, and those that user code returns."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
 
 
 def known_micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
-    """As :func:`micros`, with null where a time is outside of the years 1 to 9999.
+    """Return the same as :func:`micros`, with null where a time is outside of the years 1 to 9999.
 
     A condition behind an input may leave it out yet.
     """

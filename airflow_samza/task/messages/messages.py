@@ -63,7 +63,7 @@ class Messages:
             return None
         if self._chosen is not None:
             mine = list(compress(mine, self._chosen))
-        # Lists are compared by identity first, at a nanosecond a value. Equal is not enough where it says that 1 is
+        # Lists are compared by identity first, at a nanosecond a value. Equality is not enough where it says that 1 is
         # True, or 0.0 is -0.0.
         try:
             same = mine == values if kind in _equal_is_same() else all(map(is_, mine, values))
@@ -217,7 +217,7 @@ def _is_plain(kind: type, names: Sequence[str]) -> bool:
     if not plain:
         return False
     try:
-        _blank()().__class__ = kind  # refused where instances are laid out in another way
+        _blank()().__class__ = kind  # a TypeError where instances are laid out in another way
     except TypeError:
         return False
     return True

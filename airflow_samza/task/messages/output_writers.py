@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Writer(Protocol):
-    """Where a task's output to one stream goes: a SystemProducer, of which the task uses this alone."""
+    """The part of a SystemProducer that a task uses to write one stream."""
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
         """Appends user messages to a partition."""

@@ -1,4 +1,4 @@
-"""Copies of rows that may be changed in place, for whoever keeps rows or gives them out.
+"""Copies of rows that may be changed in place, for code that keeps rows or hands them out.
 
 Rows that cannot change are not copied.
 """
@@ -57,7 +57,7 @@ class OwnCopies:
             return type(row)(values) if isinstance(row, Row) else values
         if dataclasses.is_dataclass(row) and not isinstance(row, type):
             return copy.deepcopy(row)
-        return row  # no row: whoever writes it says so
+        return row  # no row: writing it raises an error
 
 
 _ATOMS = frozenset({str, int, float, bool, bytes, type(None)})

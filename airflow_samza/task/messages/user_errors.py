@@ -1,4 +1,4 @@
-"""What a user's callable did wrong, as one error that names message, operator, file and line."""
+"""Errors for what a user's callable did wrong; each names message, operator, file and line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LIBRARIES = tuple(
     {_PACKAGE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
 )
 _MOST = 2000
-"""Characters of what a user's exception says."""
+"""Characters of a user's exception that are shown."""
 
 
 def shortened(message: object) -> str:
@@ -75,18 +75,18 @@ def wrong_shape(
     return _message_error(
         f"{name_of(function)} in {spec.title} returned {shortened(result)}{because}{on}; expected: {expected}",
         SourceLocation.of_callable(function),
-        "Return the declared shape, or say the new one with a return annotation or schema=.",
+        "Return the declared shape, or declare the new one with a return annotation or schema=.",
         spec,
         **facts,
     )
 
 
 class Awaited(TypeError):
-    """What a plain callable returned can only be awaited, and nobody does."""
+    """Error for a plain callable that returned an awaitable, which is never awaited."""
 
 
 def reject_awaitable(result: object) -> None:
-    """Refuse the result of a coroutine function that a decorator or a lambda hides.
+    """Reject the result of a coroutine function that a decorator or a lambda hides.
 
     As a condition it is always true.
     """
@@ -94,7 +94,7 @@ def reject_awaitable(result: object) -> None:
         if inspect.iscoroutine(result):
             result.close()
         raise Awaited(
-            f"it returned {_a(type(result).__name__)}, which nobody awaits (map_async takes coroutine functions)"
+            f"it returned {_a(type(result).__name__)}, which is never awaited (map_async takes coroutine functions)"
         )
 
 

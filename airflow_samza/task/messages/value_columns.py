@@ -3,7 +3,7 @@
 A value fits into an array, a struct or a map as it fits into a column.
 
 Nothing is bent: what fits reads back equal, all else is :class:`Misfit`. Columns are converted whole; :func:`misfit`
-says of one value what is wrong with it, and where.
+finds what is wrong with one value, and where.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def column_of(kind: DataType) -> Column:
 
 
 def misfit(value: Any, kind: DataType, path: str) -> str | None:
-    """Why a type does not hold a value that stands at ``path``, as a half sentence; None when it does."""
+    """Return why a type does not hold a value that stands at ``path``, as a half sentence; None when it does."""
     if value is not None:
         for inner, child, place in _parts(value, kind):
             found = misfit(inner, child, f"{path}{place}")
@@ -53,7 +53,7 @@ def misfit(value: Any, kind: DataType, path: str) -> str | None:
 
 
 def _parts(value: Any, kind: DataType) -> list[tuple[Any, DataType, str]]:
-    """What is inside a value, as far as it has the form of its type."""
+    """Return the parts of a value, as far as it has the form of its type."""
     if kind.name == "array" and _is_sequence(type(value)):
         return [(inner, kind.children[0], f"[{place}]") for place, inner in enumerate(value)]
     if kind.name == "map":
@@ -95,7 +95,7 @@ def _plain_values(kind: DataType) -> Column:
 
 
 def _reject_kinds(kinds: set[type], kind: DataType) -> None:
-    """Refuse what Arrow would cut off in silence: 1.5 for an integer, a time of day for a date, True for a number."""
+    """Reject what Arrow would cut off in silence: 1.5 for an integer, a time of day for a date, True for a number."""
     for strange in kinds - _KINDS.get(kind.name, _NOTHING):
         if not _is_kind(strange, kind.name):
             raise Misfit(_why_no(strange, kind))
@@ -191,7 +191,7 @@ _CHECKS: dict[str, Callable[[Sequence[Any], Any, set[type]], None]] = {
     "timestamp": _reject_nanoseconds,
     "timestamp_ntz": _reject_zones,
 }
-"""What is looked at besides, where Arrow takes in more than fits."""
+"""Checks by type, where Arrow accepts values that do not fit."""
 
 
 # -- nested values -----------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def _is_sequence(kind: type) -> bool:
 
 
 def _offsets(values: Sequence[Any], *, some_null: bool) -> pa.Array:
-    """Where each value begins in the values inside, laid one behind the other; null for one that is null."""
+    """Return the place of each value's first part among all parts in a row; null for a value that is null."""
     import pyarrow as pa
 
     lengths = [0 if value is None else len(value) for value in values] if some_null else map(len, values)
@@ -309,7 +309,7 @@ def _structs(kind: DataType) -> Column:
 
 
 def columns_differ(wanted: set[str], values: Mapping[Any, Any]) -> str:
-    """What a message, or a struct, lacks or has besides."""
+    """Return which columns a message, or a struct, lacks or has besides, as a half sentence."""
     lacking = ", ".join(sorted(wanted - set(values)))
     more = ", ".join(sorted(str(name) for name in set(values) - wanted))
     return " and ".join(

@@ -89,7 +89,7 @@ def _dates(array: pa.Array) -> list[Any]:
 
 
 def nested_conversion(kind: DataType, annotation: Any) -> Callable[[Any], Any] | None:
-    """How a nested value of ``to_pylist`` becomes what the user declared; None when it is that already."""
+    """Return the conversion of a nested value of ``to_pylist`` to what the user declared; None when none is needed."""
     annotation = _bare(annotation)
     arguments = typing.get_args(annotation)
     if kind.name == "struct":

@@ -1,6 +1,6 @@
 """The messages that callables return → Arrow batches.
 
-Columns are converted whole; who is to blame is looked for only when that fails.
+Columns are converted whole; the message that does not fit is looked for only when that fails.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ShapeError(Exception):
-    """A value that does not fit the schema: ``index`` of the message, what is wrong as a half sentence."""
+    """Error for a value that does not fit the schema: ``index`` of the message, the fault as a half sentence."""
 
     def __init__(self, index: int, why: str) -> None:
         self.index = index
@@ -50,7 +50,7 @@ class MessageWriter:
 
     @property
     def expected(self) -> str:
-        """The columns for people."""
+        """Return the columns as errors show them."""
         kind = self.schema.python_class
         return f"the columns {self.schema.ddl()}" + (f" ({kind.__name__})" if kind is not None else "")
 
@@ -98,7 +98,7 @@ class MessageWriter:
         if all(issubclass(kind, dict) for kind in kinds) and set(map(len, messages)) <= {len(names)}:
             try:
                 return self._of_mappings(messages)
-            except KeyError:  # as many columns, but not the same ones: said below
+            except KeyError:  # as many columns, but not the same ones: reported below
                 pass
         return self._one_by_one(messages)
 
@@ -121,7 +121,10 @@ class MessageWriter:
 def written_each(
     writer: MessageWriter, groups: Sequence[Sequence[Any]]
 ) -> tuple[pa.RecordBatch | None, list[tuple[int, ShapeError]]]:
-    """The batch of all groups of messages that fit (None: there are no messages), and the numbers of those that do not, with the reason."""
+    """Return the batch of all groups of messages that fit, and the numbers of those that do not, with the reason.
+
+    The batch is None when there are no messages.
+    """
     try:
         together = [message for group in groups for message in group]
         return (writer.write(together) if together else None), []

@@ -332,7 +332,7 @@ class SchemaResolver:
                 f"{join.title}{_at(join)} knows the event time of its {known} stream "
                 f"({join.left_time or join.right_time!r}), and none of "
                 f"its {lacking} stream.",
-                hint=f"Say timestamp= of the {lacking} stream's input and keep the column, or leave it out on both: "
+                hint=f"Declare timestamp= of the {lacking} stream's input and keep the column, or leave it out on both: "
                 "then arrival counts.",
                 operator=join.op_id,
             )

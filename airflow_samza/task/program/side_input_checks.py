@@ -71,7 +71,7 @@ def _errors(table: TableDescriptor, streams: Mapping[str, Schema]) -> Iterator[S
         yield error
     if table.schema is None:
         yield SchemaError(
-            f"The table {table.table_id!r} has a processor, and nobody says what columns its rows have.",
+            f"The table {table.table_id!r} has a processor, and the columns of its rows are not declared.",
             hint='Declare them: schema= of the table (a dataclass, or "member_id bigint, tier string").',
             table=table.table_id,
         )

@@ -185,7 +185,7 @@ def _known_schema(compiled: CompiledOperator) -> Schema:
         stream = spec.stream.stream_id if isinstance(spec, InputOperatorSpec) else None
         raise SchemaError(
             f"The schema of {f'input {stream!r}' if stream is not None else f'{spec.title}'} is not known.",
-            hint="Declare it with schema=, or let the system tell it.",
+            hint="Declare it with schema=, or let the system report it.",
             operator=spec.op_id,
         )
     return compiled.schema
@@ -286,7 +286,7 @@ def _writes_beside(spec: OperatorSpec, catalyst: CompiledOperator) -> Unsupporte
         f"{spec.title}{at} writes {stream!r} beside its results, and what comes behind it in the stage, "
         f"{catalyst.spec.title}, runs in "
         f"Catalyst ({catalyst.reason}): outputs can only be written behind that.",
-        hint='Put a partition_by between the two, write the latter so that Arrow runs it, or say on_error="drop".',
+        hint='Put a partition_by between the two, write the latter so that Arrow runs it, or set on_error="drop".',
         operator=spec.op_id,
         stream=stream,
         reason=catalyst.reason,

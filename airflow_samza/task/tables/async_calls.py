@@ -35,7 +35,7 @@ class CallFailed(Exception):
 
 
 _ENDING = (SystemExit, KeyboardInterrupt)
-"""What a coroutine raises only on its own account, and what would end the loop's thread, so that nobody heard of it."""
+"""What a coroutine raises only on its own account, and what would end the loop's thread, so that the error was lost."""
 
 
 async def ended_with(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:

@@ -1,4 +1,4 @@
-"""The error for state that does not fit the operator which is to go on from it, where the plan could not compare the two."""
+"""The error for state that does not fit the operator that would continue from it, where no plan could compare them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from airflow_samza.errors import StateError
 
 @contextmanager
 def fitting_state(title: str) -> Iterator[None]:
-    """Turn what Arrow raises of kept columns of another form into a :class:`~airflow_samza.errors.StateError` that names their owner.
+    """Turn what Arrow raises of kept columns of another form into a :class:`~airflow_samza.errors.StateError`.
 
-    ``title`` names the operator or table in a sentence.
+    ``title`` names the operator or table that kept them in a sentence.
     """
     try:
         yield

@@ -2,7 +2,8 @@
 
 How parts become one, and the Arrow tables that they are kept as.
 
-A newer part's word on a key counts. A part may say that a key was deleted, and when each of its rows was written.
+Of several parts the newest that has a key counts. A part may mark keys as deleted, and hold the time at which each row
+was written.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Whether the key is gone, and the row's time, where rows have a time to live.
 class Part:
     """Rows, one per key.
 
-    ``gone`` are those that say that a key was deleted (None: none do), ``times`` when each was written.
+    ``gone`` marks deletions of keys (None: there are none), ``times`` when each was written.
     """
 
     rows: pa.RecordBatch
@@ -60,7 +61,7 @@ class Part:
         return [self.rows.column(name) for name in self.key]
 
     def superseded(self, newer: Sequence[Part]) -> Numbers:
-        """The rows of which newer parts have another word; a row comes once for each of them."""
+        """Return the rows whose keys are in newer parts, too; a row comes once for each of those."""
         found = np.concatenate([np.zeros(0, np.int64), *(self.find(part._keys) for part in newer)])
         return found[found >= 0]
 
@@ -89,7 +90,7 @@ def merged(parts: Sequence[Part], *, timed: bool) -> Part:
 
 
 def compacted(parts: Sequence[Part], *, timed: bool, over: int | None) -> Part | None:
-    """Parts of which nothing is older, as one, so that deletions need not be remembered, nor rows written at ``over`` (ms) or before.
+    """Return the oldest parts as one, without deletions, and without rows written at ``over`` (ms) or before.
 
     None when no rows are left.
     """
@@ -123,11 +124,11 @@ def _together(parts: Sequence[Part], timed: bool) -> tuple[pa.RecordBatch, Numbe
 # -- what is kept ------------------------------------------------------------------------------------------------------
 
 _KNOWN: dict[int, tuple[weakref.ref[pa.Table], Part]] = {}
-"""Parts that this process has made an index of, by the table that completed them, as long as somebody keeps that."""
+"""Parts that this process has made an index of, by the table that completed them, as long as that is kept."""
 
 
 def remember(table: pa.Table, part: Part) -> None:
-    """Keeps a part with its index for who reads the table that completed it again, while the table is there."""
+    """Keep a part with its index for when the table that completed it is read again, while that table exists."""
     place = id(table)
     _KNOWN[place] = (weakref.ref(table, lambda _: _KNOWN.pop(place, None)), part)
 

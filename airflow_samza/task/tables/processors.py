@@ -56,7 +56,7 @@ def processor_factory(table: TableDescriptor) -> Callable[[Mapping[str, str], An
         raise ConfigError(
             f"The processor of table {table.table_id!r} is {named!r}, which cannot be imported: "
             f"{raised_in_user_code(error)}.",
-            hint='Say "package.module:factory" (processor=, or '
+            hint='Write "package.module:factory" (processor=, or '
             f"stores.{table.table_id}.side.inputs.processor.factory).",
             key=f"stores.{table.table_id}.side.inputs.processor.factory",
             value=named,

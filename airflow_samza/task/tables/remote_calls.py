@@ -34,7 +34,7 @@ _LONGEST_WAIT_S = 10.0
 _BURST_S = 0.1
 """How much of a second's calls may go out at once.
 
-Enough that timers need not be exact, too little for anybody to notice.
+Enough that timers need not be exact, too little to matter.
 """
 
 
@@ -49,7 +49,7 @@ class GaveUp(Exception):
 
 
 class CallCounts:
-    """What a task has called: calls with their retries, and the seconds that it waited for them."""
+    """Counts of a task's calls: calls with their retries, and the seconds that it waited for them."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -58,7 +58,7 @@ class CallCounts:
 
 
 class RateLimit:
-    """At most so many calls a second; None: as many as there are."""
+    """A bound of calls per second; None: no bound."""
 
     def __init__(self, calls_per_second: float | None) -> None:
         self._rate = calls_per_second
@@ -70,7 +70,7 @@ class RateLimit:
         return self._rate is not None
 
     async def wait(self) -> None:
-        """Until the next call may begin; on the task's loop."""
+        """Wait until the next call may begin; on the task's loop."""
         if self._rate is None:
             return
         if self._limiter is None:  # it belongs to the loop on which it is first used
@@ -80,7 +80,7 @@ class RateLimit:
 
 
 class RemoteCalls:
-    """Calls of ``function``; each item is what it is called with (``call`` says how)."""
+    """Calls of ``function``; each item is what it is called with, by ``call``."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class RemoteCalls:
             self._calls = AsyncCalls(loop, self._awaited, access.concurrency)
 
     def run(self, items: Sequence[Any], *, tolerant: bool) -> list[Any]:
-        """What each item gave, in order.
+        """Return the result for each item, in order.
 
         The first that fails for good is raised as :class:`GaveUp`, and no further one is called; ``tolerant``: it
         stands in its place.

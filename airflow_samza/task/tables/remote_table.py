@@ -1,4 +1,4 @@
-"""Remote tables of a task: rows that somebody else keeps, read and written by the user's functions."""
+"""Remote tables of a task: rows that another service keeps, read and written by the user's functions."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class RemoteTable:
         return found
 
     def own_copy(self, row: Any) -> Any:
-        """A row that :meth:`find` gave, for a callable of the user: changing it changes nobody else's."""
+        """A row that :meth:`find` gave, for a callable of the user: changing it changes no other copy."""
         if row is None or (self.table.schema is None and self._cache is None):
             return row
         try:
@@ -114,7 +114,7 @@ class RemoteTable:
             ) from error
 
     def _read(self, keys: Sequence[Any], tolerant: bool) -> list[Any]:
-        """What the reader says of each key."""
+        """Return the reader's answer for each key."""
         if self._reader is None:
             raise RemoteTableError(
                 f"The task reads the remote table {self.table.table_id!r}, which has no reader.",
@@ -211,7 +211,7 @@ class RemoteTable:
                     failed.update(dict.fromkeys(part, error))
         self.writes += len(places) - len(failed)
         if self._cache is not None:
-            for place in places:  # also of those that failed: nobody knows what they have done
+            for place in places:  # also of those that failed: what they have done is not known
                 self._cache.pop(entries[place][0], None)
         return failed
 
@@ -232,7 +232,7 @@ class RemoteTable:
     # -- the rest ------------------------------------------------------------------------------------------------------
 
     def metrics(self, reporter: str) -> dict[str, float]:
-        """What was read, written, called and tried again.
+        """Return the counts of reads, writes, calls and retries.
 
         To the first operator that asks, as several may share the table.
         """
@@ -271,7 +271,7 @@ class RemoteTable:
         made = RemoteTableError(
             f"{name_of(function)}, the {word} of the remote table {self.table.table_id!r}{at}, failed for {key}, "
             f"{tried}: {what}.",
-            hint="Is the service up? More retries=, a longer backoff= or a lower rate= may carry a task over; "
+            hint="Is the service up? More retries=, a longer backoff= or a lower rate= may help; "
             'on_error="drop" or dead_letter(…) lets it go on without such messages.',
             table=self.table.table_id,
             key=shortened(keys[0]),

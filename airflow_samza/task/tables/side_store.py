@@ -22,7 +22,7 @@ _MOST = 50_000
 
 
 class WrongEntry(Exception):
-    """What a processor gave is no entry of its table: what is wrong, as half a sentence."""
+    """Error for what a processor gave that is no entry of its table: the fault, as half a sentence."""
 
 
 class SideStore:

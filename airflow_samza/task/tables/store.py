@@ -2,9 +2,9 @@
 
 Rows lie in parts that never change, each with an index of its own: the *base*, what has changed since the base was
 written (*changes*), and what this epoch has written (*fresh*, few parts, each at least twice as long as the next, so
-that a write costs about the same whatever the table's size). A newer part's word on a key counts. The same parts are
-what is kept: the base in one file, and the changes of each epoch in a small one (the table's changelog), until they are
-so many that a new base takes their place.
+that a write costs about the same whatever the table's size). Of several parts the newest that has a key counts. The
+same parts are what is kept: the base in one file, and the changes of each epoch in a small one (the table's changelog),
+until they are so many that a new base takes their place.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class TableStore:
         self._fresh: list[Part] = []
         self._kept: dict[str, pa.Table] = {}
         self._now: int | None = None
-        """The last time that anybody told: rows whose time to live is over by then need not be kept."""
+        """The latest time known: rows whose time to live is over by then need not be kept."""
 
     def start_from(self, base: ColumnarTable) -> None:
-        """Takes over a table of the same columns that does not change, as a local store has it, in place of all that it holds."""
+        """Replace all rows by those of a table of the same columns that does not change, as a local store has it."""
         self._pending, self._fresh, self._changes, self._kept = [], [], None, {}
         rows = base.rows if base.rows.schema.equals(self._arrow) else base.rows.cast(self._arrow)
         self._base = Part(rows, self.key, None, None, base.index)
@@ -90,7 +90,7 @@ class TableStore:
             self._pending.append((keys, True, 0))
 
     def expire(self, now: int) -> None:
-        """Time has come to ``now`` (ms): rows whose time to live is over need not be kept any more."""
+        """Note the time ``now`` (ms): rows whose time to live is over need not be kept any more."""
         self._now = now if self._now is None else max(now, self._now)
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class TableStore:
             start += len(part)
 
     def _seal(self) -> None:
-        """What was written becomes a part; parts that are not twice as long as the next one are merged with it."""
+        """Make a part of what was written; parts that are not twice as long as the next one are merged with it."""
         pending, self._pending = self._pending, []
         batches, gone, times = [], [], []
         for batch, deletes, written in pending:
@@ -265,7 +265,7 @@ class TableStore:
             self._fresh[-2:] = [merged(self._fresh[-2:], timed=self._timed)]
 
     def _with_all_columns(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """Keys as rows of which nothing else is known."""
+        """Return keys as rows whose other columns are null."""
         columns = [
             keys.column(field.name).cast(field.type) if field.name in self.key else pa.nulls(keys.num_rows, field.type)
             for field in self._arrow

@@ -94,7 +94,7 @@ class LowLevelTask(Operator[TaskSpec]):
         if TASK_WINDOW not in self._config:
             raise ConfigError(
                 f"The task has window(), and {TASK_WINDOW} is not set: it would never be called.",
-                hint=f'Say how often: config={{"{TASK_WINDOW}": "60000"}} (ms), or "-1" for never.',
+                hint=f'Set how often: config={{"{TASK_WINDOW}": "60000"}} (ms), or "-1" for never.',
                 key=TASK_WINDOW,
             )
         return self._config.window_ms

@@ -411,7 +411,7 @@ def undeclared(columns: str, **more: Any) -> Describe:
         (
             lambda app: app.table("t", key="member_id", side_inputs=["views"], processor=Summing),
             SchemaError,
-            "nobody says what columns",
+            "the columns of its rows are not",
         ),
     ],
 )

@@ -212,7 +212,7 @@ def test_a_result_that_nobody_awaits_is_a_failure(place: str, function: Any, on_
         driver = run(app, 3)
         assert place == "sink" or driver.output("out") == []
         return
-    with pytest.raises(SamzaError, match="it returned a coroutine, which nobody awaits"):
+    with pytest.raises(SamzaError, match="it returned a coroutine, which is never awaited"):
         run(app)
 
 
