@@ -12,13 +12,11 @@ PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 DONE = (
     "application",
     "planner",
-DONE = (
     "storage",
     "systems",
     "task/expressions",
     "task/messages",
     "task/tables",
-)
 )
 """Rooms of the package that keep to the words; the others follow."""
 
