@@ -23,9 +23,6 @@ def _importers(library: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("library", "module"),
-    [("difflib", "application/refusals.py"), ("graphlib.TopologicalSorter", "planner/upstream_first.py")],
-)
-def test_one_module_uses_a_library(library: str, module: str) -> None:
-    assert _importers(library) == [module]
+@pytest.mark.parametrize("library", ["difflib", "graphlib.TopologicalSorter"])
+def test_one_module_uses_a_library(library: str) -> None:
+    assert len(_importers(library)) == 1, _importers(library)
