@@ -12,16 +12,12 @@ KeyError, nor goes on as a value of the wrong type.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import re
-import sys
-import types
-import typing
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from airflow_samza.errors import RecordUnreadable
 
@@ -35,7 +31,6 @@ FORMAT = "format"
 
 Json = dict[str, Any]
 T = TypeVar("T")
-Made = TypeVar("Made")
 Kind = TypeVar("Kind", bound=type)
 
 
@@ -113,14 +108,7 @@ def decode(kind: type[T], data: bytes, location: str) -> T:
         RecordUnreadable: the file is damaged, or has a newer format than this version knows.
     """
     form = FORMS[kind]
-    try:
-        found = json.loads(data)
-    except RecursionError:
-        raise unreadable(location, "it is nested too deeply", form.hint) from None
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise unreadable(location, "it is empty" if not data else "it is not a JSON object", form.hint)
+    found = parse_object(data, location, form.hint)
     found = {**form.later, **_upgraded(found, form, location)}
     for key in dataclasses.fields(kind):  # type: ignore[arg-type]
         if key.name in form.beside:
@@ -128,6 +116,23 @@ def decode(kind: type[T], data: bytes, location: str) -> T:
         elif key.name not in found and not form.reports:
             raise unreadable(location, f"it has no {key.name!r}", form.hint)
     return made(kind, found, location)
+
+
+def parse_object(data: bytes, location: str, hint: str = HINT) -> Json:
+    """Return the JSON object that a file holds, whatever its kind.
+
+    Raises:
+        RecordUnreadable: the file holds anything else.
+    """
+    try:
+        found = json.loads(data)
+    except RecursionError:
+        raise unreadable(location, "it is nested too deeply", hint) from None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise unreadable(location, "it is empty" if not data else "it is not a JSON object", hint)
+    return found
 
 
 def _upgraded(found: Json, form: Form, location: str) -> Json:
@@ -149,7 +154,7 @@ def _upgraded(found: Json, form: Form, location: str) -> Json:
 
 
 def plain(value: object) -> Json:
-    """Return the JSON form of a dataclass as a dict: names of fields as keys, no tuples, no sets, texts as keys."""
+    """Return the JSON form of a dataclass as a dict, for what is no file of its own: all keys are texts."""
     import msgspec
 
     found: Json = msgspec.to_builtins(value, str_keys=True, order="deterministic", enc_hook=_json)
@@ -214,95 +219,3 @@ def understood(location: str) -> Iterator[None]:
 def _shortened(error: object) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= 120 else f"{text[:119]}…"
-
-
-class Record(dict[str, Any]):
-    """A JSON object of a file: a dict in which a key that is missing is an error with the file's place."""
-
-    __slots__ = ("location",)
-
-    def __init__(
-        self, data: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), location: str = "a copy of one"
-    ) -> None:
-        super().__init__(data)
-        self.location = location
-
-    def __missing__(self, key: str) -> Any:
-        raise unreadable(self.location, f"it has no {key!r}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Record, (dict(self), self.location)
-
-
-def parse_record(data: bytes, location: str) -> Record:
-    """Return the JSON object that a file holds; ``location`` is its place, as messages show it.
-
-    Raises:
-        RecordUnreadable: the file holds anything else.
-    """
-    try:
-        record = json.loads(data, object_hook=lambda found: Record(found, location))
-    except RecursionError:
-        raise unreadable(location, "it is nested too deeply") from None
-    except ValueError:
-        record = None
-    if not isinstance(record, Record):
-        raise unreadable(location, "it is empty" if not data else "it is not a JSON object")
-    return record
-
-
-def decoder(decode: Callable[..., Made]) -> Callable[..., Made]:
-    """Make a ``from_dict`` answer damage with a RecordUnreadable; to be put below ``@classmethod``.
-
-    The first argument after the class is the JSON object. The fields of the dataclass that is made must have the types
-    that they declare.
-    """
-
-    @functools.wraps(decode)
-    def decoded(cls: Any, data: Any, *more: Any) -> Made:
-        location = getattr(data, "location", f"of {cls.__name__}")
-        with understood(location):
-            made = decode(cls, data, *more)
-        for name, problem in _ill_typed(made):
-            raise unreadable(location, f"its {name!r} is of a wrong type ({problem})")
-        return made
-
-    return decoded
-
-
-def _ill_typed(made: Any) -> Iterator[tuple[str, str]]:
-    import msgspec
-
-    for name, hint in _field_types(cast(Hashable, type(made))):
-        try:
-            msgspec.convert(getattr(made, name), hint)
-        except msgspec.ValidationError as error:
-            yield name, _shortened(error)
-
-
-@functools.cache
-def _field_types(kind: Any) -> tuple[tuple[str, Any], ...]:
-    """The fields of a dataclass that hold JSON's own types; values of other classes have decoders of their own."""
-    found = []
-    for item in dataclasses.fields(kind):
-        space = vars(sys.modules[kind.__module__])
-        try:
-            hint = typing.get_type_hints(type("_", (), {"__annotations__": {item.name: item.type}}), globalns=space)[
-                item.name
-            ]
-        except NameError:  # a type that is imported for the type checker only
-            continue
-        if _is_json(hint):
-            found.append((item.name, hint))
-    return tuple(found)
-
-
-def _is_json(hint: Any) -> bool:
-    if hint is Ellipsis:
-        return True
-    of = typing.get_origin(hint)
-    if of is None:
-        return hint in (int, float, str, bool, type(None), Any, object)
-    return (of in (typing.Union, types.UnionType) or issubclass(of, Mapping | tuple | list)) and all(
-        map(_is_json, typing.get_args(hint))
-    )

@@ -19,6 +19,7 @@ from airflow_samza.runs.lineage.state_upkeep import abandon
 from airflow_samza.runs.lineage.versions import find_version, newest_number
 from airflow_samza.runs.records.folders import must_read, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.run_ends import RunEnd
 from tests.support.carried import STAGES, Carried
 
 RUNS = ("a", "b", "c")
@@ -56,7 +57,7 @@ class Model:
             ):  # a stage follows its upstream
                 carried.run_stage(known, action)
         elif known is not None and action == "close":
-            write_once(carried.files, carried.folder(run_id).closed, {"at": 0, "succeeded": False})
+            write_once(carried.files, carried.folder(run_id).closed, RunEnd(False, 0.0))
         elif known is not None and action == "leave":
             leave_state(carried.files, known)
 

@@ -15,6 +15,7 @@ from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import Claim
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
@@ -78,8 +79,8 @@ class Lake:
     def runner_pids(self) -> list[int]:
         """The processes of the run's live runners."""
         files = open_filesystem(str(self.folder / "root"))
-        claims = [read(files, runner.claim) for runner in self.runtime.live_runners(self.run)]
-        return [int(claim["pid"]) for claim in claims if claim is not None]
+        claims = [read(files, runner.claim, Claim) for runner in self.runtime.live_runners(self.run)]
+        return [claim.pid for claim in claims if claim is not None]
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.versions import newest_number
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import Claim
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
@@ -73,9 +74,9 @@ def dags(tmp_path: Path) -> Iterator[TwoDags]:
     for run in made.runs:
         made.runtime.close(run, wait_seconds=30)
         for runner in made.runtime.live_runners(run):
-            claim = read(made.files, runner.claim)
+            claim = read(made.files, runner.claim, Claim)
             assert claim is not None
-            os.kill(int(claim["pid"]), signal.SIGKILL)
+            os.kill(claim.pid, signal.SIGKILL)
 
 
 def test_windows_go_on_from_run_to_run_and_the_consumer_ends_by_the_end_of_stream_in_the_topic(dags: TwoDags) -> None:

@@ -13,6 +13,7 @@ from airflow_samza.launch import launcher
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat
 from airflow_samza.runs.stages.stage_state import FAILED, SUCCEEDED
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
@@ -64,15 +65,15 @@ def test_a_frozen_java_is_noticed_and_replaced_while_a_busy_one_answers(
     (runner,) = runtime.live_runners(run)
 
     def answered_at() -> float:
-        beat = read(files, runner.heartbeat)
+        beat = read(files, runner.heartbeat, Heartbeat)
         assert beat is not None
-        return float(beat["spark_answered_at"])
+        return beat.spark_answered_at or 0.0
 
     first = answered_at()
     until(lambda: answered_at() > first)  # a job that runs keeps nobody from an answer
-    claim = read(files, runner.claim)
+    claim = read(files, runner.claim, Claim)
     assert claim is not None
-    process = psutil.Process(claim["pid"])
+    process = psutil.Process(claim.pid)
     java = next(child for child in process.children(recursive=True) if child.name() == "java")
     java.suspend()
     assert runtime.wait(handle, timeout=PATIENCE).state == FAILED

@@ -21,6 +21,7 @@ from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import Claim
 from airflow_samza.runs.stages.stage_state import LOST, StageHandle
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
@@ -81,9 +82,9 @@ class Flow:
 
     def kill_runner(self, run: RunPlan) -> None:
         for runner in self.runtime.live_runners(run):
-            claim = read(self.files, runner.claim)
+            claim = read(self.files, runner.claim, Claim)
             assert claim is not None
-            os.kill(int(claim["pid"]), signal.SIGKILL)
+            os.kill(claim.pid, signal.SIGKILL)
 
     def epochs(self, handle: StageHandle) -> int:
         return len(self.files.list(handle.folder.epochs))

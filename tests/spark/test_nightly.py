@@ -21,6 +21,7 @@ from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import Claim
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from benchmarks.contenders import Runners
@@ -50,9 +51,9 @@ def runtime_over(tmp_path: Path, views: Path) -> SparkRuntime:
 def kill_runners(runtime: SparkRuntime, run: RunPlan, root: Path) -> None:
     files = open_filesystem(str(root))
     for runner in runtime.live_runners(run):
-        claim = read(files, runner.claim)
+        claim = read(files, runner.claim, Claim)
         if claim is not None:
-            os.kill(int(claim["pid"]), signal.SIGKILL)
+            os.kill(claim.pid, signal.SIGKILL)
 
 
 def counts(source: str) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import LOST, StageHandle, can_finish, is_staged
 from airflow_samza.spark.classic_session import ClassicSession
+from airflow_samza.spark.dataframe_inputs import SparkReading
 from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
@@ -92,9 +93,11 @@ class Warehouse:
         self.spark.catalog.refreshTable(name)
         return sorted((row.asDict() for row in self.spark.table(name).collect()), key=repr)
 
-    def recorded(self, run: RunPlan, stream_id: str) -> Mapping[str, Any]:
+    def recorded(self, run: RunPlan, stream_id: str) -> SparkReading:
         found = read(
-            self.files, f"{RunFolder(run.application, run.run_id).path}/read-by-spark/{run.generation}/{stream_id}.json"
+            self.files,
+            f"{RunFolder(run.application, run.run_id).path}/read-by-spark/{run.generation}/{stream_id}.json",
+            SparkReading,
         )
         assert found is not None
         return found
@@ -171,14 +174,14 @@ def test_an_existing_job_comes_in_and_its_shuffles_are_named(warehouse: Warehous
     assert {row["country"]: row["views"] for row in warehouse.table("busy")} == {
         k.upper(): v for k, v in counted(VIEWS).items()
     }
-    (shuffle,) = warehouse.recorded(run, "busy")["shuffles"]
+    (shuffle,) = warehouse.recorded(run, "busy").shuffles
     assert "for its HashAggregate" in shuffle
     assert '.partition_by("country", id=…) and .aggregate(…)' in shuffle
 
 
 def test_columns_that_nobody_declared_are_those_of_the_dataframe(warehouse: Warehouse) -> None:
     run = warehouse.run("columns_unsaid")
-    assert warehouse.recorded(run, "busy")["schema"] == "country string, views bigint not null"
+    assert warehouse.recorded(run, "busy").schema == "country string, views bigint not null"
     lines = [
         line for path in (warehouse.folder / "lake/busy").glob("*.json*") for line in path.read_text().splitlines()
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,6 @@ import pytest
 
 from airflow_samza.errors import InvalidApplication, MessageError, StageCancelled, StageError, UnsupportedShape
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.records import plain
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
@@ -144,11 +144,11 @@ def test_a_topic_without_end_of_stream_does_not_complete_a_stage(lake: Lake) -> 
     import pyarrow as pa
 
     log.append(topic, pa.table({"country": ["NL"], "views": [1], "dwell": [2000]}), key=["country"])
-    done = plain(lake.runtime.run_stage(lake.run, "views", generation=2))
+    done = lake.runtime.run_stage(lake.run, "views", generation=2)
     files = open_filesystem(str(lake.folder / "root"))
     folder = RunFolder("spark-views", "run 1").stage("views", Generation(3, 1))
     write_once(
-        files, folder.result, {**done, "generation": "3.1"}
+        files, folder.result, dataclasses.replace(done, generation="3.1")
     )  # as if the writer had ended without saying so in band
     with pytest.raises(StageError, match="has no end-of-stream"):
         lake.runtime.run_stage(third, "by-country")

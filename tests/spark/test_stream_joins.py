@@ -17,6 +17,7 @@ from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.stages.stage_runners import Claim
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
@@ -60,9 +61,9 @@ def test_joins_in_epochs_equal_those_in_memory_also_when_the_runner_is_killed(tm
             )
         )
         for runner in runtime.live_runners(run):
-            claim = read(files, runner.claim)
+            claim = read(files, runner.claim, Claim)
             assert claim is not None
-            os.kill(int(claim["pid"]), signal.SIGKILL)
+            os.kill(claim.pid, signal.SIGKILL)
         until(lambda: all(runtime.status(handle).is_final for handle in handles))
         results = run_together(runtime, run)
     finally:

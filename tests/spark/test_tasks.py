@@ -16,6 +16,7 @@ from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import Claim
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
@@ -62,9 +63,9 @@ class Visits:
             return
         self.runtime.close(self.prepared, wait_seconds=30)
         for runner in self.runtime.live_runners(self.prepared):
-            claim = read(open_filesystem(self.root), runner.claim)
+            claim = read(open_filesystem(self.root), runner.claim, Claim)
             assert claim is not None
-            os.kill(int(claim["pid"]), signal.SIGKILL)
+            os.kill(claim.pid, signal.SIGKILL)
 
 
 @pytest.fixture

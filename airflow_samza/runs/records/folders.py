@@ -6,13 +6,11 @@ first writer wins and everybody adopts it. A file that only tells (status, heart
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast, overload
+from typing import TypeVar
 
 from airflow_samza.errors import RecordUnreadable, TopicError
-from airflow_samza.records import HINT, Record, decode, encode, parse_record
+from airflow_samza.records import HINT, decode, encode
 from airflow_samza.runs.records.names import Generation, run_folder, safe
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -21,46 +19,26 @@ T = TypeVar("T")
 
 def write_once(files: Filesystem, path: str, record: object) -> bool:
     """Write a record unless there is one; return whether this call wrote it."""
-    return files.put_if_absent(path, _encoded(record))
+    return files.put_if_absent(path, encode(record))
 
 
 def adopt(files: Filesystem, path: str, record: T) -> T:
     """Write a record unless there is one, and return the one that stands."""
     write_once(files, path, record)
-    return must_read(files, path, _kind(record))
+    return must_read(files, path, type(record))
 
 
 def replace(files: Filesystem, path: str, record: object) -> None:
     """Write a record that only reports, in place of the one before."""
-    files.put(path, _encoded(record))
+    files.put(path, encode(record))
 
 
-def _encoded(record: object) -> bytes:
-    if isinstance(record, Mapping):
-        return json.dumps(record, sort_keys=True).encode()
-    return encode(record)
-
-
-def _kind(record: T) -> type[T]:
-    return cast(type[T], Record) if isinstance(record, Mapping) else type(record)
-
-
-@overload
-def read(files: Filesystem, path: str) -> Record | None: ...
-
-
-@overload
-def read(files: Filesystem, path: str, kind: type[T]) -> T | None: ...
-
-
-def read(files: Filesystem, path: str, kind: type[Any] = Record) -> Any:
+def read(files: Filesystem, path: str, kind: type[T]) -> T | None:
     """Return the record at a path, or None when there is none."""
     try:
         data = files.read(path)
     except FileNotFoundError:
         return None
-    if kind is Record:
-        return parse_record(data, files.location(path))
     return decode(kind, data, files.location(path))
 
 
@@ -72,15 +50,7 @@ def read_told(files: Filesystem, path: str, kind: type[T]) -> T | None:
         return None
 
 
-@overload
-def must_read(files: Filesystem, path: str) -> Record: ...
-
-
-@overload
-def must_read(files: Filesystem, path: str, kind: type[T]) -> T: ...
-
-
-def must_read(files: Filesystem, path: str, kind: type[Any] = Record) -> Any:
+def must_read(files: Filesystem, path: str, kind: type[T]) -> T:
     """Return the record at a path; that it is missing is an error."""
     record = read(files, path, kind)
     if record is None:

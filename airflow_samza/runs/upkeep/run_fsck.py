@@ -7,12 +7,20 @@ from contextlib import suppress
 from typing import Any
 
 from airflow_samza.errors import SamzaError, StoreError
-from airflow_samza.records import Record
+from airflow_samza.records import parse_object
+from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read
 from airflow_samza.runs.records.names import Generation, producer_id
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.records.stage_start import NeedsRunner, StageStart, StageTopics
+from airflow_samza.runs.stages.run_ends import Abort, EndRequest, RunEnd
+from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerEnd, StageRequest
+from airflow_samza.runs.stages.stage_state import StatusRecord
+from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushResult
+from airflow_samza.runs.tables.push_request import PushRequest
+from airflow_samza.runs.upkeep.run_removal import Removal, Slimmed
 from airflow_samza.storage.snapshots import MISSING, damaged_files
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.fsck import Finding, Published
@@ -20,14 +28,31 @@ from airflow_samza.systems.log.fsck import Finding, Published
 TELLS = "Nothing to do: it only tells, and the next one takes its place."
 DECIDES = "Restore it, or have the run planned anew: clear its plan task; on the command line: --again."
 
+_OF_RUN: Mapping[str, type] = {
+    "closed.json": RunEnd,
+    "origin.json": Origin,
+    "removing.json": Removal,
+    "slimmed.json": Slimmed,
+    "push.json": PushRequest,
+}
+_OF_STAGE: Mapping[str, type] = {
+    "result.json": StageResult,
+    "abort.json": Abort,
+    "topics.json": StageTopics,
+    "needs-runner.json": NeedsRunner,
+}
 _TELLING = ("closed.json", "origin.json", "removing.json", "slimmed.json")
 """Records of a run whose presence counts, or that only say where it comes from."""
 
 
-def checked(files: Filesystem, path: str, kind: type = Record, *, tells: bool = False) -> Iterator[Finding]:
+def checked(files: Filesystem, path: str, kind: type | None, *, tells: bool = False) -> Iterator[Finding]:
     """What is wrong with one record, if it is there."""
     try:
-        read(files, path, kind)
+        if kind is None:
+            if files.exists(path):
+                parse_object(files.read(path), files.location(path))
+        else:
+            read(files, path, kind)
     except SamzaError as error:
         why = str(error.facts.get("why") or error.sentence)
         yield Finding(files.location(path), f"is damaged: {why}", TELLS if tells else DECIDES, serious=not tells)
@@ -38,20 +63,24 @@ def fsck_run(files: Filesystem, run: RunFolder) -> Iterator[Finding]:
     for generation in run.plan_generations(files):
         yield from checked(files, run.plan(generation), RunPlan)
         for kind in ("drain", "stop", "deadline"):
-            yield from checked(files, f"{run.path}/ends/{generation}/{kind}.json")
+            yield from checked(files, f"{run.path}/ends/{generation}/{kind}.json", EndRequest)
         for name in files.list(f"{run.path}/start/{generation}"):
-            yield from checked(files, f"{run.path}/start/{generation}/{name}")
+            yield from checked(files, f"{run.path}/start/{generation}/{name}", StageStart)
     for name in files.list(run.path):
         if name.endswith(".json"):
-            yield from checked(files, f"{run.path}/{name}", tells=name in _TELLING)
+            yield from checked(files, f"{run.path}/{name}", _OF_RUN.get(name), tells=name in _TELLING)
     for key in files.list(run.servers):
         for number in numbers(files, f"{run.servers}/{key}"):
             place = f"{run.servers}/{key}/{number}"
-            for name in ("claim", "heartbeat", "closed"):
-                yield from checked(files, f"{place}/{name}.json", tells=True)
+            for path, of in (("claim", Claim), ("heartbeat", Heartbeat), ("closed", RunnerEnd)):
+                yield from checked(files, f"{place}/{path}.json", of, tells=True)
             for name in files.list(f"{place}/queue"):
-                yield from checked(files, f"{place}/queue/{name}")
+                yield from checked(files, f"{place}/queue/{name}", StageRequest)
     closed = files.exists(run.closed)
+    if files.exists(f"{run.path}/push.json"):
+        for _, folder in _stages(files, run):
+            yield from _fsck_push(files, folder)
+        return
     for _, folder in _stages(files, run):
         yield from _fsck_stage(files, folder, goes_on=not closed and not files.exists(folder.result))
 
@@ -96,10 +125,8 @@ def _fsck_stage(files: Filesystem, folder: StageFolder, *, goes_on: bool) -> Ite
     for name in files.list(folder.path):
         if name.endswith(".json"):
             path = f"{folder.path}/{name}"
-            yield from checked(files, path, StageResult if path == folder.result else Record)
-    for number in numbers(files, folder.attempts):
-        yield from checked(files, folder.attempt(number, "request"))
-        yield from checked(files, folder.attempt(number, "status"), tells=True)
+            yield from checked(files, path, _OF_STAGE.get(name))
+    yield from _fsck_attempts(files, folder)
     newest: Commit | None = None
     for epoch in numbers(files, folder.epochs):
         yield from checked(files, folder.intent(epoch), Intent)
@@ -112,6 +139,21 @@ def _fsck_stage(files: Filesystem, folder: StageFolder, *, goes_on: bool) -> Ite
             yield from checked(files, f"{folder.manifests(epoch)}/{name}", Manifest)
     for task, epoch in newest.standing.items() if newest is not None else ():
         yield from _fsck_standing(files, folder, task, epoch, goes_on=goes_on)
+
+
+def _fsck_attempts(files: Filesystem, folder: StageFolder) -> Iterator[Finding]:
+    for number in numbers(files, folder.attempts):
+        yield from checked(files, folder.attempt(number, "request"), StageRequest)
+        yield from checked(files, folder.attempt(number, "status"), StatusRecord, tells=True)
+
+
+def _fsck_push(files: Filesystem, folder: StageFolder) -> Iterator[Finding]:
+    yield from checked(files, folder.result, PushResult)
+    yield from _fsck_attempts(files, folder)
+    for epoch in numbers(files, folder.epochs):
+        yield from checked(files, folder.intent(epoch), PushIntent)
+        for name in files.list(folder.manifests(epoch)):
+            yield from checked(files, f"{folder.manifests(epoch)}/{name}", PushManifest)
 
 
 def _fsck_standing(

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.records import Record
 from airflow_samza.runs.lineage.lease import Begun, Ended, Lease
 from airflow_samza.runs.lineage.versions import Version, VersionPin
 from airflow_samza.runs.records.folders import numbers, read
 from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.folder import GIVEN_UP
+from airflow_samza.runs.tables.marks import Mark
 from airflow_samza.runs.tables.versions import TableVersion
 from airflow_samza.runs.upkeep.run_fsck import checked, state_findings
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -41,9 +41,9 @@ def _table_findings(files: Filesystem, folder: str) -> Iterator[Finding]:
     for name in files.list(f"{folder}/versions"):
         yield from checked(files, f"{folder}/versions/{name}", TableVersion)
     for name in files.list(f"{folder}/compactions"):
-        yield from checked(files, f"{folder}/compactions/{name}", Record if name.endswith(GIVEN_UP) else Compaction)
+        yield from checked(files, f"{folder}/compactions/{name}", Mark if name.endswith(GIVEN_UP) else Compaction)
     for name in files.list(f"{folder}/expired"):
-        yield from checked(files, f"{folder}/expired/{name}")
+        yield from checked(files, f"{folder}/expired/{name}", Mark)
 
 
 def _findings(files: Filesystem, folder: str) -> Iterator[Finding]:

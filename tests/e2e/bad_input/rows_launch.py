@@ -22,7 +22,7 @@ from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages import heartbeats
-from airflow_samza.runs.stages.stage_runners import RunnerFolder, RunnerPlace, StageRequest
+from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -122,8 +122,8 @@ def _(scene: Scene) -> str:
     runner = RunnerFolder(handle.run, "key", 1)
     scene.monkeypatch.setattr(heartbeats, "CONFIRM_SECONDS", 0.0)
     frozen = psutil.Process()  # it is there
-    write_once(files, runner.claim, {**identity(), "host": "worker-7", "claimed_at": NEW_YEAR})
-    write_once(files, runner.heartbeat, {"at": NEW_YEAR})
+    write_once(files, runner.claim, Claim(**{**identity(), "host": "worker-7"}, claimed_at=NEW_YEAR))
+    write_once(files, runner.heartbeat, Heartbeat(NEW_YEAR))
     request = StageRequest("views", "1.1", 1, runner=RunnerPlace("key", 1))
     write_once(files, handle.folder.attempt(1, "request"), request)
     return raised(lambda: runtime.finish(handle)).replace(f"process {frozen.pid}", "process 4711")

@@ -8,6 +8,7 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.state_upkeep import abandon
 from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.systems.system import Publication, StreamSpec
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.rows_plan import PLAN
@@ -183,7 +184,7 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     here = _runs(scene)
     late = here.plan(APPLICATION, "run-1")
-    write_once(here.log.filesystem, "runs/page-views/run-1/closed.json", {"at": 0, "succeeded": False})
+    write_once(here.log.filesystem, "runs/page-views/run-1/closed.json", RunEnd(False, 0.0))
     here.plan(APPLICATION, "run-2")
     return raised(lambda: here.stages(late))
 

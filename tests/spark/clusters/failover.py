@@ -23,6 +23,7 @@ from airflow_samza.runs.records.epoch_records import Commit, newest_intent, read
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.stage_runners import Claim
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -171,6 +172,6 @@ def flow_on(folder: Path, config: dict[str, str]) -> Iterator[Flow]:
         finally:
             flow.runtime.close(flow.run, wait_seconds=30)
             for runner in flow.runtime.live_runners(flow.run):
-                claim = read(flow.files, runner.claim)
+                claim = read(flow.files, runner.claim, Claim)
                 if claim is not None:
-                    os.kill(int(claim["pid"]), signal.SIGKILL)
+                    os.kill(claim.pid, signal.SIGKILL)

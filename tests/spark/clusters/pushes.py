@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_samza.runs.records.folders import read
-from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.runs.stages.stage_runners import Claim, all_runners
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_request import push_handle
@@ -73,7 +73,7 @@ class Pushes:
         run = push_handle("kept", TABLE, push_id).run
         live = [runner for runner in all_runners(self.files, run) if runner.is_alive(self.files)]
         return [
-            psutil.Process(int(claim["pid"]))
-            for claim in (read(self.files, runner.claim) for runner in live)
+            psutil.Process(claim.pid)
+            for claim in (read(self.files, runner.claim, Claim) for runner in live)
             if claim is not None
         ]

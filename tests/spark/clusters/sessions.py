@@ -19,6 +19,7 @@ from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import Claim
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.standalone import java_options, spark_home, standalone_cluster
@@ -196,8 +197,8 @@ class Session:
     def runners(self) -> list[psutil.Process]:
         """The processes of the run's live runners."""
         files = open_filesystem(str(self.folder / "root"))
-        claims = [read(files, runner.claim) for runner in self.runtime.live_runners(self.run)]
-        return [psutil.Process(int(claim["pid"])) for claim in claims if claim is not None]
+        claims = [read(files, runner.claim, Claim) for runner in self.runtime.live_runners(self.run)]
+        return [psutil.Process(claim.pid) for claim in claims if claim is not None]
 
     def java(self) -> psutil.Process | None:
         """The Java that is the runner's Spark, started by it or above it; None when there is none."""

@@ -16,7 +16,7 @@ from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stages.run_ends import is_ending, set_deadline
-from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_runners import Claim, RunnerFolder
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
 
@@ -33,7 +33,7 @@ def plan_a_run(root: Path, run_id: str, mode: str) -> None:
     streams = {s.stream_id: BoundStream(s.stream_id, s.role, "log", StreamSpec(s.stream_id)) for s in plan.streams}
     run = RunPlan("views", "1", "tests:views", run_id, 1, plan, streams, mode=mode)
     write_once(files, RunFolder("views", run_id).plan(1), run)
-    write_once(files, RunnerFolder(RunFolder("views", run_id), "key", 1).claim, {"claimed_at": 1.0, "pid": 0})
+    write_once(files, RunnerFolder(RunFolder("views", run_id), "key", 1).claim, Claim(claimed_at=1.0))
 
 
 def ask(root: Path, *words: str) -> Any:

@@ -5,6 +5,7 @@ What it says, what stays behind, and that it can be resumed.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import signal
@@ -18,9 +19,10 @@ import psutil
 import pytest
 
 from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.lease import Lease
 from airflow_samza.runs.records.folders import RunFolder, must_read, replace
 from airflow_samza.runs.records.liveness import process_is_there
-from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.runs.stages.stage_runners import Heartbeat, all_runners
 from airflow_samza.runs.stages.stage_state import RUNNING
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support.looping import APPLICATION, Place
@@ -74,9 +76,11 @@ class Shell:
     def make_it_older(self, application: str) -> None:
         """A minute passes after the first run was killed."""
         lease = LineageFolder(application, "1").lease(1, "taken")
-        replace(self.files, lease, {**must_read(self.files, lease), "claimed_at": time.time() - 60})
+        replace(
+            self.files, lease, dataclasses.replace(must_read(self.files, lease, Lease), claimed_at=time.time() - 60)
+        )
         for runner in all_runners(self.files, RunFolder(application, "one")):
-            replace(self.files, runner.heartbeat, {"at": time.time() - 60})
+            replace(self.files, runner.heartbeat, Heartbeat(time.time() - 60))
 
     def resumed(self) -> None:
         self.dials.turn("hold", None)

@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
 from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.stages.run_ends import RunEnd
 from tests.support.carried import Carried
 
 
@@ -20,7 +21,7 @@ def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carried:
     carried.whole("monday")
     carried.whole("tuesday")
     carried.run_stage(carried.plan("wednesday"), "views")
-    write_once(carried.files, carried.folder("wednesday").closed, {"at": 0, "succeeded": False})
+    write_once(carried.files, carried.folder("wednesday").closed, RunEnd(False, 0.0))
     return carried
 
 

@@ -20,7 +20,8 @@ from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manife
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.stage_runners import Claim, RunnerFolder
+from airflow_samza.runs.tables.push_records import PushResult
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
 
@@ -40,7 +41,7 @@ def plan_a_run(root: Path, run_id: str, at: float, application: str = "views") -
     run = RunPlan(application, "1", "tests:views", run_id, 1, plan, streams, systems=systems)
     folder = RunFolder(application, run_id)
     write_once(files, folder.plan(1), run)
-    write_once(files, RunnerFolder(folder, "key", 1).claim, {"claimed_at": at, "pid": 0})
+    write_once(files, RunnerFolder(folder, "key", 1).claim, Claim(claimed_at=at))
     return run
 
 
@@ -62,7 +63,7 @@ def finish_first_stage(root: Path, run: RunPlan) -> None:
     for manifest in manifests:
         write_once(files, folder.manifest(0, manifest.task), manifest)
     commit(files, folder, intent, manifests)
-    write_once(files, folder.result, {})
+    write_once(files, folder.result, PushResult())
 
 
 def ask(root: Path, *words: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +12,8 @@ from airflow_samza.errors import ConfigError, StateBusy, TopicError
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.state_upkeep import abandon, reset
 from airflow_samza.runs.lineage.versions import version_of_run
-from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.records.folders import must_read
+from airflow_samza.runs.records.stage_start import StageStart
 from tests.support.runs_here import Here, slice_of
 
 COUNTING = "tests.support.carrying_apps:counting"
@@ -173,9 +173,9 @@ def test_a_start_record_names_the_version(here: Here) -> None:
     plan = here.plan(COUNTING, "run-2")
     path = plan.start_of("clicks")
     assert path is not None
-    record: Any = read(here.log.filesystem, path)
-    assert record["version"] == 1
-    assert set(record["tasks"]) == {"0", "1"}
+    record = must_read(here.log.filesystem, path, StageStart)
+    assert record.version == 1
+    assert set(record.tasks) == {0, 1}
 
 
 @pytest.mark.parametrize("seed", range(8))

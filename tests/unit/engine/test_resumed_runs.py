@@ -20,6 +20,7 @@ from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, claim_runner
 from airflow_samza.runs.upkeep.retention import sweep_log
+from airflow_samza.runs.upkeep.run_removal import Removal
 from airflow_samza.runs.upkeep.topic_expiry import own_topics
 from airflow_samza.systems.log.index import read_floor
 from airflow_samza.systems.log.maintenance import mark_expired, sweep
@@ -149,7 +150,7 @@ def test_topics_of_before_there_were_identities_are_read_as_ever(here: Here) -> 
 
 def test_a_run_whose_records_are_being_deleted_is_not_opened_again(here: Here) -> None:
     plan = interrupted(here)
-    write_once(here.log.filesystem, folder_of(plan).removing, {"at": 0})
+    write_once(here.log.filesystem, folder_of(plan).removing, Removal(0.0))
     with pytest.raises(
         UnknownName, match=r"The run 'run-1' of 'joining' is not kept any more: its records are being deleted\."
     ):

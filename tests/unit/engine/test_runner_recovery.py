@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
-import json
 import os
 import signal
 import sys
@@ -19,12 +19,27 @@ from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.errors import SamzaError, StageLost, StorageFull, TopicError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records import liveness
-from airflow_samza.runs.records.folders import RunFolder, read, replace, write_once
+from airflow_samza.runs.records.folders import RunFolder, must_read, read, replace, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages import heartbeats, stage_runners
 from airflow_samza.runs.stages.heartbeats import Heartbeats
-from airflow_samza.runs.stages.stage_runners import RunnerFolder, RunnerPlace, StageRequest, all_runners
-from airflow_samza.runs.stages.stage_state import FAILED, LOST, RUNNING, SUCCEEDED, StageHandle, StageProgress
+from airflow_samza.runs.stages.stage_runners import (
+    Claim,
+    Heartbeat,
+    RunnerFolder,
+    RunnerPlace,
+    StageRequest,
+    all_runners,
+)
+from airflow_samza.runs.stages.stage_state import (
+    FAILED,
+    LOST,
+    RUNNING,
+    SUCCEEDED,
+    StageHandle,
+    StageProgress,
+    StatusRecord,
+)
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support import runner_without_spark
 from tests.support.faulty_filesystem import FaultyFilesystem, failing_with
@@ -65,9 +80,9 @@ class Ground:
 
     def process(self, number: int = 1) -> psutil.Process:
         """The process of a runner."""
-        claim = read(self.files, next(runner for runner in self.runners() if runner.number == number).claim)
+        claim = read(self.files, next(runner for runner in self.runners() if runner.number == number).claim, Claim)
         assert claim is not None
-        return psutil.Process(claim["pid"])
+        return psutil.Process(claim.pid)
 
     def log(self) -> str:
         return "".join(self.files.read(runner.log).decode() for runner in self.runners())
@@ -207,9 +222,9 @@ def test_a_runner_whose_container_is_gone_is_replaced_when_work_is_to_be_left_to
     assert ground.end(ground.submit(first)) == SUCCEEDED
     gone = ground.runners()[0]
     ground.process().kill()
-    claim = json.loads(ground.files.read(gone.claim))
-    replace(ground.files, gone.claim, {**claim, "place": "another host"})
-    replace(ground.files, gone.heartbeat, {"at": time.time()})
+    claim = must_read(ground.files, gone.claim, Claim)
+    replace(ground.files, gone.claim, dataclasses.replace(claim, place="another host"))
+    replace(ground.files, gone.heartbeat, Heartbeat(time.time()))
     monkeypatch.setattr(stage_runners, "SEEN", Heartbeats())  # another process asks, which has seen nothing yet
     handle = ground.submit(second)
     assert ground.end(handle) == SUCCEEDED
@@ -227,9 +242,9 @@ def test_a_try_whose_runner_was_dead_at_attach_is_replaced_and_not_reported(
     until(lambda: ground.place.runtime.status(handle).state == RUNNING)
     gone = ground.runners()[0]
     ground.process().kill()
-    claim = json.loads(ground.files.read(gone.claim))
-    replace(ground.files, gone.claim, {**claim, "place": "another host"})
-    replace(ground.files, gone.heartbeat, {"at": time.time()})
+    claim = must_read(ground.files, gone.claim, Claim)
+    replace(ground.files, gone.claim, dataclasses.replace(claim, place="another host"))
+    replace(ground.files, gone.heartbeat, Heartbeat(time.time()))
     monkeypatch.setattr(stage_runners, "SEEN", Heartbeats())  # another process asks, which has seen nothing yet
     ground.dials.turn("hold", None)
     again = ground.submit(ground.stages[0])
@@ -290,6 +305,10 @@ def test_progress_that_cannot_be_written_kills_no_stage_and_is_told_later(tmp_pa
     files.at = None
     attempt.tell()
     assert (attempt.is_over, attempt.is_settled) == (True, True)
-    told = read(files, attempt.handle.folder.attempt(1, "status"))
+    told = read(files, attempt.handle.folder.attempt(1, "status"), StatusRecord)
     assert told is not None
-    assert (told["state"], told["error"]["sentence"], told["progress"]["epochs"]) == (FAILED, "It failed.", 1)
+    assert (told.state, (told.error or {})["sentence"], told.progress and told.progress.epochs) == (
+        FAILED,
+        "It failed.",
+        1,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable
@@ -9,7 +10,6 @@ from collections.abc import Callable
 import pytest
 
 from airflow_samza.errors import SamzaError, StageError, UpstreamCleared
-from airflow_samza.records import plain
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
@@ -150,12 +150,12 @@ def test_a_consumer_does_not_wait_for_ever_for_an_end_that_never_comes(place: Pl
     run = place.prepare("bounded", "pipelined")
     Stages(place, run).start("lines").join()
     files = open_filesystem(place.runtime.root)
-    done = plain(place.runtime.finish(place.folder_of(run, "lines")))
+    done = place.runtime.finish(place.folder_of(run, "lines"))
     other = place.folder_of(run, "lines", 2)
     place.log.admin.create(
         [run.intermediate("by-word", other.generation).spec]
     )  # as if it had been cleaned up, and made again
-    write_once(files, other.folder.result, {**done, "generation": "1.2"})
+    write_once(files, other.folder.result, dataclasses.replace(done, generation="1.2"))
     error = Stages(place, run).start("by-word").error("by-word")
     assert "waits for its inputs in vain: its producers have finished, and task 0 has not ended" in error.sentence
     assert "clear it with its upstream" in error.hint

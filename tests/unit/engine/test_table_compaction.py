@@ -18,6 +18,7 @@ from airflow_samza.records import plain
 from airflow_samza.runs.failpoints import COMPACTION_PLACES, VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compacting import LEAST_CHANGES, is_due
@@ -266,7 +267,7 @@ def test_a_run_that_was_planned_before_the_compaction_keeps_the_chain(pushes: Pu
     expire(pushes, 1)
     assert pushes.rows_of(planned) == rows
     assert versions.pin(pushes.files, *PLACE, 3, "scores/monday").may_be_read(planned.slice)
-    write_once(pushes.files, RunFolder("scores", "monday").closed, {})
+    write_once(pushes.files, RunFolder("scores", "monday").closed, RunEnd())
     expire(pushes, 1)
     assert segments(pushes) == 3
 

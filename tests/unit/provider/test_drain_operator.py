@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 from airflow_samza.provider.operators import SamzaDrainOperator, SamzaPlanOperator
 from airflow_samza.provider.triggers import SamzaRunTrigger
 from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 VIEWS = "provider_applications:views"
@@ -40,7 +41,7 @@ class Runs:
         return str(found)
 
     def close(self, run_id: str) -> None:
-        write_once(self.files, RunFolder("views", run_id).closed, {})
+        write_once(self.files, RunFolder("views", run_id).closed, RunEnd())
 
     def drained(self, **given: Any) -> str | None:
         operator = drain_operator(**given)

@@ -22,6 +22,7 @@ from airflow_samza.runs.records.folders import RunFolder, StageFolder, write_onc
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.run_ends import abort
 from airflow_samza.runs.stages.stage_runners import StageRequest
+from airflow_samza.runs.tables.push_records import PushResult
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 VIEWS = "provider_applications:views"
@@ -84,7 +85,7 @@ class Producer:
 
     def finish(self, generation: int = 1) -> None:
         self.start(generation)
-        write_once(self.files, self.folder(generation).result, {})
+        write_once(self.files, self.folder(generation).result, PushResult())
 
 
 @pytest.fixture
@@ -264,7 +265,7 @@ def test_the_run_to_start_from_is_named_by_its_own_id_or_by_airflows(
 ) -> None:
     earlier = plan_operator(mode="pipelined")
     known = earlier.execute(make_context(earlier, run_id="scheduled__1"))["run_id"]
-    write_once(LocalFilesystem(tmp_path), RunFolder("views", known).plan(1), {})
+    LocalFilesystem(tmp_path).put(RunFolder("views", known).plan(1), b"{}")
     for given in (known, "scheduled__1", "previous", "lineage", "fresh"):
         operator = plan_operator(state_from=given)
         operator.execute(make_context(operator))

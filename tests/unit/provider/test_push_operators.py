@@ -20,6 +20,7 @@ from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, StageStatus
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.push_records import PushResult
 from airflow_samza.runs.tables.push_request import push_handle
 from airflow_samza.runs.tables.versions import TableVersion
 from airflow_samza.systems.filesystems.local import LocalFilesystem
@@ -165,7 +166,7 @@ def test_the_trigger_fires_when_the_push_has_ended(tmp_path: Path) -> None:
     handle = push_handle("with-table", "t", "x")
     trigger = TablePushTrigger(root=str(tmp_path), poll_interval=0.01, push=handle.to_dict())
     again = TablePushTrigger(**trigger.serialize()[1])
-    write_once(files, handle.folder.result, {})
+    write_once(files, handle.folder.result, PushResult())
 
     async def first() -> Any:
         return await anext(again.run())

@@ -27,8 +27,8 @@ from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stages.run_ends import abort
-from airflow_samza.runs.stages.stage_runners import RunnerFolder, RunnerPlace, StageRequest
-from airflow_samza.runs.stages.stage_state import CANCELLED, RUNNING, StageHandle
+from airflow_samza.runs.stages.stage_runners import Claim, RunnerFolder, RunnerPlace, StageRequest
+from airflow_samza.runs.stages.stage_state import CANCELLED, RUNNING, StageHandle, StatusRecord
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
 
@@ -45,7 +45,7 @@ class Run:
         self.plan = RunPlan("views", "1", "provider_applications:views", "run-1", 1, plan, streams)
         self.folder = RunFolder("views", "run-1")
         write_once(self.files, self.folder.plan(1), self.plan)
-        write_once(self.files, RunnerFolder(self.folder, "key", 1).claim, {**identity(), "claimed_at": time.time()})
+        write_once(self.files, RunnerFolder(self.folder, "key", 1).claim, Claim(**identity(), claimed_at=time.time()))
 
     def handle(self, stage: str) -> StageHandle:
         return StageHandle("views", "run-1", stage, Generation(1, 1), 1)
@@ -61,7 +61,7 @@ class Run:
         )
 
     def tell(self, stage: str, state: str) -> None:
-        replace(self.files, self.stage(stage).attempt(1, "status"), {"state": state, "at": time.time()})
+        replace(self.files, self.stage(stage).attempt(1, "status"), StatusRecord(state, at=time.time()))
 
     def watching(self, *stages: str, **given: Any) -> SamzaStageTrigger:
         handles = [self.handle(stage).to_dict() for stage in stages]

@@ -13,6 +13,7 @@ from airflow_samza.planner.plan import ExecutionPlan, Partitioning, PlannedStrea
 from airflow_samza.records import decode, encode
 from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.records.epoch_records import (
+    Commit,
     InputIntent,
     Intent,
     Manifest,
@@ -155,10 +156,10 @@ def test_goes_on_after_publishing_failed(files: LocalFilesystem, system: Publish
     system.failing = True
     with pytest.raises(TopicError, match="refused"):
         finish(files, system, run)
-    committed = must_read(files, FOLDER.commit(0))
+    committed = must_read(files, FOLDER.commit(0), Commit)
     system.failing = False
     finish(files, system, run)
-    assert must_read(files, FOLDER.commit(0)) == committed
+    assert must_read(files, FOLDER.commit(0), Commit) == committed
     assert len(system.published) == 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -11,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import StateBusy, StateError, StateFenced
-from airflow_samza.records import plain
 from airflow_samza.runs.lineage.lease import ABANDONED, Lease, begin, end, newest_lease, refuse_ended, take, take_away
 from airflow_samza.runs.lineage.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, PLANNING_SECONDS, standing_of
 from airflow_samza.runs.lineage.state_left import leave_state
@@ -19,7 +19,8 @@ from airflow_samza.runs.lineage.state_taken import Patience, give_back, take_lea
 from airflow_samza.runs.records.folders import must_read, replace, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.runs.stages.run_ends import RunEnd
+from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder
 from tests.support.carried import Carried
 
 
@@ -39,7 +40,7 @@ def standing(carried: Carried, grace: float = 600.0, now: float | None = None) -
 
 
 def close(carried: Carried, run: RunPlan) -> None:
-    write_once(carried.files, carried.folder(run.run_id).closed, {"at": 0, "succeeded": False})
+    write_once(carried.files, carried.folder(run.run_id).closed, RunEnd(False, 0.0))
 
 
 def test_the_first_run_starts_from_nothing_under_fence_1(carried: Carried) -> None:
@@ -63,7 +64,9 @@ def test_a_run_waits_for_the_one_that_is_about_to_start(carried: Carried) -> Non
 def test_who_waits_is_told_for_whom_since_when_it_is_silent_and_until_when(carried: Carried) -> None:
     carried.plan("a")
     path = carried.lineage.lease(1, "taken")
-    replace(carried.files, path, {**must_read(carried.files, path), "claimed_at": time.time() - 60})
+    replace(
+        carried.files, path, dataclasses.replace(must_read(carried.files, path, Lease), claimed_at=time.time() - 60)
+    )
     told: list[str] = []
     with pytest.raises(StateBusy):
         carried.plan("b", patience=Patience(wait_seconds=1.2, on_wait=told.append))
@@ -94,9 +97,9 @@ def runner_of(carried: Carried, run: RunPlan, seen: float) -> None:
     write_once(
         carried.files,
         runner.claim,
-        {"host": "gone", "place": "gone", "pid": 1, "started": 0.0, "claimed_at": seen - 60},
+        Claim("gone", "gone", 1, 0.0, seen - 60),
     )
-    write_once(carried.files, runner.heartbeat, {"at": seen})
+    write_once(carried.files, runner.heartbeat, Heartbeat(seen))
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -182,7 +185,7 @@ def test_a_half_done_run_whose_new_plan_is_refused_stays_half_done(carried: Carr
     with pytest.raises(StateBusy, match="is held by the run 'a', which is being planned"):
         carried.plan("b")
     write_once(
-        carried.files, carried.lineage.lease(3, "taken"), {**plain(lease), "fence": 3, "who": {}, "claimed_at": 0}
+        carried.files, carried.lineage.lease(3, "taken"), dataclasses.replace(lease, fence=3, who={}, claimed_at=0.0)
     )  # long gone
     with pytest.raises(StateBusy, match="has committed a part of its work, and was not planned anew to the end"):
         take_lease(carried.files, carried.lineage, "b", 1, Patience())
@@ -226,7 +229,7 @@ def test_the_planner_of_a_run_that_died_is_passed_by(carried: Carried) -> None:
     dead = json.loads(subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout)
     assert dead["place"] == identity()["place"]
     end(carried.files, carried.lineage, taken, ABANDONED)
-    write_once(carried.files, carried.lineage.lease(2, "taken"), {**plain(taken), "fence": 2, "who": dead})
+    write_once(carried.files, carried.lineage.lease(2, "taken"), dataclasses.replace(taken, fence=2, who=dead))
     assert standing(carried) == GONE
 
 

@@ -13,6 +13,7 @@ from airflow_samza.runs.lineage.state_taken import Patience
 from airflow_samza.runs.lineage.state_upkeep import abandon, report_state, reset
 from airflow_samza.runs.records.folders import numbers, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.run_ends import RunEnd
 from tests.support.carried import STAGES, Carried
 
 
@@ -24,7 +25,7 @@ def carried(tmp_path: Path) -> Carried:
 def half_done(carried: Carried, run_id: str = "a") -> RunPlan:
     run = carried.plan(run_id)
     carried.run_stage(run, "views")
-    write_once(carried.files, carried.folder(run_id).closed, {"at": 0, "succeeded": False})
+    write_once(carried.files, carried.folder(run_id).closed, RunEnd(False, 0.0))
     return run
 
 

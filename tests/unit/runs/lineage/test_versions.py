@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import StateError
-from airflow_samza.records import decode, encode, plain
+from airflow_samza.records import decode, encode
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.state_left import leave_state, refuse_fenced
 from airflow_samza.runs.lineage.state_taken import source_version
@@ -163,7 +163,7 @@ def test_a_state_in_the_folder_of_an_earlier_release_is_gone_on_from(tmp_path: P
     mine = LineageFolder("app", "eu-1")
     for number, owner in ((3, "eu-1"), (4, "other")):  # the folder held the states of both
         plan = replace(version.plan, app_id=owner)
-        record = plain(replace(version, number=number, plan=plan))
+        record = replace(version, number=number, plan=plan)
         write_once(carried.files, f"state/app-eu-1/versions/{number:020}.json", record)
     assert newest_number(carried.files, mine) == 3
     taken = find_version(carried.files, mine, 3)

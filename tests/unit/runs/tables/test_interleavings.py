@@ -18,7 +18,7 @@ from airflow_samza.records import plain
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.tables import retention as table_retention
 from airflow_samza.runs.tables import versions as table_versions
-from airflow_samza.runs.tables.compacting import compact, staged_path
+from airflow_samza.runs.tables.compacting import CompactionPart, compact, staged_path
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.retention import GIVEN_UP, expire_versions
 from airflow_samza.runs.tables.rollback import rollback
@@ -120,7 +120,7 @@ def compaction(number: int) -> Any:
                 if Log(files).standing(StreamSpec("x"), section[0]) != section[1]:
                     raise TopicError("What this slice covers is gone.", hint="")
             for task in tasks:
-                write_once(files, staged_path(FOLDER, number, task), {"rows": 1, "staged": {}})
+                write_once(files, staged_path(FOLDER, number, task), CompactionPart(1, {}))
 
         return compact(files, Log(files), FOLDER, found, stage)[0]  # type: ignore[arg-type]
 

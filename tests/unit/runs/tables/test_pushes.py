@@ -12,6 +12,7 @@ import pytest
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, must_read, write_once
+from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import can_finish
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import check_columns
@@ -237,7 +238,7 @@ def test_a_version_that_a_living_run_reads_is_kept_until_the_run_is_closed(pushe
     versions.pin(pushes.files, "log", TOPIC.name, 1, "scores/monday")
     pushes.push("b", {1: "iron"}, keep_versions=1)
     assert versions.expired_numbers(pushes.files, "log", TOPIC.name) == set()
-    write_once(pushes.files, RunFolder("scores", "monday").closed, {})
+    write_once(pushes.files, RunFolder("scores", "monday").closed, RunEnd())
     pushes.push("c", {1: "wood"}, keep_versions=1)
     assert versions.expired_numbers(pushes.files, "log", TOPIC.name) == {1, 2}
 

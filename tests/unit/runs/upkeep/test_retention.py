@@ -20,6 +20,7 @@ from airflow_samza.runs.lineage.versions import find_version
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.upkeep import run_removal
 from airflow_samza.runs.upkeep.kept_runs import SILENT_SECONDS, Keep
@@ -238,7 +239,7 @@ def test_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_and_the_next_one_fi
             sweep_application(faulty, systems_of, "producing", FEW)
         for run_id in on_record(here, "producing"):  # whoever is on record is whole
             plan = here.runtime.load_plan("producing", run_id)
-            assert all(read(here.log.filesystem, handle.folder.result) for handle in _handles(plan))
+            assert all(read(here.log.filesystem, handle.folder.result, StageResult) for handle in _handles(plan))
         for name in here.log.topics():
             here.log.admin.metadata([StreamSpec(name)])
         sweep_application(here.log.filesystem, here.runtime.upkeep.systems_of, "producing", FEW, now=time.time() + 700)
@@ -273,7 +274,7 @@ def test_a_run_that_is_opened_again_while_it_is_to_go_stays(here: Here, monkeypa
     swept = sweep(here, "producing")
     assert "producing/run-0" not in swept.runs
     assert not here.log.filesystem.exists(RunFolder("producing", "run-0").removing)
-    assert read(here.log.filesystem, RunFolder("producing", "run-0").plan(1))
+    assert read(here.log.filesystem, RunFolder("producing", "run-0").plan(1), RunPlan)
 
 
 def test_a_run_that_is_damaged_stays_and_stops_no_other(here: Here) -> None:
