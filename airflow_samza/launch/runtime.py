@@ -28,7 +28,7 @@ from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.prepare.plan_step import prepare_run
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.lineage.state_left import leave_state, refuse_fenced
+from airflow_samza.runs.lineage.state_left import leave_state, reject_fenced
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.data_interval import DataInterval
@@ -150,7 +150,7 @@ class SparkRuntime:
         generation cancels an older one that still runs, and supersedes its output.
         """
         run.plan.stage(stage_id)
-        refuse_fenced(self._files, run)
+        reject_fenced(self._files, run)
         conf = {**self._conf, **checked_conf(spark_conf or {})}
         handle = StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))
         bindings = run_bindings(run.systems, self._systems)

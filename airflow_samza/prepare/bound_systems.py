@@ -1,7 +1,7 @@
-"""The systems of a run: what each name in the application means here, and the systems themselves.
+"""The systems of a run: the binding of each name in the application, and the bound systems.
 
-A name is looked up in what the environment binds, then in what the application declares of it, and ``log`` (the name of
-the default system where nobody names another) is the log under the root.
+A name is looked up in the environment's bindings, then in the application's declarations; ``log`` (the default system
+unless another is named) is the log under the root.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ def system_name(
 def declared_systems(
     spec: ApplicationSpec, names: Iterable[str], bindings: Mapping[str, SystemBinding]
 ) -> dict[str, dict[str, Any]]:
-    """What the run's record keeps of each system.
-
-    Its kind, and the options that the application's code itself declares.
+    """Return what the run's record keeps of each system: its kind, and the options in the application's code.
 
     Options of the environment are not kept: they may be secret, and may change between two attempts.
     """

@@ -1,6 +1,4 @@
-"""The state of a run, as its ``plan`` step takes it.
-
-Which version it starts from, under which lease, and what it reads of its inputs.
+"""The state of a run, as its ``plan`` step fixes it: version, lease, and the input ranges that continue it.
 
 An application carries state from run to run when it reads an input that is not bounded (as one with
 ``slice="checkpoint"`` is not).
@@ -28,10 +26,7 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 @dataclass(frozen=True)
 class TakenState:
-    """What a run starts from: ``version`` None means from nothing.
-
-    ``lease`` only for runs that carry the lineage on.
-    """
+    """The state that a run starts from: ``version`` None is no state; a ``lease`` to continue the lineage."""
 
     state: RunState
     version: Version | None = None
@@ -44,12 +39,12 @@ class TakenState:
 
 
 def is_carried_on(stream: StreamDescriptor) -> bool:
-    """Return whether a run reads a slice of an input that has no end, and the next run goes on behind it."""
+    """Return whether an input is unbounded: a run reads a range of it, and the next run continues behind that."""
     return not stream.bounded
 
 
 def carries_state(spec: ApplicationSpec) -> bool:
-    """Return whether runs of an application go on from one another."""
+    """Return whether a run of an application continues from the state of the run before."""
     return any(is_carried_on(stream) for stream in spec.inputs.values())
 
 
@@ -79,7 +74,7 @@ def take_state(
 
 
 def previewed_state(files: Filesystem, spec: ApplicationSpec, asked: str) -> Version | None:
-    """Return the version that a run planned now would start from, as far as it can be told without taking anything."""
+    """Return the version that a run planned now would start from, as far as that is known without the lease."""
     lineage = LineageFolder(spec.name, spec.app_id)
     if not carries_state(spec) or asked == FRESH:
         return None
@@ -93,7 +88,7 @@ def previewed_state(files: Filesystem, spec: ApplicationSpec, asked: str) -> Ver
 def patience_of(
     spec: ApplicationSpec, wait_seconds: float | None = None, on_wait: Callable[[str], None] | None = None
 ) -> Patience:
-    """Return how long a run of an application waits for the one before, as configured where it is not said."""
+    """Return how long a run of an application waits for the one before; ``wait_seconds`` None: as configured."""
     config = Config(spec.config)
     wait = config.state_lease_wait_ms / 1000 if wait_seconds is None else wait_seconds
     return Patience(wait, config.state_lease_grace_ms / 1000, on_wait)
@@ -102,11 +97,11 @@ def patience_of(
 def carried_slice(
     stream: StreamDescriptor, whole: Mapping[str, Any], version: Version | None, config: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What a run reads of an input that goes on: from where the version ends to the head as it is now.
+    """Return the input range of an unbounded input: from where the version ends to the latest offset.
 
     It ends no stream (rule C9).
 
-    ``whole`` is the slice that the system gave: all that is there. A system without offsets gives just what its path or
+    ``whole`` is the range that the system gave: all that exists. A system without offsets gives just what its path or
     the data interval selects. ``first`` are the offsets at which the state began to read the input, however many runs
     ago.
     """
@@ -129,22 +124,22 @@ def carried_slice(
         offsets = [[end if newest else start, end] for start, end in ranges]
         return {**whole, "offsets": offsets, "first": [start for start, _ in offsets], "final": False}
     if len(known) > len(ranges):
-        raise _made_anew(stream, f"has {len(ranges)} partitions, and {len(known)} were read")
+        raise _recreated(stream, f"has {len(ranges)} partitions, and {len(known)} were read")
     found = []
     for partition, (oldest, head) in enumerate(ranges):
         start = known[partition] if partition < len(known) else oldest
         if start > head:
-            raise _made_anew(stream, f"ends at offset {head} of partition {partition}, and was read up to {start}")
+            raise _recreated(stream, f"ends at offset {head} of partition {partition}, and was read up to {start}")
         found.append([start, head])
     read = version.read.get(stream.stream_id, {})
     if read.get("topic") and whole.get("topic") and read["topic"] != whole["topic"]:
-        raise _made_anew(stream, "is another topic than the one that was read")
+        raise _recreated(stream, "is another topic than the one that was read")
     return {**whole, "offsets": found, "first": list(read.get("first", known)), "final": False}
 
 
-def _made_anew(stream: StreamDescriptor, what: str) -> TopicError:
+def _recreated(stream: StreamDescriptor, what: str) -> TopicError:
     return TopicError(
-        f"The input {stream.stream_id!r} {what} by the run before: it was made anew.",
+        f"The input {stream.stream_id!r} {what} by the run before: it was created again.",
         hint="Bring the former one back; or forget the state and read from the oldest offset: airflow-samza state "
         "reset.",
         stream=stream.stream_id,
@@ -154,7 +149,7 @@ def _made_anew(stream: StreamDescriptor, what: str) -> TopicError:
 def _reject_going_back(
     spec: ApplicationSpec, run_id: str, interval: DataInterval | None, version: Version | None
 ) -> None:
-    """A data interval that lies before what the state has seen would be late in every window."""
+    """Reject a data interval before what the state has seen: it would be late in every window."""
     by_time = [
         stream.stream_id for stream in spec.inputs.values() if is_carried_on(stream) and stream.slice_by == "timestamp"
     ]

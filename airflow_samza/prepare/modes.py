@@ -18,7 +18,7 @@ def check_mode(spec: ApplicationSpec, mode: str) -> None:
         )
     if mode == CONTINUOUS and all(stream.bounded for stream in spec.inputs.values()):
         raise ConfigError(
-            f"The application {spec.name!r} has no input that goes on, so a continuous run of it would be a pipelined "
+            f"The application {spec.name!r} has no unbounded input, so a continuous run of it would be a pipelined "
             "one.",
             hint="Declare an input unbounded (bounded=False), or choose pipelined.",
             key="mode",

@@ -1,15 +1,15 @@
-"""The ``plan`` step of a run: everything that can be known, decided or refused before anything runs.
+"""The ``plan`` step of a run: everything that is known, decided or rejected before a stage runs.
 
 load           the application, and that its shape is what the Dag was made of
-refuse         what this version does not run yet
-take           the state that the run goes on from, and the lease on it
+reject         what this version does not run
+lease          the state that the run continues from
 bind           the systems
-describe       every stream as its system sees it: paths rendered, slices by time bounded
+describe       every stream as its system sees it: paths rendered, ranges of time bounded
 ask            partition counts, one call per system
 plan           the ExecutionPlan, with the counts that the state depends on
-slice          what is read of each input
+range          the input range of each input
 check          columns and expressions of every stage, and that the state was made by the same ones
-make           the topics that are written, the run's own and outputs; and see that outputs can be written
+create         the topics that are written, the run's own and outputs; check that outputs can be written
 store          the RunPlan
 """
 
@@ -53,7 +53,7 @@ from airflow_samza.records import plain
 from airflow_samza.runs.lineage.state_changes import changed_state, dropped_and_there
 from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, adopt, read
-from airflow_samza.runs.records.forgotten_runs import refuse_forgotten
+from airflow_samza.runs.records.forgotten_runs import reject_forgotten
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
 from airflow_samza.runs.upkeep.topic_expiry import open_again
@@ -88,9 +88,9 @@ def prepare_run(
     check_names(spec, request.sections)
     if request.state_from not in (PREVIOUS, FRESH) and not carries_state(spec):
         raise ConfigError(
-            f"The application {spec.name!r} carries no state from run to run, and this run is to go on from that of "
+            f"The application {spec.name!r} carries no state from run to run, and this run is to continue from that of "
             f"{request.state_from!r}.",
-            hint="Leave state_from out; an application carries state when an input of it goes on from run to run "
+            hint="Leave state_from out; an application carries state when an input of it is unbounded "
             '(slice="checkpoint").',
             key="state_from",
             value=request.state_from,
@@ -106,7 +106,7 @@ def prepare_run(
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
         systems = bind_systems(run_bindings(run.systems, bindings), files.root)
         reject_unbounded(run, systems)
-        refuse_forgotten(files, run, systems)
+        reject_forgotten(files, run, systems)
         _create_topics(run, systems)
         _check_outputs(run, systems)
         open_again(files, folder)
@@ -177,12 +177,12 @@ def _planned(
         interval=request.interval.iso() if request.interval is not None else None,
         tables={table_id: plain(pinned) for table_id, pinned in side_inputs.tables.items()},
     )
-    told = input_schemas(run, metadata)
-    compiled = check_application(spec, plan, told)
+    found_schemas = input_schemas(run, metadata)
+    compiled = check_application(spec, plan, found_schemas)
     contents = reduce_topics(spec, plan, compiled)
     if contents:
-        compiled = check_application(spec, plan, told, contents)
-    meanings = state_meanings(spec, plan, told, contents) if carries_state(spec) else {}
+        compiled = check_application(spec, plan, found_schemas, contents)
+    meanings = state_meanings(spec, plan, found_schemas, contents) if carries_state(spec) else {}
     raise_all(dropped_and_there(meanings, spec.dropped, spec.name))
     if version is not None:
         raise_all(changed_state(version, meanings, former_names(spec, version), spec.dropped, spec.name))
@@ -191,7 +191,7 @@ def _planned(
         run,
         streams=with_schemas(run, spec, compiled),
         engines=_engines(plan, compiled),
-        schemas={stream_id: schema.ddl() for stream_id, schema in told.items()},
+        schemas={stream_id: schema.ddl() for stream_id, schema in found_schemas.items()},
         contents=contents,
         meanings=meanings,
         notes=with_spark_notes(with_side_input_notes(notes, run), run, spec, systems),
@@ -224,7 +224,7 @@ def _create_topics(run: RunPlan, systems: Mapping[str, System]) -> None:
 
 
 def _reject_other_copy(files: Filesystem, folder: RunFolder, spec: ApplicationSpec) -> None:
-    """Two copies of an application (``app_id``) keep their runs in one folder, so no run of one may have the id of a run of the other."""
+    """Reject a run id that a run of another copy of the application (``app_id``) has: their runs share a folder."""
     planned = folder.plan_generations(files)
     first = read(files, folder.plan(planned[0]), RunPlan) if planned else None
     if first is not None and first.app_id != spec.app_id:
@@ -251,7 +251,7 @@ def _same_shape(outline: ExecutionPlan, shape: str | None) -> None:
 
 
 def _engines(plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]) -> dict[str, dict[str, tuple[str, str]]]:
-    """Per stage each operator's engine and the reason, as far as it is known before the stage runs."""
+    """Return, per stage, each operator's engine and the reason, as far as it is known before the stage runs."""
     return {
         stage.stage_id: {
             op_id: (compiled[op_id].engine, compiled[op_id].reason) for op_id in stage.operators if op_id in compiled
@@ -262,7 +262,7 @@ def _engines(plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]) -> d
 
 @dataclasses.dataclass(frozen=True)
 class _Reading:
-    """What a run reads of its inputs, from the version of the state that it starts from."""
+    """The input ranges of a run, from the version of the state that it starts from."""
 
     spec: ApplicationSpec
     systems: Mapping[str, System]
@@ -272,7 +272,7 @@ class _Reading:
     history: InputHistory
 
     def with_slice(self, stream: BoundStream) -> BoundStream:
-        """Return the stream with the slice that the run reads of it; not of what it writes."""
+        """Return the stream with the range that the run reads of it; a stream that it writes stays as it is."""
         if stream.role not in (StreamRole.INPUT.value, SIDE_INPUT):
             return stream
         if stream.role == SIDE_INPUT:

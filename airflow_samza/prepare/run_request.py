@@ -32,18 +32,18 @@ def _option(flag: str, *, whole: bool = False) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A run as somebody asks for it, before it is planned.
+    """A run as it is asked for, before it is planned.
 
-    ``application`` is ``module:attribute``. ``generation`` counts the plans of the run from 1: the same generation again
-    returns the stored plan. ``shape`` is the fingerprint of the shape that a Dag was made of; a plan of another shape is
-    rejected. ``config`` are keys over those of the application.
+    ``application`` is ``module:attribute``. ``generation`` counts the plans of the run from 1: the same generation
+    again returns the stored plan. ``shape`` is the fingerprint of the shape that a Dag was made of; a plan of another
+    shape is rejected. ``config`` are keys over those of the application.
 
     ``mode``: ``staged`` (a stage is submitted when its producers have finished; the default), or ``pipelined`` or
     ``continuous``: all stages are submitted at once, in any order, and each waits until its producers have started.
 
     ``state_from``, for an application that carries state from run to run: ``previous`` (or ``lineage``) continues from
-    the run before, and waits for it up to ``wait_seconds`` (None: as configured); ``fresh``, or the id of a run to start
-    from, gives the run a state of its own.
+    the run before, and waits for it up to ``wait_seconds`` (None: as configured); ``fresh``, or the id of a run to
+    start from, gives the run a state of its own.
 
     ``sections`` names, by shared stream, the run of the other application whose section is read; of any other shared
     stream all new sections are. ``tables`` names, by pushed table, the version to read: ``current`` (the default),
@@ -68,7 +68,7 @@ class RunRequest:
             object.__setattr__(self, "state_from", PREVIOUS)
 
     def options(self) -> dict[str, Any]:
-        """Return what a user can set, by field name, as text, a mapping of texts, or None; ``RunPlan.options`` keeps it."""
+        """Return what a user can set, by field name, as texts and mappings of texts, for ``RunPlan.options``."""
         return {option.name: _plain(getattr(self, option.name)) for option in option_fields()}
 
 

@@ -94,23 +94,23 @@ def known_metadata(
 
 def input_schemas(run: RunPlan, metadata: Mapping[str, StreamMetadata]) -> dict[str, Schema]:
     """Return the columns of the inputs whose columns the systems know and the application does not declare."""
-    told: dict[str, Schema] = {}
+    found: dict[str, Schema] = {}
     for stream in run.streams.values():
         if stream.role in (StreamRole.INPUT.value, SIDE_INPUT) and stream.spec.schema is None:
             ddl = (stream.slice or {}).get("schema") or (
                 metadata[stream.stream_id].schema if stream.stream_id in metadata else None
             )
             if ddl is not None:
-                told[stream.stream_id] = (
+                found[stream.stream_id] = (
                     reported_columns(Schema.of(str(ddl))) if stream.role == SIDE_INPUT else Schema.of(str(ddl))
                 )
-    return told
+    return found
 
 
 def with_schemas(
     run: RunPlan, spec: ApplicationSpec, compiled: Mapping[str, CompiledOperator]
 ) -> dict[str, BoundStream]:
-    """Return the streams; the run's own topics have the columns that reach them, where Catalyst is not needed to know them."""
+    """Return the streams; the run's own topics with the columns that reach them, where Catalyst is not needed."""
     streams = dict(run.streams)
     for stream_id in spec.intermediates:
         found = compiled.get(spec.input_operator(stream_id).op_id)

@@ -1,7 +1,4 @@
-"""Serdes in a run's plan.
-
-Where they apply, and where they are rejected, because the system keeps columns and sends no bytes.
-"""
+"""Serdes in a run's plan: rejected for systems that keep columns and send no bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from airflow_samza.systems.serdes.binding import bind_serde, with_schema_file
 
 
 def serde_of(stream: StreamDescriptor) -> str | None:
-    """What a run's record keeps of a stream's serde: an Avro schema itself in the place of its file's name."""
+    """Return what a run's record keeps of a stream's serde: an Avro schema itself in the place of its file's name."""
     if stream.serde is None:
         return None
     return with_schema_file(
@@ -29,7 +26,7 @@ def serde_of(stream: StreamDescriptor) -> str | None:
 def check_serdes(
     spec: ApplicationSpec, bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]
 ) -> list[SamzaError]:
-    """What is wrong with the serdes of an application where its streams lie here."""
+    """Return the errors in the serdes of an application, for the systems of its streams."""
     return [
         error
         for stream in bound.values()
@@ -40,16 +37,16 @@ def check_serdes(
 
 def _wrong(spec: ApplicationSpec, stream: BoundStream, kind: str) -> list[SamzaError]:
     declared = spec.stream(stream.stream_id)
-    said = f"The stream {stream.stream_id!r} has serde={declared.serde!r}, and"
+    subject = f"The stream {stream.stream_id!r} has serde={declared.serde!r}, and"
     rejected = traits_of(kind).without_serdes
     if rejected is not None:
         what, hint = rejected
-        where = f"{said} lies in the system {stream.system!r} of kind {kind}, {what}."
+        where = f"{subject} lies in the system {stream.system!r} of kind {kind}, {what}."
         return [UnsupportedShape(where, hint=hint, stream=stream.stream_id, system=stream.system)]
     if stream.spec.interval is not None:
         return [
             UnsupportedShape(
-                f'{said} slice="timestamp": Spark cannot look into the bytes for the rows of the data interval.',
+                f'{subject} slice="timestamp": Spark cannot look into the bytes for the rows of the data interval.',
                 hint="Bound the input by its path=, or by a query over a column beside the bytes.",
                 stream=stream.stream_id,
             )
@@ -57,7 +54,7 @@ def _wrong(spec: ApplicationSpec, stream: BoundStream, kind: str) -> list[SamzaE
     if dict(stream.spec.options).get("partition_by"):
         return [
             ConfigError(
-                f"{said} is written by partitions, whose columns are within the bytes.",
+                f"{subject} is written by partitions, whose columns are within the bytes.",
                 hint="Leave partition_by out, or leave serde= out.",
                 key="partition_by",
                 stream=stream.stream_id,

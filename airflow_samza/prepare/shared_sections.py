@@ -1,6 +1,4 @@
-"""Which sections of shared streams a run reads.
-
-Those that its caller names, else all that were completed since the run before.
+"""The sections of shared streams that a run reads: those that it names, else all completed since the run before.
 
 A stream that is shared between Dags is written by runs of other applications; each of them is a section of it
 (rule C10).
@@ -42,7 +40,7 @@ def check_names(spec: ApplicationSpec, sections: Mapping[str, str]) -> None:
 
 
 def reject_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Mapping[str, str]) -> list[PlanError]:
-    """Shared outputs that cannot be one section: written by several stages, or in a system without control messages."""
+    """Return the errors for shared outputs of several stages, or in a system without control messages."""
     errors: list[PlanError] = []
     for stream_id, stream in spec.outputs.items():
         writers = [stage.stage_id for stage in plan.stages if stream_id in stage.outputs]
@@ -58,8 +56,8 @@ def reject_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Map
         if stream.shared and not traits_of(kinds[stream_id]).carries_control:
             errors.append(
                 UnsupportedShape(
-                    f"The shared output {stream_id!r} lies in a system of kind {kinds[stream_id]}, where no end-of-stream "
-                    "can be written.",
+                    f"The shared output {stream_id!r} lies in a system of kind {kinds[stream_id]}, where no "
+                    "end-of-stream can be written.",
                     hint="Put it into a log.",
                     stream=stream_id,
                 )
@@ -76,10 +74,10 @@ def section_slice(
     wait_seconds: float,
     history: InputHistory,
 ) -> dict[str, Any]:
-    """What a run reads of a shared stream: ``sections``, and the offsets between which they lie.
+    """Return the input range of a shared stream: ``sections``, and the offsets between which they lie.
 
-    A section that the state holds and that was written anew since is refused, whichever is asked for. ``named`` is the
-    run whose section it is; it is waited for so long, and refused with a :class:`SectionOpen` that can be tried again.
+    Reject a section that the state holds and that was written again since. ``named`` is the run whose section is read;
+    if it is not complete after ``wait_seconds``, a :class:`SectionOpen` says so, which may be retried.
     """
     if not isinstance(system, HasSections):
         raise ConfigError(
@@ -106,7 +104,7 @@ def section_slice(
         **whole,
         "offsets": _offsets(whole, chosen),
         "sections": [described(section) for section in chosen],
-        # whatever its writers say: to a reader that goes on, no section is the end of the stream (rule C9)
+        # whatever its writers say: to an unbounded reader, no section is the end of the stream (rule C9)
         "sections_final": final,
         "read_sections": read,
     }

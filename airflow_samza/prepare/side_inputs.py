@@ -1,6 +1,6 @@
-"""The side inputs of a run: which streams feed its tables, what is read of each, and what its plan says of that.
+"""The side inputs of a run: the streams that feed its tables, their input ranges, and the notes of the plan.
 
-The plan fixes a slice from the oldest offset to the head, so that every task, retry and clear fills the same tables
+The plan fixes a range from the oldest offset to the latest, so that every task, retry and clear fills the same tables
 (rule S1).
 """
 
@@ -55,9 +55,9 @@ def side_input_missing(spec: ApplicationSpec, stream: BoundStream) -> TopicError
 
 
 class SideInputSlices:
-    """What a run reads of each side input: of a pushed table one version, of other streams all that there is now.
+    """The input range of each side input: of a pushed table one version, of other streams all that there is now.
 
-    ``asked`` says by table which version (``runs.pinned_tables``); :attr:`tables` are those that were found.
+    ``asked`` is the version by table (``runs.pinned_tables``); :attr:`tables` are those that were found.
     """
 
     def __init__(
@@ -92,13 +92,12 @@ class SideInputSlices:
 
 
 def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) -> Mapping[str, Any]:
-    """Return all that a side input holds now. A stream that goes on must say how far that is (rule S5)."""
+    """Return all that a side input holds now. An unbounded stream needs a latest offset (rule S5)."""
     slice_ = system.slice(stream.spec)
     if slice_.get("offsets") is None and not spec.side_inputs[stream.stream_id].bounded:
         raise TopicError(
-            f"The system {stream.system!r} does not tell the head of the side input {stream.stream_id!r}, so nobody "
-            "knows when its tables "
-            "are complete.",
+            f"The system {stream.system!r} does not report the latest offset of the side input {stream.stream_id!r}, so it is not "
+            "known when its tables are complete.",
             hint="Declare it bounded, or keep it in a log.",
             stream=stream.stream_id,
             system=stream.system,
@@ -107,7 +106,7 @@ def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) ->
 
 
 def _reject_half_pushed(table: TableDescriptor, stream: BoundStream, system: System) -> None:
-    """Without a version, nothing that a push has written may be seen; what others wrote may."""
+    """Reject a table without a version, whose topic holds what a push has written."""
     sections = system.sections(stream.spec) if isinstance(system, HasSections) else []
     if any(section.producer.startswith(PUSHES) for section in sections):
         raise NoSuchVersion(
@@ -137,12 +136,12 @@ def pin_versions(files: Filesystem, run: RunPlan) -> None:
 
 
 def reported_columns(schema: Schema) -> Schema:
-    """Return the columns of a table's rows, of those that its side input has: one of them may say what is deleted."""
+    """Return the columns of a table's rows, of those that its side input has: one of them may mark what is deleted."""
     return Schema(tuple(field for field in schema.fields if field.name != table_versions.DELETED))
 
 
 def planned_side_inputs(run: RunPlan, stage_id: str) -> dict[str, InputIntent]:
-    """What the tables of a stage hold, as the plan fixed it."""
+    """Return what the tables of a stage hold, as the plan fixed it."""
     bound = {stream_id: run.side_input(stream_id) for stream_id in run.plan.stage(stage_id).side_inputs}
     return {stream_id: InputIntent(stream.spec.name, stream.slice or {}) for stream_id, stream in bound.items()}
 
@@ -153,10 +152,10 @@ def with_side_input_notes(notes: Mapping[str, Mapping[str, str]], run: RunPlan) 
     for stage in run.plan.stages:
         for stream_id in stage.side_inputs:
             texts = found.setdefault(stage.stage_id, {})
-            said = _note(run, stream_id)
+            note = _note(run, stream_id)
             if stream_id in stage.inputs:
-                said = f"as a side input, {said}"
-            texts[stream_id] = "; ".join(text for text in (texts.get(stream_id), said) if text)
+                note = f"as a side input, {note}"
+            texts[stream_id] = "; ".join(text for text in (texts.get(stream_id), note) if text)
     return found
 
 
@@ -169,4 +168,4 @@ def _note(run: RunPlan, stream_id: str) -> str:
     if pinned is not None:
         return f"reads {pinned.text}" + ("" if pinned.asked == CURRENT else f", asked for as {pinned.asked}")
     count = sum(int(end) - int(start) for start, end in offsets)
-    return f"reads {count_text(count, 'offset')} up to the head at plan"
+    return f"reads {count_text(count, 'offset')} up to the latest offset at plan"

@@ -1,7 +1,4 @@
-"""Streams of systems of kind ``spark`` in a run's plan.
-
-What is said of them, what is promised of outputs, and what is refused.
-"""
+"""Streams of systems of kind ``spark`` in a run's plan: notes about them and about outputs, and what is rejected."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ def reject_unreadable(
 ) -> None:
     """Reject what Spark's reading once, before a stage, cannot give.
 
-    An input that goes on, a table's feed, rows that fail one by one.
+    An unbounded input, a table's feed, rows that fail one by one.
     """
     for stream in bound.values():
         kind = kept[stream.system]["kind"]
@@ -43,7 +40,7 @@ def reject_unreadable(
         declared = spec.inputs[stream.stream_id]
         if declared.shared or not declared.bounded:
             raise UnsupportedShape(
-                f"The input {where}, which is read once and whole, and is declared as one that goes on.",
+                f"The input {where}, which is read once and whole, and is declared unbounded.",
                 hint='Leave bounded= and slice="checkpoint" out; slice="timestamp" reads the rows of the data '
                 "interval.",
                 stream=stream.stream_id,
@@ -75,7 +72,7 @@ def with_spark_notes(
     notes: Notes, run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, System]
 ) -> dict[str, dict[str, str]]:
     """Return the notes of a plan, with what stages read by Spark, and what is promised of what Spark writes."""
-    found = {stage: dict(told) for stage, told in notes.items()}
+    found = {stage: dict(texts) for stage, texts in notes.items()}
     outputs = dict(_outputs(run, systems))
     for stage in run.plan.stages:
         texts: dict[str, str] = {}
@@ -88,8 +85,8 @@ def with_spark_notes(
             if not run.is_own(stream_id) and isinstance(system, CarriedByDriver):
                 texts[stream_id] = f"read once by Spark, before the stage: {_source(spec, run, system, stream_id)}"
         for stream_id, text in texts.items():
-            told = found.setdefault(stage.stage_id, {})
-            told[stream_id] = f"{told[stream_id]}; {text}" if stream_id in told else text
+            texts = found.setdefault(stage.stage_id, {})
+            texts[stream_id] = f"{texts[stream_id]}; {text}" if stream_id in texts else text
     return found
 
 

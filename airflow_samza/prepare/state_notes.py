@@ -1,4 +1,4 @@
-"""What a run reads of inputs that go on, and of shared streams, as notes of its plan for people."""
+"""Notes in a plan, for people: the ranges of unbounded inputs and of shared streams."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def with_state_notes(
     streams: Mapping[str, BoundStream],
     version: Version | None,
 ) -> dict[str, dict[str, str]]:
-    """Return the notes, by stage and stream, with what is said of the streams' slices behind them."""
-    said = {
+    """Return the notes, by stage and stream, with those about the streams' ranges behind them."""
+    ranges = {
         stream_id: text
         for stream_id, stream in streams.items()
         if (text := slice_note(stream.slice or {}, version)) is not None
@@ -27,14 +27,14 @@ def with_state_notes(
     found = {stage_id: dict(texts) for stage_id, texts in notes.items()}
     for stage in plan.stages:
         for stream_id in stage.inputs:
-            if stream_id in said:
+            if stream_id in ranges:
                 texts = found.setdefault(stage.stage_id, {})
-                texts[stream_id] = "; ".join(text for text in (texts.get(stream_id), said[stream_id]) if text)
+                texts[stream_id] = "; ".join(text for text in (texts.get(stream_id), ranges[stream_id]) if text)
     return found
 
 
 def slice_note(slice_: Mapping[str, Any], version: Version | None) -> str | None:
-    """What a run reads of one input that goes on from run to run, or of sections; None: there is nothing to say."""
+    """Return a note about the range of one unbounded input, or of sections; None: there is nothing to note."""
     if "sections" in slice_:
         runs = [named["run"] for named in slice_["sections"]]
         if not runs:

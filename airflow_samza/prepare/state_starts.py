@@ -1,9 +1,7 @@
-"""What each task of a run goes on from.
-
-Found in the version that the run starts from, by the ids of operators, tables and streams.
+"""The start of each task of a run, found in a version of the state by the ids of operators, tables and streams.
 
 An operator may have moved to another stage since, or have been renamed (``renamed_from=``): its state is where its
-former id is. Task *k* goes on from task *k*, because a key stays in its partition (rule P10).
+former id is. Task *k* continues from task *k*, because a key stays in its partition (rule P10).
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ def write_starts(
 
     Nothing where nothing is.
 
-    ``slices`` are what the run reads of its inputs; only of those that go on from run to run is anything taken over.
+    ``slices`` are what the run reads of its inputs; only of unbounded ones is anything read from the version.
     """
     if version is None or not version.stages:
         return {}
@@ -58,7 +56,7 @@ def write_starts(
 
 
 def former_names(spec: ApplicationSpec, version: Version) -> dict[str, str]:
-    """Return the former id of every operator, table and stream that was renamed since a version was left, by the present one.
+    """Return the former ids of operators, tables and streams that were renamed since a version, by the present one.
 
     Tables stand as ``table:<id>``. What the version knows by its present id was renamed before: ``renamed_from=`` may
     stay in the code.

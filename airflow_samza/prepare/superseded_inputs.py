@@ -1,12 +1,8 @@
-"""Refuses to go on from a state that holds what its writer has replaced since.
+"""Rejection of a state that holds what its writer has replaced since, for instance in a cleared run.
 
-A cleared run of another application, for instance.
-
-The state of a run was made of messages that nobody can take out of it again. What replaces them would be read in
-addition, because it comes at new offsets; to pass it over would leave results that nobody sees are out of date. So
-there is one rule for all inputs that go on
-from run to run, and for the sections of shared streams: ``plan`` names the run that read what was replaced, which is to
-be cleared.
+Messages cannot be removed from a state. What replaces them would be read in addition, because it comes at new offsets;
+to pass it over would leave results that nobody sees are out of date. So there is one rule for all unbounded inputs, and
+for the sections of shared streams: ``plan`` names the run that read what was replaced, which is to be cleared.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from airflow_samza.systems.system import System
 
 @dataclass(frozen=True)
 class InputHistory:
-    """What the state of an application has read of its inputs.
+    """The inputs that the state of an application has read.
 
     ``version`` is the one that a run starts from (None: nothing yet).
     """
@@ -50,7 +46,7 @@ class InputHistory:
             raise self._replaced(f"part of the input {stream_id!r}", stream_id, first.producer, first.newer, reader)
 
     def reject_replaced_sections(self, stream: BoundStream, found: Sequence[Section]) -> None:
-        """Reject a shared stream of whose sections the state holds one that was written anew since."""
+        """Reject a shared stream of whose sections the state holds one that was written again since."""
         stream_id = stream.stream_id
         marks = self.version.sections.get(stream_id, ()) if self.version is not None else ()
         before = {mark.rpartition("@")[0]: mark for mark in marks}
@@ -116,12 +112,12 @@ class InputHistory:
 
 
 def replaced_while_running(run: RunPlan, stream_id: str, what: Superseded) -> StateError:
-    """Return the error for a run that goes on, when what it has read was written anew meanwhile."""
+    """Return the error for a run with unbounded inputs, when what it has read was written again meanwhile."""
     writer = Section(what.producer, what.newer)
     return StateError(
         f"{_written_anew(f'part of the input {stream_id!r}', writer)}, and the run {run.run_id!r} of "
-        f"{run.application!r} goes on from what "
-        "it had written before.",
+        f"{run.application!r} continues from what it had "
+        "written before.",
         hint=f"Clear {run.run_id!r} from its plan on (on the command line: --again): it goes back to the state with "
         "which it began; if "
         "that holds it, too, the plan names the run to clear.",

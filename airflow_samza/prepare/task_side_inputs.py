@@ -1,9 +1,7 @@
-"""What the tables of one task are filled from in an epoch.
+"""The side inputs from which the tables of one task are filled in an epoch, as far as the intent reaches.
 
-Its partitions of the side inputs, as far as the intent says.
-
-Tables that an earlier epoch has left are read on; those of which the topic was made anew, or another version is read,
-begin anew.
+Tables of an earlier epoch are continued; where the topic was created again or another version is read, they begin
+again.
 """
 
 from __future__ import annotations
@@ -46,11 +44,11 @@ class SideInputs:
         self._systems = systems
         self._streams = streams
         self._intent = intent
-        self._is_there = cache(is_there)  # asked twice, it has to say the same
+        self._is_there = cache(is_there)  # asked twice, it has to give the same answer
         self._consumers: dict[str, SystemConsumer] = {}
 
     def of(self, tables: SideTables, task: int) -> list[TaskInput]:
-        """What the tables of a section of the task have not read yet."""
+        """Return what the tables of a section of the task have not read yet."""
         wanted = {stream_id: self._intent.side_inputs[stream_id].slice for stream_id in tables.streams}
         for stream_id, slice_ in wanted.items():
             former = tables.sources.get(stream_id)
@@ -68,7 +66,7 @@ class SideInputs:
             consumer.close()
 
     def read(self, stream_id: str, partition: int, slice_: Slice, offsets: OffsetRange | None) -> Iterator[Envelope]:
-        """The envelopes of one partition; None: all of them, of a stream that counts no offsets."""
+        """Read the envelopes of one partition; None: all of them, of a stream that counts no offsets."""
         bound = self._streams[stream_id]
         if stream_id not in self._consumers:
             self._consumers[stream_id] = self._opened(stream_id, slice_)
@@ -118,7 +116,7 @@ class SideInputs:
         return resume({place: offset - 1 for place, offset in reached.items()} or None, oldest, head).rebuild is None
 
     def _pass_by(self, tables: SideTables, stream_id: str, slice_: Slice, task: int) -> None:
-        """Nothing is to be read, but the same rows may stand at other offsets now."""
+        """Note the latest offsets where nothing is read: the same rows may stand at other offsets now."""
         for partition in side_partitions(self._program, stream_id, task):
             for table in tables.tables:
                 if stream_id in table.table.side_inputs:
@@ -138,14 +136,14 @@ class SideInputs:
         except TopicError as error:
             raise TopicError(
                 f"The side input {stream_id!r} cannot be read as it was planned: {error.sentence}",
-                hint="Its topic was deleted or made anew: clear the plan task with its downstream tasks, which build "
-                "the tables anew.",
+                hint="Its topic was deleted or created again: clear the plan task with its downstream tasks, which "
+                "build the tables again.",
                 stream=stream_id,
             ) from error
 
 
 MADE = "made"
-"""Beside the offsets of a side input's slice: when its topic was made, where its system can tell."""
+"""Beside the offsets of a side input's slice: when its topic was created, where its system knows."""
 
 
 def made(system: System, bound: BoundStream) -> int | None:
@@ -154,11 +152,11 @@ def made(system: System, bound: BoundStream) -> int | None:
 
 
 def reject_recreated(system: System, bound: BoundStream, slice_: Slice) -> None:
-    """Reject a topic that is not the one of which the slice speaks."""
+    """Reject a topic that is not the one in the range."""
     known, found = slice_.get(MADE), made(system, bound)
     if known is not None and found is not None and found != known:
         raise TopicError(
-            f"The topic {bound.spec.name!r} was made anew since the run was planned.",
+            f"The topic {bound.spec.name!r} was created again since the run was planned.",
             hint="Clear the plan task.",
             stream=bound.stream_id,
         )

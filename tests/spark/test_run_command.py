@@ -152,4 +152,4 @@ def test_stages_of_a_run_may_run_at_the_same_time_over_files(project: Path) -> N
     assert stages["views"]["epochs"] > 2
     refused = run(project, "--mode", "continuous")
     assert refused.returncode == 2
-    assert "has no input that goes on" in refused.stderr
+    assert "has no unbounded input" in refused.stderr

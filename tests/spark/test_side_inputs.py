@@ -85,7 +85,7 @@ def test_tables_are_complete_before_the_first_message(place: Place) -> None:
     place.views(1, 2, 300)
     plan = place.whole(SCORING, "run")
     assert place.rows("scored") == Counter([(1, "silver", 5), (2, "gold", 5), (300, None, None)])
-    assert "reads 201 offsets up to the head at plan" in plan.notes["views"]["profile-changes"]
+    assert "reads 201 offsets up to the latest offset at plan" in plan.notes["views"]["profile-changes"]
     place.whole(LOOKING_UP, "low-level")
     assert place.rows("looked-up") == Counter([(1, "silver"), (2, "gold"), (300, None)])
 

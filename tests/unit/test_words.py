@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 DONE = (
     "application",
     "planner",
+    "prepare",
     "storage",
     "systems",
     "task/expressions",

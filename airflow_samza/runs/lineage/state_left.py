@@ -38,7 +38,7 @@ def before_commit(files: Filesystem, run: RunPlan) -> None:
         begin(files, lineage, load_lease(files, lineage, run.state.fence))
 
 
-def refuse_fenced(files: Filesystem, run: RunPlan) -> None:
+def reject_fenced(files: Filesystem, run: RunPlan) -> None:
     """Refuses early what would be refused at its commit, and a stage whose start is not kept any more."""
     if run.state is None:
         return

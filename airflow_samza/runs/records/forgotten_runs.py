@@ -16,7 +16,7 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
 
-def refuse_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) -> None:
+def reject_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) -> None:
     """Refuses a run without records that has written to an output before, in this generation of its plan or a later one."""
     if RunFolder(run.application, run.run_id).plan_generations(files):
         return

@@ -233,7 +233,7 @@ def _(scene: Scene) -> str:
     return scene.command("run", APPLICATION, "--run-id", "")
 
 
-@row("plan", "A run that is to go on from another, of an application without state", PLAN)
+@row("plan", "A run that is to continue from another, of an application without state", PLAN)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.views()

@@ -114,7 +114,7 @@ def _(scene: Scene) -> str:
     return scene.run(before={"views": lambda: shutil.rmtree(scene.folder / "samza/topics/changes")})
 
 
-@row("stage", "A side input that was made anew after the plan", STAGE)
+@row("stage", "A side input that was created again after the plan", STAGE)
 def _(scene: Scene) -> str:
     _application(scene, f"{TABLE})")
     _changes(scene)

@@ -51,7 +51,7 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("plan", "A table of Spark that is to be read as it goes on", PLAN)
+@row("plan", "A table of Spark that is declared unbounded", PLAN)
 def _(scene: Scene) -> str:
     scene.application(
         'app.system("warehouse", kind="spark")',

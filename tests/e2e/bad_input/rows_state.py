@@ -76,7 +76,7 @@ def _(scene: Scene) -> str:
     return _plan(here, "backfill", state_from="run-7")
 
 
-@row("state", "An input that goes on was made anew", PLAN)
+@row("state", "An unbounded input was created again", PLAN)
 def _(scene: Scene) -> str:
     here = _runs(scene)
     here.whole(APPLICATION, "run-1")

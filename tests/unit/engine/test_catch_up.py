@@ -146,7 +146,7 @@ def test_an_input_that_was_made_anew_is_refused(here: Here) -> None:
     here.log.filesystem.delete_tree("topics/clicks")
     clicks(here, 0, 6)
     with pytest.raises(
-        TopicError, match=r"The input 'clicks' ends at offset .* and was read up to .*: it was made anew"
+        TopicError, match=r"The input 'clicks' ends at offset .* and was read up to .*: it was created again"
     ) as caught:
         here.plan(COUNTING, "run-2")
     assert "airflow-samza state reset" in caught.value.hint

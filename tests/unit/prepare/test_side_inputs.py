@@ -92,7 +92,7 @@ def test_the_plan_says_how_much_is_read_of_a_side_input(here: Here) -> None:
     views(here, 1)
     plan = here.plan(SCORED, "run-1")
     assert plan.stream("profile-changes").role == "side_input"
-    assert "reads 3 offsets up to the head at plan" in plan.notes["views"]["profile-changes"]
+    assert "reads 3 offsets up to the latest offset at plan" in plan.notes["views"]["profile-changes"]
 
 
 def test_rejects_a_side_input_that_does_not_exist(here: Here) -> None:
@@ -240,5 +240,5 @@ def test_rejects_a_side_input_that_was_made_anew_after_the_plan(here: Here) -> N
     time.sleep(0.002)
     many(here, "silver")
     many(here, "silver")
-    with pytest.raises(SamzaError, match="was made anew since the run was planned"):
+    with pytest.raises(SamzaError, match="was created again since the run was planned"):
         here.stages(plan)

@@ -10,7 +10,7 @@ import pytest
 from airflow_samza.errors import StateError
 from airflow_samza.records import decode, encode
 from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_left import leave_state, refuse_fenced
+from airflow_samza.runs.lineage.state_left import leave_state, reject_fenced
 from airflow_samza.runs.lineage.state_taken import source_version
 from airflow_samza.runs.lineage.versions import Version, find_version, newest_number, version_of_run
 from airflow_samza.runs.records.folders import write_once
@@ -149,11 +149,11 @@ def test_a_stage_whose_start_is_not_kept_any_more_is_refused(carried: Carried) -
     for stage in STAGES:
         carried.run_stage(second, stage)
     leave_state(carried.files, second)
-    refuse_fenced(carried.files, second)
+    reject_fenced(carried.files, second)
     for name in ("c", "d"):
         carried.whole(name, keep=2)
     with pytest.raises(StateError, match="Version 1 of the state of 'app' is not there any more"):
-        refuse_fenced(carried.files, second)
+        reject_fenced(carried.files, second)
 
 
 def test_a_state_in_the_folder_of_an_earlier_release_is_gone_on_from(tmp_path: Path) -> None:
