@@ -96,8 +96,8 @@ def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) ->
     slice_ = system.slice(stream.spec)
     if slice_.get("offsets") is None and not spec.side_inputs[stream.stream_id].bounded:
         raise TopicError(
-            f"The system {stream.system!r} does not report the latest offset of the side input {stream.stream_id!r}, so it is not "
-            "known when its tables are complete.",
+            f"The system {stream.system!r} does not report the latest offset of the side input "
+            f"{stream.stream_id!r}, so it is not known when its tables are complete.",
             hint="Declare it bounded, or keep it in a log.",
             stream=stream.stream_id,
             system=stream.system,
