@@ -268,7 +268,7 @@ def not_written(path: str, error: OSError) -> StoreError:
     """Return the warning where the folder of the host cannot be written to: it is full, read-only, or no folder."""
     return StoreError(
         f"The local store {path} could not be written: {error.strerror or error}.",
-        hint=f"Make room there, give the user of the tasks the right to write, or say with {STORE_LOCAL_DIR} where "
+        hint=f"Make room there, give the user of the tasks the right to write, or set {STORE_LOCAL_DIR} to where "
         "there is a folder.",
         path=path,
     )

@@ -176,7 +176,7 @@ class SideInputsProcessing:
                 raise ProcessorMissing(
                     f"The store {store!r} has side inputs ({', '.join(self.feeds[store])}), and no processor for "
                     "their messages.",
-                    hint=f"Say processor= of the table, or stores.{store}.side.inputs.processor.factory in the "
+                    hint=f"Set processor= of the table, or stores.{store}.side.inputs.processor.factory in the "
                     "configuration.",
                     store=store,
                 )
@@ -201,8 +201,7 @@ class SideInputsProcessing:
 def _known(place: Place, offset: int | None, what: str) -> int:
     if offset is None:
         raise TopicError(
-            f"The side input {_place(place)} has {what}: its system does not tell, so nobody knows what a store of it "
-            "must hold.",
+            f"The side input {_place(place)} has {what}, so it is unknown what a store of it must hold.",
             hint="Look whether the topic is there and its system answers; declare a stream that counts no offsets as "
             "bounded.",
             stream=place[0],

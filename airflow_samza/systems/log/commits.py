@@ -65,7 +65,7 @@ def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: in
     except (KeyError, ValueError, TypeError) as error:
         raise topic.damaged(path, f"cannot be understood ({error!r})") from None
     if len(offsets) != topic.partitions:
-        raise topic.damaged(path, f"speaks of {len(offsets)} partitions, and the topic has {topic.partitions}")
+        raise topic.damaged(path, f"is for {len(offsets)} partitions, and the topic has {topic.partitions}")
     return Tail(topic, last + 1, offsets, seen, schema, last + 1)
 
 

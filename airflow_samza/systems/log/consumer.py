@@ -42,7 +42,7 @@ class LogConsumer:
             return LogIndex(self.topic)
         if self._slice.get("partitions") != self.topic.partitions:
             raise TopicError(
-                f"The slice speaks of {self._slice.get('partitions')} partitions, and {self.topic.name!r} has "
+                f"The input range has {self._slice.get('partitions')} partitions, and {self.topic.name!r} has "
                 f"{self.topic.partitions}.",
                 hint="The topic was made anew since the run was planned: clear the plan task.",
                 stream=self.topic.name,
@@ -171,8 +171,8 @@ class LogConsumer:
 
     def _gone(self, what: str) -> TopicError:
         return TopicError(
-            f"What this slice of {self.topic.name!r} covers is gone: {what} was superseded or expired.",
-            hint="Clear the plan task, so that the run fixes a new slice.",
+            f"Messages in the input range of {self.topic.name!r} are gone: {what} was superseded or expired.",
+            hint="Clear the plan task, so that the run gets a new input range.",
             stream=self.topic.name,
         )
 
@@ -195,7 +195,7 @@ class LogConsumer:
     def _beyond(self, wanted: str, there: str) -> TopicError:
         return TopicError(
             f"The topic {self.topic.name!r} does not reach to {wanted}: it has {there}.",
-            hint="The topic was made anew since this slice was fixed: clear the stage together with its upstream.",
+            hint="The topic was made anew since this input range was fixed: clear the stage together with its upstream.",
             stream=self.topic.name,
         )
 

@@ -75,7 +75,7 @@ def read_floor(topic: Topic) -> Floor:
         raise topic.damaged(topic.expired_path, f"cannot be understood ({error!r})") from None
     if floor.offsets and len(floor.offsets) != topic.partitions:
         raise topic.damaged(
-            topic.expired_path, f"speaks of {len(floor.offsets)} partitions, and the topic has {topic.partitions}"
+            topic.expired_path, f"is for {len(floor.offsets)} partitions, and the topic has {topic.partitions}"
         )
     return floor
 

@@ -77,7 +77,7 @@ class MemoryConsumer:
             raise TopicError(
                 f"The topic {self._topic.name!r} does not reach to offset {offsets.end} of partition {ssp.partition}: "
                 f"it has {self.head[ssp.partition]} offsets.",
-                hint="Read up to the head, or refresh the consumer.",
+                hint="Read up to the latest offset, or refresh the consumer.",
                 stream=self._topic.name,
             )
         controlled = False

@@ -114,7 +114,7 @@ class SparkTable:
         if sum(1 for place in (stream.path, self.table, self.query) if place) > 1:
             raise ConfigError(
                 f"{what} names more than one of path, table and query.",
-                hint="One says where it lies.",
+                hint="Give one of them.",
                 key="options",
                 stream=stream.name,
             )
