@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -208,6 +211,28 @@ def _(scene: Scene) -> str:
             commit.write_bytes(commit.read_bytes()[:-10])
 
     return scene.run(before={"by-country": damage})
+
+
+def _with_another_plan(scene: Scene, change: Callable[[dict[str, Any]], object]) -> str:
+    _two_stages(scene)
+
+    def damage() -> None:
+        (path,) = (scene.folder / "samza" / "runs").rglob("plan/*.json")
+        plan = json.loads(path.read_text())
+        change(plan)
+        path.write_text(json.dumps(plan))
+
+    return scene.run(before={"by-country": damage})
+
+
+@row("stage", "A record of a run that lacks a key", STAGE)
+def _(scene: Scene) -> str:
+    return _with_another_plan(scene, lambda plan: plan.pop("streams"))
+
+
+@row("stage", "A record that a later version has written", STAGE)
+def _(scene: Scene) -> str:
+    return _with_another_plan(scene, lambda plan: plan.update(format=2))
 
 
 def _java_home(folder: Path, release: str) -> Path:
