@@ -214,7 +214,7 @@ def taken(
         yield found
 
 
-def refuse_left(places: Iterable[str]) -> None:
+def reject_left(places: Iterable[str]) -> None:
     """Reject a chooser that left messages of these partitions although all of them were offered."""
     left = sorted(places)
     if left:

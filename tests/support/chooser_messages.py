@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.chooser.message_chooser import MessageChooser
-from airflow_samza.chooser.runs import RunChooser, refuse_left, taken
+from airflow_samza.chooser.runs import RunChooser, reject_left, taken
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def admitted(chooser: RunChooser[Run], limit: int) -> list[Run]:
 def chosen(chooser: RunChooser[Any], sources: Mapping[Any, Iterable[Any]]) -> Iterator[Any]:
     """All envelopes of bounded sources; that the chooser leaves some is an error."""
     yield from taken(chooser, sources)
-    refuse_left([str(ssp) for ssp in sources if chooser.holds(ssp)])
+    reject_left([str(ssp) for ssp in sources if chooser.holds(ssp)])
 
 
 def chosen_until_none(chooser: MessageChooser[Any]) -> list[Any]:

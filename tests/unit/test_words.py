@@ -16,7 +16,9 @@ DONE = (
     "storage",
     "systems",
     "task/expressions",
+    "task/loop",
     "task/messages",
+    "task/program",
     "task/tables",
 )
 """Rooms of the package that keep to the words; the others follow."""

@@ -1,1 +1,1 @@
-"""The run loop of a task: what it reads next, and what its operators do with it."""
+"""The run loop of a task: it reads the inputs and pushes batches through the operators."""

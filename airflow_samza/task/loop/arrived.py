@@ -1,6 +1,6 @@
 """Envelopes as choosers see them.
 
-Under the names of configuration, with messages that are made when somebody looks at them.
+Under the names of configuration, with messages that are made when a chooser looks at them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Arrived:
     def message_at(self, place: int) -> Any:
         """One of its messages.
 
-        None for a control message, and for one that cannot be read: it is judged when its turn comes.
+        None for a control message, and for one that cannot be read: it is rejected when its turn comes.
         """
         if not isinstance(self.envelope, MessageRun) or isinstance(self.envelope, UnreadableRun):
             return None
@@ -58,7 +58,7 @@ def _readable(batch: pa.RecordBatch, conformer: Conformer) -> list[Any]:
     """The messages of a batch, None for each that does not fit."""
     try:
         return MessageReader(conformer.schema).read(decoded(conformer.conform(batch)))
-    except Exception:  # also what the user's own class says of its values: reading the message for good says it again
+    except Exception:  # also an error of the user's own class: reading the message for good raises it again
         if batch.num_rows == 1:
             return [None]
         return [message for row in range(batch.num_rows) for message in _readable(batch.slice(row, 1), conformer)]

@@ -1,4 +1,4 @@
-"""From a compiled operator to the operator that runs: which class runs which spec."""
+"""The table of what runs every kind of operator, and its making from a compiled operator."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from airflow_samza.task.tables.store import TableStore
 
 @dataclass(frozen=True)
 class TaskResources:
-    """What the operators of one task share: output writers by stream, tables by id, and the task's place."""
+    """Resources that the operators of one task share: output writers by stream, tables by id, the task's name."""
 
     task_name: str
     writers: Mapping[str, OutputWriter]
@@ -73,7 +73,7 @@ class TaskResources:
 
 
 def make_operator(compiled: CompiledOperator, resources: TaskResources, *, beside: bool = True) -> Operator[Any]:
-    """The operator of one task; what the planner knows and the runtime does not is refused (``NotYet``).
+    """Return the operator of one task; reject what the planner knows and the runtime does not (``NotYet``).
 
     ``beside``: whether it writes dead letters and late messages beside its results; of an operator that all tasks run
     alike, one does.
@@ -102,7 +102,7 @@ def _made(compiled: CompiledOperator, resources: TaskResources, beside: bool) ->
 
 @dataclass(frozen=True)
 class _Making:
-    """What an operator is made of. ``output`` is None where it emits nothing."""
+    """All of which an operator is made. ``output`` is None where it emits nothing."""
 
     compiled: CompiledOperator
     spec: Any
@@ -236,4 +236,4 @@ MAKERS: Mapping[type[OperatorSpec], Callable[[_Making], Operator[Any]]] = {
     SinkSpec: lambda making: Sink(making.spec, making.first),
     TaskSpec: _low_level,
 }
-"""What runs every kind of operator."""
+"""By kind of operator, the making of what runs it."""

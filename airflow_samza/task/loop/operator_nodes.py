@@ -1,4 +1,4 @@
-"""An operator within a task: what it is wired to, and how far it has come."""
+"""An operator within a task: its edges, and how far it has come."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Node:
     ended: bool = False
     next: list[Edge] = field(default_factory=list)
     held: dict[str, HeldBack] = field(default_factory=dict)
-    """Edges to a later phase (by operator id), and what waits on them."""
+    """Edges to a later phase (by operator id), and the batches that wait on them."""
     held_end: dict[str, bool] = field(default_factory=dict)
 
 
@@ -55,5 +55,5 @@ def before(node: Node, batch: pa.RecordBatch, side: int = 0) -> Work:
 
 
 def output_watermark(operator: Operator[Any]) -> Callable[[int], int | None] | None:
-    """The operator's own word on its output watermark, unless it just passes on its input's."""
+    """Return the operator's method that sets its output watermark; None when it passes on its input's."""
     return None if type(operator).output_watermark is Operator.output_watermark else operator.output_watermark

@@ -31,7 +31,7 @@ class TaskOutputs:
         }
 
     def end(self, stream: str, final: bool) -> None:
-        """Everything that this task sends to an output has been sent: its end-of-stream message follows."""
+        """Add an end-of-stream message: everything that this task sends to an output has been sent."""
         tasks = self._producing_tasks.get(stream, frozenset())
         if self._name in tasks:
             self._report(stream).end_of_stream = EndOfStreamMessage(
@@ -39,7 +39,7 @@ class TaskOutputs:
             )
 
     def advance(self, watermarks: Mapping[str, int]) -> None:
-        """Tells consumers of outputs that stay open how far time has come (ms), where that is further than they know."""
+        """Send watermarks (ms) to outputs that stay open, where they are later than those sent before."""
         for stream, timestamp in watermarks.items():
             tasks = self._producing_tasks.get(stream, frozenset())
             if self._name in tasks and timestamp > self.sent.get(stream, NONE_YET):
@@ -47,7 +47,7 @@ class TaskOutputs:
                 self._report(stream).watermark = WatermarkMessage(self._name, len(tasks), timestamp=timestamp)
 
     def reports(self) -> dict[str, OutputReport]:
-        """What was written, by stream, and the control messages to commit behind it."""
+        """Return reports of what was written, by stream, with the control messages to commit behind it."""
         for stream, writer in self.writers.items():
             report = self._report(stream)
             report.messages, report.bytes = writer.messages, writer.bytes

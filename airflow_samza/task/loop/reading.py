@@ -1,4 +1,4 @@
-"""Reading a task's inputs: which envelope is next, as the chooser says; ends where the epoch does.
+"""Reading of a task's inputs in the order of the chooser, until the epoch ends.
 
 Source: message-chooser; rules M1–M7.
 """
@@ -24,11 +24,11 @@ from airflow_samza.task.messages.event_times import known_micros
 from airflow_samza.task.program.stage_program import StageProgram
 
 _UNKNOWN_HEAD = 2**62
-"""The newest offset of a source that tells its offsets only while it is read: reached when it ends."""
+"""The latest offset of a source whose offsets are known only while it is read: reached when it ends."""
 
 
 _ALL = 2**62
-"""More messages than anybody has."""
+"""More messages than any input has."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TaskInput:
 
     ``start`` is the offset from which they are read, ``head`` the next offset that will be written, as known when the
     epoch began (None: not known before it is read). ``system`` is the name of the system in which the stream lies
-    (None: as the application says).
+    (None: as the application declares).
     """
 
     stream_id: str
@@ -52,9 +52,9 @@ class InputReading:
     """The envelopes of some partitions of a task in the order in which it takes them.
 
     :meth:`envelopes` gives them until all are read or ``limit`` messages are. What a chooser would not choose yet is
-    left: then :attr:`waits` names the partitions (rule M7: a later epoch reads them). ``heads`` are those of the partitions
-    when the run began. ``state`` is what choosing goes on from (None: nothing goes on behind this epoch); :attr:`state`
-    is what the next epoch gets, None when nobody had to choose.
+    left: then :attr:`waits` names the partitions (rule M7: a later epoch reads them). ``heads`` are those of the
+    partitions when the run began. ``state`` is what choosing goes on from (None: nothing goes on behind this epoch);
+    :attr:`state` is what the next epoch gets, None when nobody had to choose.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class InputReading:
         self.state: Mapping[str, Any] | None = None
         self.waits: list[str] = []
         self.read_up: list[TaskInput] = []
-        """The inputs of which all that was at hand has been read."""
+        """The inputs of which all that was available has been read."""
 
     def _place(self, source: TaskInput) -> SystemStreamPartition:
         system, _, stream = self._names[source.stream_id].partition(".")
         return SystemStreamPartition(system, stream, source.partition)
 
     def leave(self, messages: int) -> None:
-        """So many of the messages that came last are read again in the next epoch."""
+        """Count back so many of the last messages: the next epoch reads them again."""
         self._left = messages
 
     def envelopes(
@@ -158,11 +158,11 @@ class InputReading:
 
     @property
     def _order_shows(self) -> bool:
-        """Return whether anybody can observe the order between partitions message by message (rule M6).
+        """Return whether the order between partitions can be observed message by message (rule M6).
 
-        A low-level task sees it, a join with a table that is being written, and whoever sets a batch size or a chooser
-        of their own. Stream joins, windows and aggregations give the same for any order, up to what ``first``, ``last``
-        and ``collect`` take.
+        A low-level task sees it, a join with a table that is being written, and an application that sets a batch size
+        or a chooser of its own. Stream joins, windows and aggregations give the same for any order, up to what
+        ``first``, ``last`` and ``collect`` take.
         """
         program = self._program
         tasks = any(isinstance(compiled.spec, TaskSpec) for compiled in program.operators.values())
@@ -199,10 +199,10 @@ class InputReading:
 def chooser_settings(
     spec: ApplicationSpec, systems: Mapping[str, str | None]
 ) -> tuple[ChooserSettings, dict[str, str]]:
-    """What is configured and declared of choosing among streams, and the name (``system.stream``) of each in configuration.
+    """Return the settings of choosing among streams, and the name (``system.stream``) of each in configuration.
 
-    ``systems`` says by stream id in which system the stream lies here, which is its name then; what the application says of its system is
-    another name for it. None: only the application says.
+    ``systems`` says by stream id in which system the stream lies here, which is its name then; what the application
+    says of its system is another name for it. None: only the application says.
     """
     config = Config(spec.config)
     names: dict[str, str] = {}

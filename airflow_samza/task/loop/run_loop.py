@@ -1,4 +1,4 @@
-"""The run loop: pulls envelopes from a task's partitions, pushes batches, reconciles control messages, ends outputs in turn.
+"""The run loop: it reads a task's partitions, pushes batches, reconciles control messages and ends outputs.
 
 Source: control-messages, "The reconciliation of control messages happens inside TaskInstance"; rules C4–C9, M8.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.chooser.runs import refuse_left
+from airflow_samza.chooser.runs import reject_left
 from airflow_samza.config import Config
 from airflow_samza.control.end_of_stream import task_name, task_partitions
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Boundary", "SectionRun", "TaskInput", "run_task"]
 
 TICK_MS = 100
-"""How often operators hear of the time while batches come."""
+"""How often operators are called with the time while batches come."""
 
 
 class SectionRun:
@@ -126,7 +126,10 @@ class SectionRun:
     # -- running -------------------------------------------------------------------------------------------------------
 
     def run(self, inputs: Sequence[TaskInput], side_inputs: Sequence[TaskInput] = ()) -> Iterator[pa.RecordBatch]:
-        """Reads the inputs, table fillers first (rule M8); ``side_inputs`` fill their tables before anything else (rule S1)."""
+        """Reads the inputs, table fillers first (rule M8).
+
+        ``side_inputs`` fill their tables before anything else (rule S1).
+        """
         try:
             self._tables.report_filled(self._filled or self._side_tables.fill(side_inputs), self.report)
             self._instance.start()
@@ -232,13 +235,11 @@ class SectionRun:
                 if self._budget_ms is not None and (time.perf_counter() - self._started) * 1000 >= self._budget_ms:
                     break
             else:
-                for (
-                    source
-                ) in reading.read_up:  # the last offsets of a slice may hold nothing: superseded, or of no use here
+                for source in reading.read_up:  # its last offsets may hold nothing: superseded, or of no use here
                     offsets = self._offsets[source.stream_id]
                     offsets[source.partition] = max(offsets[source.partition], source.head or 0)
                 if self._whole:
-                    refuse_left(reading.waits)
+                    reject_left(reading.waits)
         if reading.state is not None:
             self._chooser[phase] = reading.state
 
@@ -283,7 +284,7 @@ class SectionRun:
     def _push(
         self, stream: str, partition: int, offset: int, taken: pa.RecordBatch
     ) -> Generator[pa.RecordBatch, None, int]:
-        """Gives messages to the operators; returns how many of them a task has left."""
+        """Give messages to the operators; return how many of them a task has left."""
         for task in self._instance.low_level_tasks:
             task.origin = (self._program.spec.stream(stream), partition, offset)
         self._reading.begin(stream, partition, offset)
@@ -306,7 +307,7 @@ class SectionRun:
         return left
 
     def _handle(self, event: ControlEvent) -> Iterator[pa.RecordBatch]:
-        """What a control message brought about.
+        """Yield what a control message brings about.
 
         What was sent before it has been processed: times and ends follow in band.
         """
@@ -348,7 +349,7 @@ class SectionRun:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """What the task keeps for its next epoch: tables by operator id, its local tables by ``table:<id>``.
+        """The state that the task keeps for its next epoch: tables by operator id, its local tables by ``table:<id>``.
 
         Nothing of a whole run.
         """
@@ -418,9 +419,9 @@ def run_task(
 ) -> TaskReport:
     """Runs one task of a stage of one section from first message to last; the report says what to commit.
 
-    ``tables`` is filled with the task's tables, for who wants to look at them afterwards; ``clock`` gives the time in
-    ms. ``outputs`` maps every output stream of the stage to its producer (finishing it is the caller's). A stage with a
-    Catalyst section is run section by section with :class:`SectionRun`.
+    ``tables`` is filled with the task's tables, so that callers can look at them afterwards; ``clock`` gives the time
+    in ms. ``outputs`` maps every output stream of the stage to its producer (finishing it is the caller's). A stage
+    with a Catalyst section is run section by section with :class:`SectionRun`.
     """
     reject_catalyst(program)
     run = SectionRun(program, 0, task, outputs, tables, clock)

@@ -1,9 +1,7 @@
-"""The tables of a task that side inputs feed.
+"""The tables of a task that side inputs feed, and how far those have been read (rules S1–S3).
 
-As far as they have been read, in whatever form the messages become rows (rules S1–S3).
-
-Without a processor each message is a row, and whole batches are taken over. A column ``_deleted`` that the table does
-not have says which rows take their key out. With a processor, entries come of each message, one after the other.
+Without a processor each message is a row, and whole batches are taken over; a column ``_deleted`` that the table does
+not have marks the rows that delete their key. A processor makes entries of the messages, one after the other.
 """
 
 from __future__ import annotations
@@ -75,7 +73,7 @@ class SideTable:
         self._without_key = 0
 
     def take(self, place: Place, run: MessageRun) -> None:
-        """Messages of one place, of which those that were taken before are left out."""
+        """Take messages of one place; those that were taken before are left out."""
         skipped = max(self.reached.get(place, 0) - run.offset, 0)
         if skipped >= run.messages:
             return
@@ -90,26 +88,26 @@ class SideTable:
         self.reached[place] = part.offset + part.messages
 
     def take_over(self, base: ColumnarTable, reached: Mapping[Place, int]) -> None:
-        """Goes on from what was read by another process, in place of all that it holds."""
+        """Continue from what another process has read, in place of all that the table holds."""
         self.store.start_from(base)
         self.reached = dict(reached)
         self._side_store = self._processing = None  # a processor knows of the rows by its store alone
         self.saved(len(base))
 
     def saved(self, rows: int) -> None:
-        """What it holds is kept on the host."""
+        """Note that the host keeps what the table holds."""
         self.saved_rows, self.unsaved, self.unsaved_seconds = rows, 0, 0.0
 
     def read_again(self, stream_id: str) -> None:
-        """What comes next of a stream may lie before what was read of it; the rows stay."""
+        """Forget the offsets of a stream, which may be read from an earlier one next; the rows stay."""
         self.reached = {place: offset for place, offset in self.reached.items() if place[0] != stream_id}
 
     def pass_by(self, place: Place, offset: int) -> None:
-        """All before an offset has been read: control messages stand there, or what is not for this table."""
+        """Note that all before an offset has been read: control messages, or what is not for this table."""
         self.reached[place] = max(self.reached.get(place, 0), offset)
 
     def finish(self, filled: Filled) -> None:
-        """What was taken is in the table; says what came of it."""
+        """Finish what was taken, and return what came of it: the rows are in the table then."""
         before = self.store.ignored
         if self._side_store is not None:
             self._guarded(self._side_store.flush)
@@ -243,7 +241,7 @@ class SideTable:
         )
 
     def _guarded(self, function: Any) -> None:
-        """What does not fit is found when it goes into the table; which message it came of is not known by then."""
+        """Name the stream in errors about what goes into the table; which message it came of is not known by then."""
         try:
             function()
         except Exception as error:
@@ -262,7 +260,7 @@ class SideTables:
     def __init__(self, program: StageProgram, section: int) -> None:
         self._program = program
         self.sources: dict[str, Mapping[str, Any]] = {}
-        """The slice of each stream that was read last, for who reads them."""
+        """The input range of each stream that was read last."""
         fed = [table_id for table_id in section_tables(program, section) if program.spec.table(table_id).side_inputs]
         self._tables = {table_id: self._empty(table_id) for table_id in fed}
 
@@ -271,7 +269,7 @@ class SideTables:
         return SideTable(program.spec, program.spec.table(table_id), made_store(program, table_id), program.streams)
 
     def forget(self, stream_id: str) -> None:
-        """The tables that a stream feeds are empty again: they must be read from the beginning."""
+        """Empty the tables that a stream feeds: they must be read from the beginning."""
         for table_id, table in self._tables.items():
             if stream_id in table.table.side_inputs:
                 self._tables[table_id] = self._empty(table_id)
@@ -293,7 +291,7 @@ class SideTables:
         return sorted({stream_id for table in self._tables.values() for stream_id in table.table.side_inputs})
 
     def _in_turn(self, systems: Mapping[str, str | None]) -> list[str]:
-        """The streams that are read, those of higher priority first; ``systems`` says where they lie."""
+        """The streams that are read, those of higher priority first; ``systems`` names their systems."""
         settings, names = chooser_settings(self._program.spec, systems)
         return sorted(systems, key=lambda stream_id: (-settings.priority(names[stream_id]), stream_id))
 
@@ -310,7 +308,7 @@ class SideTables:
         )
 
     def fill(self, sources: Sequence[TaskInput]) -> Filled:
-        """Reads side inputs to their ends; each topic once, whoever it feeds."""
+        """Reads side inputs to their ends; each topic once, whatever tables it feeds."""
         filled = Filled()
         by_stream: dict[str, list[TaskInput]] = {}
         for source in sources:

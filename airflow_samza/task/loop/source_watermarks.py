@@ -1,6 +1,6 @@
-"""Watermarks at the source: what one partition of an unbounded input says of its event time, batch by batch.
+"""Watermarks at the source: the progress of event time in one partition of an unbounded input, batch by batch.
 
-A watermark of ``w`` ms says that every message still to come is from ``w`` or later; so it is the greatest event time,
+A watermark of ``w`` ms means that every message still to come is from ``w`` or later; so it is the greatest event time,
 rounded down to whole ms, less the delay, and a window that ends at ``e`` is complete as soon as the watermark is ``e``.
 It never goes back. Times before 1970 make none (-1 on the wire means: none yet).
 """
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def source_watermark(stream: StreamDescriptor, schema: Schema) -> SourceWatermark | None:
-    """What makes the watermarks of one partition of ``stream``, of which batches of ``schema`` are read.
+    """Return the maker of watermarks for one partition of ``stream``, of which batches of ``schema`` are read.
 
-    None where the input makes none: it is bounded, or its watermarks come to it in band, or nothing says what its event
-    time is.
+    None where the input makes none: it is bounded, or its watermarks come to it in band, or its event time is not
+    known.
     """
     if stream.bounded or stream.watermarks is None:
         return None
@@ -121,7 +121,7 @@ class SourceWatermark:
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """What it has to know later, as JSON.
+        """Return the state from which it continues, as JSON.
 
         The watermark, and what the user's object gives as its own ``snapshot()``, if it has one.
         """
@@ -157,7 +157,7 @@ class SourceWatermarks:
         return None if marks is None else marks.observe(batch)
 
     def snapshot(self) -> dict[str, dict[int, Any]]:
-        """What the next epoch needs, by stream and partition."""
+        """Return the state that the next epoch needs, by stream and partition."""
         for (stream, partition), marks in self._open.items():
             if marks is not None:
                 self._kept.setdefault(stream, {})[partition] = marks.snapshot()

@@ -35,9 +35,9 @@ SOURCE = ""
 """The upstream of an operator at which a section begins: the stream, or the section before."""
 
 State = dict[str, Mapping[str, "pa.Table"]]
-"""What a task keeps from epoch to epoch.
+"""The state that a task keeps from epoch to epoch.
 
-Tables by operator id, and by ``held:<source>:<operator>`` what waits for a later phase.
+Tables by operator id, and by ``held:<source>:<operator>`` the batches that wait for a later phase.
 """
 
 
@@ -102,7 +102,7 @@ class TaskInstance:
         return self._first or self._replication.reaches(source, spec)
 
     def _repeats(self, op_id: str) -> bool:
-        """Return whether this task only does again what task 0 does: that is neither counted nor reported twice."""
+        """Return whether this task only repeats what task 0 does, which is neither counted nor reported twice."""
         return not self._first and op_id in self._replication.replicated
 
     def _connect(self, source: Node, edge: Edge) -> None:
@@ -150,18 +150,18 @@ class TaskInstance:
         return self._run([before(edge.node, batch, edge.side) for edge in reversed(self._entry) if edge.open])
 
     def advance(self, op_id: str, timestamp: int) -> Iterator[pa.RecordBatch]:
-        """Event time has reached ``timestamp`` (ms) at an input.
+        """Advance event time at an input to ``timestamp`` (ms).
 
         Operators behind it act on it, each before those behind it.
         """
         return self._advance([(self._nodes[op_id], SOURCE, timestamp)])
 
     def advance_entry(self, timestamp: int) -> Iterator[pa.RecordBatch]:
-        """The same at the section's entry."""
+        """Advance event time at the section's entry to ``timestamp`` (ms)."""
         return self._advance([(edge.node, SOURCE, timestamp) for edge in self._entry])
 
     def tick(self, now: int) -> Iterator[pa.RecordBatch]:
-        """Processing time has reached ``now`` (ms)."""
+        """Advance processing time to ``now`` (ms)."""
         for node in self._timed:
             if not node.ended:
                 yield from self._run([Work(node, iter(node.operator.on_time(now)), None)])
@@ -169,13 +169,13 @@ class TaskInstance:
                     yield from self._advance(self._moved(node))
 
     def settle(self) -> Iterator[pa.RecordBatch]:
-        """An epoch ends: everything in flight goes out, from the first operator to the last."""
+        """End an epoch: everything in flight goes out, from the first operator to the last."""
         for node in self._nodes.values():
             if not node.ended:
                 yield from self._run([Work(node, iter(node.operator.settle()), None)])
 
     def end(self, op_id: str, final: bool) -> Iterator[pa.RecordBatch]:
-        """End an input: everything behind it that has no other open input flushes (when final) and ends, outputs last."""
+        """End an input: all behind it without another open input flushes (when final) and ends, outputs last."""
         return self._end([(self._nodes[op_id], SOURCE, final)])
 
     def end_entry(self, final: bool) -> Iterator[pa.RecordBatch]:
@@ -187,11 +187,11 @@ class TaskInstance:
         return self._nodes[op_id].ended
 
     def watermark(self, op_id: str) -> int:
-        """What operators behind this one may take for their watermark; -1: nothing yet."""
+        """Return the output watermark of an operator, which is the input watermark of those behind it; -1: none yet."""
         return self._nodes[op_id].marks.output
 
     def release(self, phase: int) -> Iterator[pa.RecordBatch]:
-        """Begin a phase: what was held back for its operators goes on, and ends behind it."""
+        """Begin a phase: push what was held back for its operators, and its ends."""
         for source in list(self._nodes.values()):
             for node, side, is_open in source.next:
                 if node.op_id not in source.held or self._phase_of[node.op_id] > phase:
@@ -253,7 +253,7 @@ class TaskInstance:
             waiting.extend(self._moved(node))
 
     def _moved(self, node: Node) -> list[tuple[Node, str, int]]:
-        """Who behind an operator has to hear that its output watermark has moved."""
+        """Yield the operators to which the moved output watermark of another has to be passed."""
         timestamp = node.marks.moved()
         if timestamp is None or timestamp == END_OF_TIME:
             return []
@@ -273,7 +273,7 @@ class TaskInstance:
                 continue
             node.ended = True
             yield from self._run([Work(node, iter(node.operator.settle()), None)])
-            if node.final:  # rule C9: the end of a slice flushes nothing
+            if node.final:  # rule C9: the end of an input range flushes nothing
                 yield from self._run([Work(node, iter(node.operator.flush()), None)])
             node.operator.finish()
             for edge in node.next:
@@ -292,8 +292,8 @@ class TaskInstance:
 
         The least of the operators that write it and have not ended for good.
 
-        The end of a slice is no end: how far time had come is what the readers of this run, and the next one, go by
-        (rule C9).
+        The end of an input range is no end: how far time had come is what the readers of this run, and the next one, go
+        by (rule C9).
         """
         found = {}
         for stream, writers in self._writers.items():
@@ -318,7 +318,7 @@ class TaskInstance:
         }
 
     def snapshot(self) -> State:
-        """What the operators keep, and what waits for a later phase."""
+        """Return the state of the operators, and the batches that wait for a later phase."""
         import pyarrow as pa
 
         found: State = {}
@@ -364,9 +364,9 @@ class TaskInstance:
         }
 
     def metrics(self) -> dict[str, float]:
-        """What the operators have counted, added up by name.
+        """Return what the operators have counted, added up by name.
 
-        Of a broadcast's operators, which every task runs, task 0 tells.
+        Of operators of a broadcast, which every task runs, task 0 reports.
         """
         found: dict[str, float] = {}
         for node in self._nodes.values():
@@ -378,11 +378,11 @@ class TaskInstance:
         return found
 
     def bad_records(self, op_id: str) -> BadRecords | None:
-        """What takes the messages on which an operator fails; None: they fail the task."""
+        """Return the handler of the messages on which an operator fails; None: they fail the task."""
         return self._nodes[op_id].operator.bad
 
     def bad_samples(self) -> list[str]:
-        """Some of the messages on which operators failed, and were told to go on."""
+        """Return some of the messages on which operators failed without failing the stage."""
         nodes = [node for node in self._nodes.values() if not self._repeats(node.op_id)]
         return [sample for node in nodes if node.operator.bad is not None for sample in node.operator.bad.samples]
 

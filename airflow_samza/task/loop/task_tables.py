@@ -53,7 +53,7 @@ def made_store(program: StageProgram, table_id: str) -> TableStore:
 
 @dataclass
 class Filled:
-    """What a task has read into its tables from side inputs: what it reports of that."""
+    """The figures of what a task has read into its tables from side inputs, for its report."""
 
     inputs: dict[str, InputReport] = field(default_factory=dict)
     ignored: dict[str, int] = field(default_factory=dict)
@@ -77,16 +77,18 @@ class TaskTables:
                 self.stores[table_id] = made_store(program, table_id)
 
     def report_filled(self, filled: Filled, report: TaskReport) -> None:
-        """Takes down what was read of side inputs."""
+        """Add what was read of side inputs to the report."""
         report.side_inputs.update(filled.inputs)
         report.metrics = added(report.metrics, filled.metrics)
         report.gauges.update(filled.gauges)
         self._ignored = filled.ignored
 
     def snapshot(self, *, ended: bool = False) -> dict[str, Mapping[str, pa.Table]]:
-        """What tables that the application writes hold, by ``table:<id>``; those of side inputs are filled anew.
+        """Return the rows of tables that the application writes, by ``table:<id>``.
 
-        When the task has ``ended``, the next run alone will want it: nothing is left of what is declared with
+        Those of side inputs are filled anew.
+
+        When the task has ``ended``, the state is for the next run alone: nothing is left of what is declared with
         ``changelog=False``.
         """
         found: dict[str, Mapping[str, pa.Table]] = {}

@@ -1,4 +1,4 @@
-"""What a task cannot do where it is: run what only Spark can, and go on without an end-of-stream."""
+"""Errors for what a task cannot do: run what only Spark can, and end without an end-of-stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_samza.task.program.stage_program import StageProgram
 
 
 def reject_catalyst(program: StageProgram) -> None:
-    """Refuses a stage with a part that only Spark can run."""
+    """Reject a stage with a part that only Spark can run."""
     unreadable = next((c for c in program.operators.values() if c.unreadable), None)
     if unreadable is not None:
         spec = unreadable.spec
@@ -32,9 +32,9 @@ def reject_catalyst(program: StageProgram) -> None:
 
 
 def no_end(stage: str, task: str, missing: Mapping[tuple[str, int], tuple[int, int | None]]) -> StageError:
-    """The error of a task that has read all there is, of which partitions lack an end.
+    """Return the error of a task that has read everything, and whose partitions lack an end.
 
-    Producers that have spoken, of how many.
+    ``missing`` holds the producers that have ended each, and how many there are.
     """
     stream, partition = next(iter(missing))
     spoken, total = missing[stream, partition]

@@ -1,1 +1,1 @@
-"""A stage compiled: schemas, engines, sections, and what need not be read."""
+"""A stage compiled: schemas, engines, sections, and what may be left unread."""

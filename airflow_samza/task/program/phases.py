@@ -1,4 +1,4 @@
-"""In which order a stage's inputs are read: what fills a table comes before what looks it up (rule M8)."""
+"""The order in which a stage's inputs are read: what fills a table comes before what looks it up (rule M8)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Phases:
     of: Mapping[str, int]
     one_by_one: frozenset[str]
     interleaved: bool = False
-    """Whether a table is looked up while it is being written, so that the order of messages shows."""
+    """True where a table is looked up while it is being written, so that the order of messages shows."""
 
 
 def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> Phases:

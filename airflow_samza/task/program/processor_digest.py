@@ -4,7 +4,7 @@ While it is the same, a table that a host has kept may be read on.
 
 It covers the source of the factory's module and of all modules of the user's that it imports, at any depth; the names
 and versions of the libraries that these import; the configuration, which the factory gets; and the columns of the
-messages. What a processor reads from elsewhere (a file, a service, the clock) nobody can compare.
+messages. What a processor reads from elsewhere (a file, a service, the clock) cannot be compared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from airflow_samza.task.tables.processors import processor_factory
 def processor_digests(program: StageProgram) -> dict[str, str]:
     """The digests of a stage's tables with a processor, by table id.
 
-    A table is missing where nobody can tell (:func:`code_digest`).
+    A table without a comparable processor is missing (:func:`code_digest`).
     """
     tables = (program.spec.table(table_id) for table_id in program.stage.tables)
     found = {table.table_id: _table_digest(program, table) for table in tables if table.processor is not None}
@@ -48,7 +48,7 @@ def _table_digest(program: StageProgram, table: TableDescriptor) -> str | None:
 
 
 def code_digest(factory: Any) -> str | None:
-    """The digest of a factory's code; None where it cannot be told.
+    """The digest of a factory's code; None where it cannot be compared.
 
     That is: a factory made inside a function, a lambda, an object, one of ``__main__``, and one whose module has no
     source. What those hold beside their code, or what that code is, cannot be compared from process to process.
@@ -141,7 +141,7 @@ def _with_parents(module: str) -> list[str]:
 
 
 def _is_of_the_user(module: str) -> bool:
-    """Whether a module is neither Python's, nor ours, nor of an installed distribution, which a version names."""
+    """Return whether a module is the user's: neither Python's, nor ours, nor of an installed distribution."""
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names or top == "airflow_samza":
         return False

@@ -1,4 +1,4 @@
-"""What every operator of an application gives: its schema, the engine that runs it, and why.
+"""The schema that every operator of an application emits, the engine that runs it, and why.
 
 SQL is compiled here, once.
 
@@ -68,7 +68,7 @@ from airflow_samza.task.operators.partial_groups import partial_schema
 from airflow_samza.task.program.pruning.columns import Columns, cut, lowered
 
 COMBINED = "combined"
-"""What an aggregation's ``compiled`` is when partial results come to it instead of messages."""
+"""The ``compiled`` of an aggregation that gets partial results instead of messages."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class CompiledOperator:
 class SchemaResolver:
     """Resolves the operators of one application in order; what is wrong is raised, or collected in ``errors``.
 
-    ``known`` maps streams (by id) and operators (by operator id) to schemas that the application does not tell: what a
-    system says of an input, what Spark says of an operator that Catalyst runs. ``contents`` says what goes through
+    ``known`` maps streams (by id) and operators (by operator id) to schemas that the application does not declare: what
+    a system says of an input, what Spark says of an operator that Catalyst runs. ``contents`` says what goes through
     topics, where that is less than whole messages.
     """
 
@@ -125,7 +125,7 @@ class SchemaResolver:
         for table in self.spec.tables.values():
             self._declare_table(table)
         waiting = list(self.spec.operators)
-        # A joiner may be declared before the writer that tells its table's schema: it gets a second turn.
+        # A join may be declared before the writer from which its table's schema comes: it gets a second turn.
         for _ in range(2):
             again = []
             for operator in waiting:
@@ -140,7 +140,7 @@ class SchemaResolver:
         return {operator.op_id: self.operators[operator.op_id] for operator in self.spec.operators}
 
     def narrow(self, members: Sequence[str], used: Mapping[str, Columns]) -> None:
-        """Compiles the operators of one stage anew, for inputs of which only the columns used are read (by operator id)."""
+        """Compile one stage's operators anew, for inputs of which only the columns used are read (by operator id)."""
         self.used = used
         within = set(members)
         for operator in self.spec.operators:
@@ -212,7 +212,7 @@ class SchemaResolver:
         return CompiledOperator(operator, (combining.messages,), combining.output, ARROW, reason, COMBINED)
 
     def _sent(self, operator: RepartitioningSpec, schema: Schema | None) -> Schema | Combining | None:
-        """What of its messages an operator sends; None when that is not known yet."""
+        """Return the schema of what an operator sends; None when that is not known yet."""
         content = self.contents.get(operator.stream.stream_id)
         if schema is None or content is None:
             return schema
@@ -221,7 +221,7 @@ class SchemaResolver:
         return self._combining(content, schema)
 
     def _combining(self, content: TopicContent, messages: Schema | None = None) -> Combining:
-        """What goes through a topic that carries partial results; the types are those that the plan knew."""
+        """Return what a combiner does for a topic that carries partial results, with the types that the plan knew."""
         aggregate = next(o for o in self.spec.operators if o.op_id == content.combined_for)
         known = Schema.of(content.schema)
         assert isinstance(aggregate, KeyedResultSpec)
@@ -332,8 +332,8 @@ class SchemaResolver:
                 f"{join.title}{_at(join)} knows the event time of its {known} stream "
                 f"({join.left_time or join.right_time!r}), and none of "
                 f"its {lacking} stream.",
-                hint=f"Declare timestamp= of the {lacking} stream's input and keep the column, or leave it out on both: "
-                "then arrival counts.",
+                hint=f"Declare timestamp= of the {lacking} stream's input and keep the column, or leave it out on "
+                "both: then arrival counts.",
                 operator=join.op_id,
             )
         if left is not None and right is not None:

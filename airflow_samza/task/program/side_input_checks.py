@@ -16,7 +16,7 @@ from airflow_samza.task.tables.processors import processor_factory
 
 
 def side_input_errors(spec: ApplicationSpec, plan: ExecutionPlan, streams: Mapping[str, Schema]) -> list[SamzaError]:
-    """What is wrong with the tables that the stages use.
+    """Return the errors of the tables that the stages use.
 
     ``streams`` are the columns of side inputs, as far as they are known.
     """
@@ -42,9 +42,9 @@ def side_input_errors(spec: ApplicationSpec, plan: ExecutionPlan, streams: Mappi
 
 
 def _no_key(spec: ApplicationSpec, stream_id: str, columns: Schema) -> Iterator[SamzaError]:
-    """Why the messages that a processor gets have no key.
+    """Return why the messages that a processor gets have no key.
 
-    Of a stream that is only named, nobody said that they have one.
+    A stream that is only named declares none.
     """
     stream = spec.side_inputs[stream_id]
     missing = next((name for name in stream.key if name not in columns), None)
@@ -78,7 +78,7 @@ def _errors(table: TableDescriptor, streams: Mapping[str, Schema]) -> Iterator[S
 
 
 def _no_rows(table: TableDescriptor, stream_id: str, columns: Schema) -> Iterator[SamzaError]:
-    """Why the messages of a stream are no rows of a table."""
+    """Return why the messages of a stream are no rows of a table."""
     key = next((name for name in table.key if name not in columns), None)
     if key is not None:
         yield UnknownName(

@@ -91,9 +91,9 @@ def compile_stage(
 ) -> StageProgram:
     """Makes a stage ready to run.
 
-    ``input_schemas`` maps streams to schemas that the application does not tell (inputs without ``schema=``,
+    ``input_schemas`` maps streams to schemas that the application does not declare (inputs without ``schema=``,
     intermediate streams behind Catalyst), and operators that Catalyst runs (by operator id) to their output schemas.
-    ``contents`` is what the run's plan says of its topics; of an input only the columns that the stage uses are read.
+    ``contents`` are those of topics by the run's plan; of an input only the columns that the stage uses are read.
 
     Raises:
         UnknownName: an expression, key or aggregation names a column that is not there.

@@ -37,9 +37,9 @@ def state_meanings(
 ) -> dict[str, StateMeaning]:
     """Return the meaning of each operator's, table's and store's state, by key.
 
-    A type that only Spark can tell is left out.
+    A type that only Spark knows is left out.
 
-    ``told`` are the columns of inputs as their systems tell them, ``contents`` what goes through topics.
+    ``told`` are the columns of inputs as their systems report them, ``contents`` those of topics.
     """
     resolver = SchemaResolver(spec, told, [])
     messages = {op_id: compiled.inputs for op_id, compiled in resolver.resolve().items()}
@@ -63,7 +63,7 @@ def _kept_messages(
     for stage in plan.stages:
         members = keeping.intersection(stage.operators)
         if members:
-            with suppress(SchemaError):  # Spark tells it when the stage runs
+            with suppress(SchemaError):  # Spark reports them when the stage runs
                 compiled = compile_stage(spec, plan, stage.stage_id, told, contents).operators
                 found.update({op_id: compiled[op_id].inputs for op_id in members})
     return found
@@ -98,7 +98,7 @@ def _of_task(op: TaskSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str
 
 
 def _of_its_table(op: TableUserSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
-    """Nothing of its own: the rows are the table's."""
+    """Return no meanings: the rows are the table's."""
     return iter(())
 
 

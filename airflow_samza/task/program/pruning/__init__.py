@@ -1,1 +1,1 @@
-"""Less data: which columns are used and which rows can be left out, found from the application and never changing a result."""
+"""Pruning: unused columns and rows that conditions rule out are not read or sent; results never change."""

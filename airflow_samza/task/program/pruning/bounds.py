@@ -1,4 +1,4 @@
-"""What a stage's first conditions say of single columns of an input: for a system that can skip rows by statistics.
+"""Bounds of single columns of an input by a stage's first conditions, for systems that skip rows by statistics.
 
 Only what holds whatever the other columns are, and only conditions that Spark would evaluate first; everything is
 filtered again by the operators, so a bound that is left out costs time and never a row.
@@ -28,7 +28,7 @@ _COMPARED = {"EQ": ("=", "="), "LT": ("<", ">"), "LTE": ("<=", ">="), "GT": (">"
 def input_bounds(
     operators: Sequence[OperatorSpec], compiled: Mapping[str, CompiledOperator], whole: Mapping[str, Schema]
 ) -> dict[str, tuple[ColumnBound, ...]]:
-    """Per input stream of a stage, what its messages must fulfil to be of use.
+    """Return, per input stream of a stage, the bounds that its messages must fulfil to be of use.
 
     Streams of which nothing is known are left out.
 
@@ -36,7 +36,7 @@ def input_bounds(
     """
     found = {}
     for operator in operators:
-        # Whether a message that is skipped could have been read nobody would know.
+        # It would not be known whether a message that is skipped could have been read.
         if isinstance(operator, InputOperatorSpec) and operator.op_id in whole and operator.on_error is None:
             bounds = tuple(_behind(operator, operators, compiled, whole[operator.op_id]))
             if bounds:
@@ -66,7 +66,7 @@ def _behind(
 
 
 def _bounds(node: Any, schema: Schema) -> Iterator[ColumnBound]:
-    """What one condition says of one column; nothing when it is of another form."""
+    """Yield the bounds of one column by one condition; none when it is of another form."""
     from sqlglot import exp
 
     while isinstance(node, exp.Paren):

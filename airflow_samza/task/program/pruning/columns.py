@@ -1,4 +1,4 @@
-"""Which columns of what an operator gives are read behind it.
+"""The columns of an operator's output that are read behind it.
 
 Known from keys, aggregations and SQL, never from Python callables.
 
@@ -25,8 +25,8 @@ def columns_used(
 ) -> dict[str, Columns]:
     """By operator id, the columns of its output that other operators read. ``operators`` come after their inputs.
 
-    ``topics`` are the columns that go through streams; a stream that is not there takes all. ``times``: whoever reads
-    inputs (a chooser of the user's) asks for their event times.
+    ``topics`` are the columns that go through streams; a stream that is not there takes all. ``times``: a chooser of
+    the user's asks for the event times of inputs.
     """
     used: dict[str, Columns] = {operator.op_id: _watermarks(operator) for operator in operators}
     for operator in operators if times else ():
@@ -61,7 +61,7 @@ def lowered(names: Iterable[str | None]) -> frozenset[str]:
 
 
 def cut(schema: Schema, columns: Columns) -> Schema:
-    """A schema without the columns that nobody reads; one is always left, to carry the number of rows."""
+    """Return a schema without unused columns; one is always left, to carry the number of rows."""
     if columns is None:
         return schema
     fields = tuple(field for field in schema.fields if field.name.lower() in columns) or schema.fields[:1]

@@ -1,4 +1,4 @@
-"""What a stage reads and sends less than the whole of, as notes of its plan for people."""
+"""Notes of a plan for people: the streams of which a stage reads or sends less than everything."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def flow_notes(
     compiled: Mapping[str, CompiledOperator],
     contents: Mapping[str, TopicContent],
 ) -> dict[str, dict[str, str]]:
-    """Per stage and stream, what less than whole streams and whole messages is read or sent, for people."""
+    """Return, per stage and stream, a text on what less than whole streams and messages is read or sent."""
     topics = topic_columns(spec, contents)
     notes: dict[str, dict[str, str]] = {}
     for stage in plan.stages:

@@ -1,4 +1,4 @@
-"""What goes through the topics between stages.
+"""The contents of the topics between stages.
 
 Only columns that are read later, and partial results where an aggregation follows.
 
@@ -30,7 +30,7 @@ from airflow_samza.task.program.schemas import CompiledOperator
 def reduce_topics(
     spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]
 ) -> dict[str, TopicContent]:
-    """What goes through each intermediate stream, for those through which not whole messages go."""
+    """Return the contents of each intermediate stream through which less than whole messages go."""
     config = Config(spec.config)
     if config.whole_messages or looks_at_messages(config):
         return {}
@@ -90,7 +90,7 @@ def _combined(
         if reader is None or messages is None or together or fed:
             continue
         if isinstance(reader, WindowOperatorSpec) and not (plan.stream(stream_id).bounded and made_of_slices(reader)):
-            continue  # in a stream without an end a message may be late, which partial results do not tell
+            continue  # in a stream without an end a message may be late, which partial results do not show
         if (
             decomposable(reader.aggregations)
             and set(writer.key) <= set(reader.key)
