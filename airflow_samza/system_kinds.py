@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "airflow_samza.systems"
 
@@ -129,4 +131,6 @@ def traits_of(kind: str | None) -> SystemTraits:
 
 @cache
 def _plugged() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # takes 20 ms to load, and Dag files are parsed all the time
+
     return {point.name: point for point in entry_points(group=GROUP)}

@@ -51,7 +51,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 def test_traits_are_known_without_loading_a_system() -> None:
     program = (
-        "import sys\nfrom airflow_samza.system_kinds import kinds, traits_of\n"
+        "import sys\nfrom airflow_samza.system_kinds import BUILT_IN, kinds, traits_of\n"
+        "assert all(traits_of(kind) is BUILT_IN[kind].traits for kind in BUILT_IN)\n"
+        "assert 'importlib.metadata' not in sys.modules\n"
         "assert [kind for kind in kinds() if traits_of(kind).unkeyed_splits]\n"
         "assert traits_of('kafka') == traits_of(None)\n"
         "print(*sorted(name for name in sys.modules if name.startswith(('airflow_samza.systems', 'pyarrow', 'numpy'))))"

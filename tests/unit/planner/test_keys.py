@@ -9,6 +9,7 @@ import pytest
 from airflow_samza.application.windows import count, tumbling
 from airflow_samza.errors import PartitioningMismatch, PlanError
 from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.system_kinds import BUILT_IN, SystemKind, SystemTraits
 from tests.support.planner_applications import ROW, errors_of, files, keyed, left, plan_of
 
 
@@ -34,6 +35,18 @@ def test_a_join_refuses_unkeyed_streams() -> None:
     assert error.facts["stream"] == "a"
     assert "a → join j" in error.sentence
     assert ".partition_by('k', id=…)" in error.hint
+
+
+@pytest.mark.parametrize("unkeyed", [True, False])
+def test_the_traits_of_a_declared_kind_say_whether_its_streams_are_unkeyed(
+    unkeyed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BUILT_IN, "lake", SystemKind("lakes:Lake", SystemTraits(unkeyed_splits=unkeyed)))
+
+    def describe(app: Any) -> None:
+        app.input_stream("a", schema=ROW, system=app.system("s", kind="lake"), partitions=2).sink(print)
+
+    assert plan_of(describe).stream("a").partitioning.kind == ("unkeyed" if unkeyed else "unknown")
 
 
 def test_a_join_refuses_differing_keys() -> None:
