@@ -54,7 +54,7 @@ class InputReading:
     :meth:`envelopes` gives them until all are read or ``limit`` messages are. What a chooser would not choose yet is
     left: then :attr:`waits` names the partitions (rule M7: a later epoch reads them). ``heads`` are those of the
     partitions when the run began. ``state`` is what choosing goes on from (None: nothing goes on behind this epoch);
-    :attr:`state` is what the next epoch gets, None when nobody had to choose.
+    :attr:`state` is what the next epoch gets, None when nothing had to be chosen.
     """
 
     def __init__(

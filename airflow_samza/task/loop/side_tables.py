@@ -229,8 +229,8 @@ class SideTable:
             f"{name_of(process)}, the processor of the table {failed.store!r}, failed with {cut_short(what)}, on the "
             "message "
             f"{shortened(message)} of {stream!r}, partition {partition}, offset {failed.offset}{at}.",
-            hint="It gives (key, row) pairs; a row None deletes. Let it give no entries for a message that says "
-            "nothing.",
+            hint="It gives (key, row) pairs; a row None deletes. Let it give no entries for a message that "
+            "changes nothing.",
             store=failed.store,
             stream=stream,
             partition=partition,

@@ -1,4 +1,4 @@
 """The operators of a task over Arrow batches: each takes a batch and gives batches.
 
-Routing and ends are the task instance's.
+Routing and ends are up to the task instance.
 """

@@ -1,6 +1,6 @@
 """The parts of a vectorised aggregation.
 
-For each function what is kept per key, how two of them merge, and the final value.
+For each function: the parts kept per key, their merging, and the final value.
 
 Null columns are left out, as in SQL; NaN is greater than every number and equal to itself, as in Spark.
 """

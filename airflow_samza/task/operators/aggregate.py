@@ -32,7 +32,7 @@ class Aggregate(Operator[AggregateSpec]):
         self._values = {a.name: _Values(a, len(spec.key)) for a in spec.aggregations if a.function in BY_VALUES}
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """Nothing yet."""
+        """Add messages to the groups; results come at the end."""
         if self._combined:
             self._groups.add_partials(batch)
             return ()
@@ -104,13 +104,13 @@ class _Values:
             self._rows = self._merged = self._tables[0].num_rows
 
     def held(self) -> pa.Table:
-        """What is kept, as one table."""
+        """Return the values kept, as one table."""
         import pyarrow as pa
 
         return pa.concat_tables(self._tables)
 
     def take_back(self, table: pa.Table) -> None:
-        """Takes in what :meth:`held` gave."""
+        """Take over what :meth:`held` gave."""
         self._tables.append(table)
         self._rows += table.num_rows
         self._merged += table.num_rows

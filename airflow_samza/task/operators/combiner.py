@@ -25,7 +25,7 @@ MOST_ROWS = 1 << 20
 """Partial results held at a time; more are sent and begun anew, so that memory stays bounded."""
 
 TRIED_ROWS = 1 << 19
-"""After so many messages it is looked whether combining pays."""
+"""Messages after which it is checked whether combining pays."""
 
 WORTH = 0.75
 """It pays where partial results are fewer than this share of the messages.
@@ -36,7 +36,7 @@ Else each message is sent as a partial result of its own.
 
 @dataclass(frozen=True)
 class Combining:
-    """What a combiner does: for which aggregation, of messages of which schema, with which output, sent as ``sent``."""
+    """The task of a combiner: its aggregation, the schemas of messages and results, and that of what is ``sent``."""
 
     aggregate: KeyedResultSpec
     messages: Schema
@@ -62,7 +62,7 @@ class Combiner(Operator[OperatorSpec]):
         self._pays = True
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """Nothing."""
+        """Add messages to the groups, or send each as a partial result where combining does not pay."""
         import pyarrow as pa
 
         if self._placing is not None:

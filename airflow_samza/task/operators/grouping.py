@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OF_PLACES = {"first": "min", "last": "max"}
-"""Functions that are asked of row numbers: so they work for every type."""
+"""Functions that are evaluated on row numbers, so that they work for every type."""
 _ROW = "row"
 
 
@@ -63,7 +63,7 @@ class Grouping:
         return found
 
     def guarded(self, compute: Callable[[], T]) -> T:
-        """What ``compute`` gives; a value that does not fit is the aggregation's error."""
+        """Return what ``compute`` gives; a value that does not fit is the aggregation's error."""
         try:
             return compute()
         except EvaluationFailure as failure:
@@ -94,7 +94,7 @@ class Grouping:
         firsts = grouped.column(f"{_ROW}_min").to_numpy()
         if not (
             firsts[1:] > firsts[:-1]
-        ).all():  # Arrow's groups come nearly, not always, in the order of their first rows
+        ).all():  # Arrow's groups come mostly, not always, in the order of their first rows
             grouped = grouped.take(pa.array(np.argsort(firsts)))
         groups = _groups(grouped.column(f"{_ROW}_list").combine_chunks()) if by_rows else None
         out: list[Any] = []

@@ -100,7 +100,7 @@ def _values(column: pa.Array, groups: Groups) -> tuple[Any, pa.Array]:
 
 
 def _exploded(column: pa.Array, groups: Groups) -> tuple[Any, pa.Array]:
-    """What is in the lists, in the order of the groups, and the group of each."""
+    """Return the values of the lists, in the order of the groups, and the group of each."""
     import numpy as np
     import pyarrow.compute as pc
 

@@ -36,11 +36,11 @@ class MapAsync(Operator[MapAsyncSpec]):
         )
 
     def start(self) -> None:
-        """Says whether calls may fail."""
+        """Set whether the failures of calls are kept."""
         self._calls.keeps_failures = self.bad is not None
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """What is ready by now."""
+        """Start calls, and yield the results that are ready."""
         for part in chunks(batch):
             self._calls.submit(self._reader.read(part))
             self._calls.wait_begun()
@@ -56,7 +56,7 @@ class MapAsync(Operator[MapAsyncSpec]):
         yield from self._ready()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """The same."""
+        """Return the results of all messages."""
         return self.settle()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What an operator of a task is."""
+"""The interface of the operators of a task."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Operator(Generic[Spec]):
     """
 
     takes_dictionaries: ClassVar[bool] = False
-    """Whether its input may have dictionary-encoded columns; else they are decoded before."""
+    """True where its input may have dictionary-encoded columns; else they are decoded before."""
 
     takes_sides: ClassVar[bool] = False
-    """Whether it asks from which of its inputs a batch comes.
+    """True where it needs to know from which of its inputs a batch comes.
 
     It then gets :meth:`process_from` instead of :meth:`process`.
     """
 
     moves_watermark: bool = False
-    """Whether messages, too, may move :meth:`output_watermark`: it is then asked again after each batch."""
+    """True where messages, too, may move :meth:`output_watermark`: it is then called again after each batch."""
 
     bad: BadRecords | None = None
-    """What takes the messages on which it fails; None: they fail the stage."""
+    """The handler of messages on which it fails; None: they fail the stage."""
 
     def __init__(self, spec: Spec, inputs: Schema, output: Schema | None) -> None:
         self.spec = spec
@@ -50,29 +50,31 @@ class Operator(Generic[Spec]):
         """Called once before the first batch."""
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """What comes of one batch; never empty batches needed."""
+        """Return the results of one batch; empty batches need not be among them."""
         raise NotImplementedError
 
     def process_from(self, batch: pa.RecordBatch, side: int) -> Iterable[pa.RecordBatch]:
-        """What comes of a batch of the input number ``side`` among the spec's inputs."""
+        """Return the results of a batch of the input number ``side`` among the spec's inputs."""
         return self.process(batch)
 
     def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
-        """What comes of event time having reached ``timestamp`` (ms since the epoch, UTC) on all inputs; it only grows.
+        """Return the results of event time having reached ``timestamp`` (ms since 1970, UTC) on all inputs.
+
+        It only grows.
 
         Called between batches. The end of all inputs is :meth:`flush`, not a watermark.
         """
         return ()
 
     def output_watermark(self, timestamp: int) -> int:
-        """What the operators behind may take for their watermark when this one's input has reached ``timestamp``.
+        """Return the watermark for the operators behind when this one's input has reached ``timestamp``.
 
         Asked after :meth:`on_watermark`; smaller than ``timestamp`` when older results may still come.
         """
         return timestamp
 
     def on_time(self, now: int) -> Iterable[pa.RecordBatch]:
-        """What comes of processing time having reached ``now`` (ms since the epoch).
+        """Return the results of processing time having reached ``now`` (ms since 1970).
 
         Called between batches now and then.
         """
@@ -80,18 +82,18 @@ class Operator(Generic[Spec]):
 
     @property
     def waits_for_time(self) -> bool:
-        """Whether :meth:`on_time` may bring something about although no message comes; asked at the end of an epoch."""
+        """Return whether :meth:`on_time` may have results although no message comes; called at the end of an epoch."""
         return type(self).on_time is not Operator.on_time
 
     def metrics(self) -> Mapping[str, float]:
-        """What it has counted in this run, by the names under which reports show it.
+        """Return what it has counted in this run, by the names under which reports show it.
 
         Operators of one task are added up.
         """
         return {}
 
     def settle(self) -> Iterable[pa.RecordBatch]:
-        """What comes of the end of an epoch that does not end the inputs.
+        """Return the results of the end of an epoch that does not end the inputs.
 
         Everything in flight, and what waits to be sent.
 
@@ -100,16 +102,16 @@ class Operator(Generic[Spec]):
         return ()
 
     def snapshot(self) -> Mapping[str, pa.Table]:
-        """What it has to keep from epoch to epoch, as tables by names of its own.
+        """Return the state to keep from epoch to epoch, as tables by names of its own.
 
         Nothing (the default) when it keeps nothing.
 
-        Taken between batches, and while it goes on: the tables must not change afterwards.
+        Called between batches; the tables must not change afterwards.
         """
         return {}
 
     def snapshot_after_end(self) -> Mapping[str, pa.Table]:
-        """What outlasts the end of all inputs, for the next run to go on from.
+        """Return the state that outlasts the end of all inputs, from which the next run continues.
 
         Nothing (the default) where the end flushes it all.
         """
@@ -122,7 +124,7 @@ class Operator(Generic[Spec]):
         """
 
     def flush(self) -> Iterable[pa.RecordBatch]:
-        """What comes at the end of all inputs, when the end is final (rule C9)."""
+        """Return the results of the end of all inputs, when the end is final (rule C9)."""
         return ()
 
     def finish(self) -> None:

@@ -24,6 +24,6 @@ class SendTo(Operator[OperatorSpec]):
         self._sender = Sender(writer, inputs, declared, spec.title)
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """Nothing."""
+        """Send the messages."""
         self._sender.send(batch)
         return ()

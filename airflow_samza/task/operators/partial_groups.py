@@ -133,7 +133,7 @@ class PartialGroups:
         return found
 
     def held(self) -> pa.Table | None:
-        """What :meth:`merged` would give now; all of it stays here."""
+        """Return what :meth:`merged` would give now; all of it stays here."""
         self.condense()
         self._merge()
         return self._partials[0] if self._partials else None
@@ -200,7 +200,7 @@ class PartialGroups:
         return pa.table([*keys, *parts], part_names(len(keys), len(parts)))
 
     def guarded(self, compute: Any) -> Any:
-        """What ``compute`` gives; a value that does not fit is the aggregation's error."""
+        """Return what ``compute`` gives; a value that does not fit is the aggregation's error."""
         return self._grouping.guarded(compute)
 
 

@@ -41,7 +41,7 @@ CallableSpec = TypeVar("CallableSpec", bound=FilterSpec | MapSpec | FlatMapSpec)
 
 
 class _PerMessage(Operator[CallableSpec]):
-    """An operator whose callable may have its own word on watermarks (``WatermarkFunction``)."""
+    """An operator whose callable may handle watermarks itself (``WatermarkFunction``)."""
 
     def __init__(self, spec: CallableSpec, inputs: Schema, output: Schema) -> None:
         super().__init__(spec, inputs, output)
@@ -57,11 +57,11 @@ class _PerMessage(Operator[CallableSpec]):
             self.moves_watermark = True
 
     def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
-        """What the callable makes of it."""
+        """Return the messages that the callable makes of the watermark."""
         return () if self._watermarks is None else self._watermarks.process(timestamp)
 
     def output_watermark(self, timestamp: int) -> int:
-        """What the callable says, or the input's."""
+        """Return the callable's output watermark, or the input's."""
         return timestamp if self._watermarks is None else self._watermarks.output()
 
 
@@ -147,11 +147,11 @@ class FlatMap(_PerMessage[FlatMapSpec]):
                 yield self._written(made, origins)
 
     def _results(self, message: Any) -> Iterator[Sequence[Any]]:
-        """What the callable makes of a message, in pieces: what is not a list yet may be longer than memory."""
+        """Yield what the callable makes of a message, in pieces: what is not a list yet may be longer than memory."""
         function = self._function
         left: Iterator[Any] | None = None
         while True:
-            try:  # nothing is handed on in here: what ends this iteration must not look like the callable's doing
+            try:  # nothing is handed on in here: what ends this iteration must not look like an error of the callable
                 if left is None:
                     results = function(message)
                     if isinstance(results, list | tuple):
@@ -185,7 +185,7 @@ class Sink(Operator[SinkSpec]):
         self._reader = MessageReader(inputs)
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """Nothing."""
+        """Call the callable."""
         if self.bad is not None:
             sink_each(self.spec, self.spec.function, self._reader, batch, self.bad)
             return ()

@@ -44,13 +44,13 @@ class ReadTime(Operator[ReadTimeSpec]):
         return (batch_of(columns, self._arrow),)
 
     def on_time(self, now: int) -> Iterable[pa.RecordBatch]:
-        """Nothing; but time goes on without messages, too."""
+        """Note the time; nothing is emitted."""
         self._now = max(self._now, now)
         return ()
 
     @property
     def waits_for_time(self) -> bool:
-        """Windows behind it close by the clock."""
+        """Return whether windows behind it close by the clock."""
         return self.moves_watermark
 
     def output_watermark(self, timestamp: int) -> int:
@@ -64,5 +64,5 @@ class ReadTime(Operator[ReadTimeSpec]):
         return {"reached": pa.table({"now": pa.array([self._now], pa.int64())})}
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        """Takes it over."""
+        """Take over the time reached."""
         self._now = tables["reached"].column("now")[0].as_py()

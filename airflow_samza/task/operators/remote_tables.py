@@ -152,7 +152,7 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
         self._values = [name for name in self._schema.names if name not in table.table.key]
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """Nothing."""
+        """Write the messages."""
         if self.bad is not None:
             self.bad.begin(batch)
         rows = self._conformer.conform(with_missing(batch, self._schema))
@@ -175,7 +175,7 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
         return ()
 
     def _deletes(self, batch: pa.RecordBatch) -> list[bool]:
-        """Which rows delete."""
+        """Return which rows delete."""
         import numpy as np
 
         if not self._values:

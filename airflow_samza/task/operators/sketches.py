@@ -70,7 +70,7 @@ def estimates(sketches: pa.Array, precision: int) -> pa.Array:
 
 
 def _sigma(share: Any) -> Any:
-    """What the registers that no value has hit add; infinite when that is all of them."""
+    """Return what the registers that no value has hit add; infinite when that is all of them."""
     import numpy as np
 
     total, power, weight = share.copy(), share.copy(), 1.0

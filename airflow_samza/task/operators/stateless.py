@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def evaluation_failed(spec: OperatorSpec, text: str, failure: EvaluationFailure, message: str = "") -> MessageError:
     """The error for an expression that has no value on some row.
 
-    ``message`` is that row for people, where one row is to blame.
+    ``message`` is that row for people, where one row is the cause.
     """
     on = f", on the message {message}" if message else ""
     at = f" ({spec.location})" if spec.location is not None else ""
@@ -113,7 +113,7 @@ class Where(Operator[WhereSpec]):
 
 
 def _mask(group: list[Expression], batch: pa.RecordBatch) -> pa.Array:
-    """Where all conjuncts of a group are true."""
+    """Return a mask of the rows for which all conjuncts of a group are true."""
     import pyarrow.compute as pc
 
     frame = Frame(batch.columns, batch.num_rows)

@@ -32,18 +32,18 @@ class SendToTable(Operator[SendToTableSpec]):
         self._conformer = Conformer(store.schema, f"what {spec.title} writes to table {spec.table.table_id!r}")
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """Nothing."""
+        """Write the rows."""
         self._store.write(self._conformer.conform(with_missing(batch, self._store.schema)), self._times.written(batch))
         return ()
 
     def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
-        """What is over by event time need not be kept."""
+        """Let the table drop rows whose time to live is over by event time."""
         if self._store.by_event_time:
             self._store.expire(timestamp)
         return ()
 
     def settle(self) -> Iterable[pa.RecordBatch]:
-        """What is over by now need not be kept."""
+        """Let the table drop rows whose time to live is over by now."""
         if self._store.ttl_ms is not None and not self._store.by_event_time:
             self._store.expire(self._times.now())
         return ()
@@ -52,7 +52,7 @@ class SendToTable(Operator[SendToTableSpec]):
 class RowTimes:
     """The times of rows of a table with a time to live.
 
-    Of the messages, where all who write and look up have event times, else now.
+    Those of the messages, where all operators of the table have event times, else now.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class RowTimes:
         self._store = store
 
     def written(self, batch: pa.RecordBatch) -> Any:
-        """When the time to live of rows that messages write begins (ms).
+        """Return when the time to live of rows that messages write begins (ms).
 
         Where a message has no time, it is over at once.
         """
         return self._of(batch, _BEFORE_TIME)
 
     def asked(self, batch: pa.RecordBatch) -> Any:
-        """When the rows that messages look up have to be alive (ms); a message without a time finds none."""
+        """Return when the rows that messages look up have to be alive (ms); a message without a time finds none."""
         return self._of(batch, _BEYOND_TIME)
 
     def _of(self, batch: pa.RecordBatch, missing: int) -> Any:
@@ -141,7 +141,7 @@ class TableJoin(Operator[TableJoinSpec]):
                 yield from self._called(part)
 
     def _found(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
-        """The messages that go on, and the table row of each (-1: none)."""
+        """Return the messages that are joined, and the table row of each (-1: none)."""
         import pyarrow as pa
 
         places = self._store.find([batch.column(name) for name in self.spec.key], self._times.asked(batch))

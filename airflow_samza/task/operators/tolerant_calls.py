@@ -27,7 +27,7 @@ class Failures:
         self.errors: list[BaseException] = []
 
     def add(self, place: int, error: BaseException) -> None:
-        """One more."""
+        """Add a message on which the callable failed."""
         self.places.append(place)
         self.errors.append(error)
 
@@ -106,7 +106,7 @@ def map_each(
                 yield writer.write(results, messages)
                 first += part.num_rows
                 continue
-            except ShapeError:  # who is to blame is looked for below
+            except ShapeError:  # the message that is the cause is looked for below
                 pass
         failed = set(failures.places)
         fine = [place for place in range(part.num_rows) if place not in failed]

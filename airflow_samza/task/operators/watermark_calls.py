@@ -1,4 +1,4 @@
-"""Asking a callable for its word on watermarks."""
+"""Calls of a callable's methods for watermarks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WatermarkCalls:
-    """The watermark methods of one operator's callable; what they do wrong is named."""
+    """The watermark methods of one operator's callable; their errors name the operator."""
 
     def __init__(self, spec: OperatorSpec, function: WatermarkFunction, writer: MessageWriter) -> None:
         self._spec = spec
@@ -52,7 +52,7 @@ class WatermarkCalls:
             yield messages
 
     def output(self) -> int:
-        """Return how far time has come behind the operator, in the callable's word; -1: it says nothing."""
+        """Return how far time has come behind the operator, as the callable returns it; -1: it returns none."""
         method = self._function.get_output_watermark
         try:
             said = method()

@@ -1,4 +1,4 @@
-"""What a low-level task sends, on its way to the outputs."""
+"""The messages that a low-level task sends, on their way to the outputs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Output:
             if not dataclasses.is_dataclass(message) or isinstance(message, type):
                 raise SchemaError(
                     f"The task sends {type(message).__name__} messages to {self._stream.stream_id!r}, whose columns "
-                    "nobody has said.",
+                    "are not declared.",
                     hint="Declare app.output_stream(…, schema=…), or send dataclass instances.",
                     stream=self._stream.stream_id,
                 )
@@ -59,7 +59,7 @@ class Output:
         return len(self._messages)
 
     def take_back(self, count: int) -> None:
-        """Forgets the messages that came after so many."""
+        """Forget all messages but the first so many."""
         del self._messages[count:]
 
     def flush(self) -> None:

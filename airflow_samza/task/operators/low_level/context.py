@@ -1,4 +1,4 @@
-"""What a low-level task may know of itself."""
+"""The context of a low-level task."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Metrics:
 
 
 class Context:
-    """What a task may know of itself (``TaskContext``)."""
+    """The context of a task (``TaskContext``)."""
 
     def __init__(
         self,

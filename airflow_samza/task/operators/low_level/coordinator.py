@@ -1,4 +1,4 @@
-"""What a task asks for between messages."""
+"""Requests of a task to its run loop: commits and shutdowns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from airflow_samza.errors import StageError
 
 
 class Coordinator:
-    """Keeps what the task asks for (``TaskCoordinator``); the run loop looks at it after each call."""
+    """The requests of a task (``TaskCoordinator``); the run loop reads them after each call."""
 
     def __init__(self) -> None:
         self.commits = 0
@@ -21,12 +21,12 @@ class Coordinator:
         return self.commits > 0
 
     def commit(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
-        """Asks for a commit after this call; an epoch's commit takes in all tasks, whatever the scope."""
+        """Ask for a commit after this call; an epoch's commit covers all tasks, whatever the scope."""
         _checked(scope, "commit")
         self.commits += 1
 
     def shutdown(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
-        """Asks the task to end after this call, or all tasks when the epoch is committed."""
+        """Ask the task to end after this call, or all tasks when the epoch is committed."""
         self.shuts_down_all = _checked(scope, "shutdown") is RequestScope.ALL_TASKS or self.shuts_down_all
         self.shut_down = True
 

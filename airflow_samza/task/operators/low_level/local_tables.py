@@ -126,7 +126,7 @@ class TaskTable:
             self._store.expire(self._clock())
 
     def _columns(self, keys: Sequence[Any]) -> list[pa.Array]:
-        """Keys as the columns of the table's key; what can be none is refused."""
+        """Keys as the columns of the table's key; values of other types are rejected."""
         parts = [key if isinstance(key, tuple) else (key,) for key in keys]
         wrong = next((key for key, part in zip(keys, parts, strict=True) if len(part) != len(self._keys)), None)
         try:

@@ -1,4 +1,4 @@
-"""What a low-level task waits for in time, and how far it has come.
+"""The progress of a low-level task in time, and the times for which it waits.
 
 Timers, the watermark, the next call of ``window``.
 """
@@ -25,13 +25,13 @@ class TaskProgress:
         self._next_window = END_OF_TIME
 
     def begin(self) -> None:
-        """The first thing is to be done: without a former epoch, ``window`` is due a period from now."""
+        """Begin: without a former epoch, ``window`` is due a period from now."""
         if self.window_ms is not None and self._next_window == END_OF_TIME:
             self._next_window = self._context.now_ms() + self.window_ms
 
     @property
     def waits_for_time(self) -> bool:
-        """Whether a processing timer is set, ``window`` to be called, or an event timer due that a stop has put off."""
+        """Return whether a processing timer or ``window`` waits, or an event timer is due that a stop has put off."""
         timers = self._context.timers
         return min(timers.processing, self._next_window) < END_OF_TIME or timers.event <= self._context.watermark_ms
 

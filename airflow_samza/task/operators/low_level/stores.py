@@ -77,7 +77,7 @@ class TaskStore:
     # -- for the operator ----------------------------------------------------------------------------------------------
 
     def kept(self) -> dict[str, pa.Table]:
-        """What it holds, as far as it has ever held anything."""
+        """Return what the store holds; nothing when it was never written."""
         return self._store.kept()
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
@@ -85,7 +85,7 @@ class TaskStore:
         self._store.restore_kept(tables)
 
     def close(self) -> None:
-        """Gives back what it holds."""
+        """Close the store's backend."""
         self._store.close()
 
     # -- forms ---------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class _Column:
 
     def plain(self, value: Any) -> Any:
         """The value as a backend keeps it: what Arrow would give back. Else a :class:`ShapeError`."""
-        if type(value) is self._exact:  # what nearly all values are is taken without a detour
+        if type(value) is self._exact:  # nearly all values take the short way
             if self._least is not None:
                 if self._least <= value <= self._most:
                     return value

@@ -34,11 +34,10 @@ _STORE = "store-"
 
 
 class LowLevelTask(Operator[TaskSpec]):
-    """Calls the user's task. The run loop says where a batch comes from (:attr:`origin`) before it pushes it.
+    """Calls the user's task. The run loop sets the :attr:`origin` of a batch before it pushes the batch.
 
-    With ``stops_at_commit`` a commit that the task asks for leaves the rest of a batch; :attr:`left` says how many
-    messages that are. The task is told its context when the first thing is to be done, as by then everything is
-    restored.
+    With ``stops_at_commit`` a commit that the task asks for leaves the rest of a batch; :attr:`left` counts
+    its messages. ``init`` is called before anything else of the task, when everything is restored.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class LowLevelTask(Operator[TaskSpec]):
         return ()
 
     def _process_tolerantly(self, batch: pa.RecordBatch, bad: BadRecords) -> None:
-        """What is sent is written between messages only, so that it can be taken back."""
+        """Process messages one by one; what each sent is written only behind it, so that it can be taken back."""
         bad.begin(batch)
         outputs = list(self._outputs.values())
         done = 0
@@ -214,14 +213,14 @@ class LowLevelTask(Operator[TaskSpec]):
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
-        """Event timers up to it are due."""
+        """Call event timers up to the watermark."""
         self._settled()
         self.context.watermark_ms = timestamp
         self._do_due()
         return ()
 
     def on_time(self, now: int) -> Iterable[pa.RecordBatch]:
-        """Processing timers up to now are due, and perhaps the window."""
+        """Call processing timers up to now, and ``window`` when it is due."""
         self._begin()
         if self._progress.is_due():
             self._do_due()
@@ -235,7 +234,7 @@ class LowLevelTask(Operator[TaskSpec]):
         return self._progress.waits_for_time
 
     def _do_due(self) -> None:
-        """Calls what is due, with nothing in flight; after a stop it waits for the next epoch, if there is one."""
+        """Call what is due, with nothing in flight; after a stop it waits for the next epoch, if there is one."""
         self._settled()
         context = self.context
         if self._stopped():
@@ -251,14 +250,14 @@ class LowLevelTask(Operator[TaskSpec]):
     # -- ends ----------------------------------------------------------------------------------------------------------
 
     def _settled(self) -> None:
-        """Everything in flight is done."""
+        """Wait for everything in flight."""
         self._begin()
         if self._calls is not None:
             self._calls.wait_ended()
             self._take_ended(self._calls)
 
     def settle(self) -> Iterable[pa.RecordBatch]:
-        """Everything in flight is done, and sent."""
+        """Wait for everything in flight, and send it."""
         self._settled()
         if self._progress.is_due():
             self._do_due()
@@ -266,7 +265,7 @@ class LowLevelTask(Operator[TaskSpec]):
         return ()
 
     def flush(self) -> Iterable[pa.RecordBatch]:
-        """All inputs have ended for good: event timers fire, and the task is told; it may still send (rule C7)."""
+        """End for good: event timers fire, and ``on_end_of_stream`` is called, which may still send (rule C7)."""
         self._settled()
         coordinator = self.coordinator
         left = self.context.timers.end()

@@ -1,4 +1,4 @@
-"""What one side of a stream join keeps: rows until no partner of theirs can come any more."""
+"""The buffer of one side of a stream join: rows are kept until no partner of theirs can come any more."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Buffer:
             self.runs[-2:] = [merged(*self.runs[-2:])]
 
     def evict(self, bound: int) -> Iterator[pa.RecordBatch]:
-        """Lets go of the rows with times before ``bound`` (µs); gives those that had no partner."""
+        """Drop the rows with times before ``bound`` (µs); return those that had no partner."""
         import numpy as np
 
         kept = []
@@ -46,7 +46,7 @@ class Buffer:
                 continue
             if 2 * left < len(run):
                 run = run.without(gone)
-            else:  # what lies there until the run is merged has no partner among what may still come, and had its say
+            else:  # until the run is merged these rows lie there, have no partner to come, and were handed out
                 run.least_time = int(run.times[~gone].min())
                 if run.matched is not None:
                     run.matched |= gone
@@ -54,7 +54,7 @@ class Buffer:
         self.runs = sorted(kept, key=len, reverse=True)
 
     def drain(self) -> Iterator[pa.RecordBatch]:
-        """Lets go of all rows; gives those that had no partner."""
+        """Drop all rows; return those that had no partner."""
         import numpy as np
 
         runs, self.runs = self.runs, []
@@ -71,7 +71,7 @@ class Buffer:
             yield run.rows.take(as_rows(rows))
 
     def table(self, schema: pa.Schema) -> pa.Table:
-        """The rows that are kept, as columns ``time``, ``matched`` and, by ``message.`` and name, those of the messages."""
+        """Return the rows kept: ``time``, ``matched`` and, behind ``message.``, the columns of the messages."""
         import numpy as np
         import pyarrow as pa
 

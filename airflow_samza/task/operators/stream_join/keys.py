@@ -32,7 +32,7 @@ class JoinKey:
         self.exact = len(self.columns) == 1 and _is_number(self._kinds[0])
 
     def present(self, batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-        """Where no key column is null; None when that is everywhere."""
+        """Return a mask of the rows without a null in the key; None when that is every row."""
         found = None
         for name in self.columns:
             column = batch.column(name)
@@ -61,7 +61,7 @@ class JoinKey:
 
 
 def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Where all columns are equal."""
+    """Return a mask of the rows in which all columns are equal."""
     import pyarrow.compute as pc
 
     found = None

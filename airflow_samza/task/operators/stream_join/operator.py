@@ -64,7 +64,7 @@ class StreamJoin(Operator[StreamJoinSpec]):
         )
 
     def start(self) -> None:
-        """Says what becomes of pairs on which the function fails."""
+        """Set the handler of pairs on which the function fails."""
         if isinstance(self._results, Called):
             self._results.bad = self.bad
 
@@ -75,7 +75,7 @@ class StreamJoin(Operator[StreamJoinSpec]):
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def process_from(self, batch: pa.RecordBatch, side: int) -> Iterator[pa.RecordBatch]:
-        """What comes of enough rows; those without a key or a time at once."""
+        """Gather rows, and yield joined ones when enough wait; those without a key or a time come at once."""
         rows, times = self._on_time(batch, side)
         present = self._keys[side].present(rows)
         if times.null_count:
@@ -171,18 +171,18 @@ class StreamJoin(Operator[StreamJoinSpec]):
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def on_watermark(self, timestamp: int) -> Iterator[pa.RecordBatch]:
-        """What waited joins; what nothing can join any more goes, in an outer join by itself."""
+        """Join what waits; drop rows that nothing can join any more, which an outer join emits by themselves."""
         if self._by_event_time and timestamp > self._watermark:
             yield from self._work()
             self._watermark = timestamp
             yield from self._evicted(timestamp)
 
     def output_watermark(self, timestamp: int) -> int:
-        """A row of a pair, or one that stayed alone, is at most the ttl older than the watermark."""
+        """Return the watermark less the ttl: no row of a pair, or one that stayed alone, is older."""
         return max(timestamp - self.spec.ttl_ms, NONE_YET) if self._by_event_time else timestamp
 
     def on_time(self, now: int) -> Iterator[pa.RecordBatch]:
-        """Where there is no event time, the clock is the watermark."""
+        """Use the clock as the watermark where there is no event time."""
         if not self._by_event_time:
             yield from self._work()
             yield from self._evicted(now)
@@ -193,11 +193,11 @@ class StreamJoin(Operator[StreamJoinSpec]):
                 yield from self._results.alone(rows, side)
 
     def settle(self) -> Iterator[pa.RecordBatch]:
-        """What waited joins."""
+        """Join what waits."""
         yield from self._work()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """What waited joins, and what stayed alone comes out."""
+        """Join what waits; an outer join emits what stayed alone."""
         yield from self._work()
         for side, buffer in enumerate(self._buffers):
             for rows in buffer.drain():

@@ -1,4 +1,4 @@
-"""What comes out of a stream join.
+"""The results of a stream join.
 
 The columns of both sides put together, or what the user's function makes of both messages.
 """
@@ -26,11 +26,11 @@ class Results(Protocol):
     def pairs(
         self, left: pa.RecordBatch, left_rows: pa.Array, right: pa.RecordBatch, right_rows: pa.Array
     ) -> Iterator[pa.RecordBatch]:
-        """Those of pairs, given as row numbers."""
+        """Return the results of pairs, given as row numbers."""
         ...
 
     def alone(self, rows: pa.RecordBatch, side: int) -> Iterator[pa.RecordBatch]:
-        """Those of messages of one side (0: left) that have no partner."""
+        """Return the results of messages of one side (0: left) that have no partner."""
         ...
 
 
@@ -87,7 +87,7 @@ class _Both:
 
 
 class Called:
-    """What the user's function returns, called once for each pair and each message without a partner."""
+    """Results of the user's function, called once for each pair and each message without a partner."""
 
     def __init__(self, spec: StreamJoinSpec, left: Schema, right: Schema, output: Schema) -> None:
         assert spec.function is not None

@@ -49,7 +49,7 @@ def as_mask(flags: Flags) -> pa.Array:
 class Run:
     """Rows with their keys' numbers and times (µs), all in one order, and what is needed to find them.
 
-    ``matched`` says which rows have had a partner; None where nobody asks. Rows before ``least_time`` are there no
+    ``matched`` says which rows have had a partner; None where it is not needed. Rows before ``least_time`` are there no
     more.
     """
 

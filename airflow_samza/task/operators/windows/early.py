@@ -1,6 +1,6 @@
 """Early results.
 
-When a window has one before it is closed, by the number of messages or by the clock, and what is left in it then.
+They come before a window is closed, by the number of messages or by the clock.
 
 A result holds what came since the last one, or, accumulating, all so far. Nothing is emitted for a window in which
 nothing is new, but for the last result of an accumulating one.
@@ -40,7 +40,7 @@ class EarlyResults:
         return np.arange(self._seen - count, self._seen)
 
     def due_from(self, now: int) -> int:
-        """When a result is due of a window whose first new message came ``now``."""
+        """Return when a result is due of a window whose first new message came ``now``."""
         return NOT_DUE if self._after_ms is None else now + self._after_ms
 
     def restored(self, windows: pa.Table) -> pa.Table:
@@ -111,13 +111,13 @@ class EarlyResults:
         return windows.filter(pa.array(chosen)).sort_by(SEEN)
 
     def last(self, windows: pa.Table) -> pa.Table:
-        """Of windows that are closed those that have a last result."""
+        """Return those of closed windows that have a last result."""
         import pyarrow.compute as pc
 
         return windows if self.accumulating else windows.filter(pc.greater(windows.column(PENDING), 0))
 
     def after(self, windows: pa.Table, emitted: pa.Table) -> pa.Table:
-        """What is left of open windows when some of them have had a result."""
+        """Return what is left of open windows when some of them have had a result."""
         import numpy as np
         import pyarrow as pa
 

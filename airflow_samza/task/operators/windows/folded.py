@@ -45,7 +45,7 @@ class Fold:
         self._rejected: set[int] = set()
         self._told_pickled = False
         self.bad: BadRecords | None = None
-        """What takes the messages on which the function fails; the window goes on without them."""
+        """The handler of messages on which the function fails; the window continues without them."""
 
     def messages(self, batch: pa.RecordBatch) -> list[Any]:
         """The messages of a batch."""
@@ -53,7 +53,7 @@ class Fold:
         return [message for part in chunks(batch) for message in self._reader.read(part)]
 
     def begun(self) -> Any:
-        """What a window starts from; a value of its own, so that a fold may change it."""
+        """Return the value with which a window starts; its own, so that a fold may change it."""
         initial = self._spec.initial
         try:
             return initial() if callable(initial) else copy.deepcopy(initial)
@@ -61,7 +61,7 @@ class Fold:
             raise callable_failed(self._spec, initial, None, error) from error
 
     def next(self, value: Any, message: Any, *, rejects: bool = True) -> Any:
-        """The value with one more message; ``rejects``: where it fails, this is the first that is heard of it."""
+        """The value with one more message; ``rejects``: a message on which it fails is rejected (once)."""
         try:
             return self._function(value, message)
         except USER_ERRORS as error:
@@ -126,7 +126,7 @@ class Fold:
             )
 
     def restored(self, tables: Mapping[str, pa.Table]) -> dict[int, Any]:
-        """What :meth:`kept` gave."""
+        """Return the values that :meth:`kept` gave."""
         import cloudpickle
 
         values: dict[int, Any] = {}

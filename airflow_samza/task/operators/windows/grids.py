@@ -1,4 +1,4 @@
-"""Where tumbling and hopping windows start and end. Times are int64 microseconds since 1970 (UTC).
+"""Starts and ends of tumbling and hopping windows. Times are int64 microseconds since 1970 (UTC).
 
 Without a zone they start at whole multiples of the hop since 1970, as Spark's ``window()``. In a zone they start where
 the zone's wall
@@ -30,7 +30,7 @@ Beyond them Python knows no wall clock, and zones keep the offset that they have
 """
 
 _DAYS_KEPT = 100
-"""Days whose starts stay at hand; what runs for months must not keep them all."""
+"""Days whose starts are cached; what runs for months must not keep them all."""
 
 Longs = Any
 """A numpy array of int64."""
@@ -202,7 +202,7 @@ class ZonedGrid:
         return sorted({begin, *(self._at_change(at, begin, end) for at in shown if begin <= at < end)})
 
     def _instant(self, day: int, wall: int, fold: int) -> int:
-        """When the wall clock shows a time.
+        """Return the instant at which the wall clock shows a time.
 
         The first or second time by ``fold``, which chooses the offset for one that it skips.
         """

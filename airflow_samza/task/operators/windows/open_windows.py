@@ -1,4 +1,4 @@
-"""What keeps the open windows of a task, and the rows in which it hands them over."""
+"""The interface of what keeps a task's open windows, and the rows in which they are handed over."""
 
 from __future__ import annotations
 
@@ -38,26 +38,29 @@ class OpenWindows(Protocol):
     """The open windows of one operator. Times are microseconds."""
 
     def late(self, times: Any, watermark: int) -> Any:
-        """Which messages are late (a numpy mask): all windows that they are in are closed at the watermark (ms)."""
+        """Return a numpy mask of the messages that are late.
+
+        All windows that they are in are closed at the watermark (ms).
+        """
         ...
 
     def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
-        """Takes messages in, that are not late; early results that are complete with them.
+        """Add messages that are not late; return early results that are complete with them.
 
         ``now``: the clock, in ms.
         """
         ...
 
     def close(self, watermark: int | None) -> Iterator[Results]:
-        """Gives up the windows that are complete at a watermark (ms; None: all)."""
+        """Close and return the windows that are complete at a watermark (ms; None: all)."""
         ...
 
     def due(self, now: int) -> Iterator[Results]:
-        """Early results whose time has come (ms)."""
+        """Return early results that are due by the clock (ms)."""
         ...
 
     def earliest(self, watermark: int) -> int:
-        """The smallest start that a window may have that is open, or that a message that is not late at ``watermark`` (ms) may open."""
+        """Return the smallest start of a window that is open, or that may still be opened at ``watermark`` (ms)."""
         ...
 
     def snapshot(self) -> Mapping[str, pa.Table]:

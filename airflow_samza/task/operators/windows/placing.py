@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def made_of_slices(spec: WindowOperatorSpec) -> bool:
-    """Return whether a window's results can be put together of partial results of slices, whoever made them."""
+    """Return whether a window's results can be put together of partial results of slices that other tasks made."""
     window = spec.window
     whole = spec.fold is not None or bool(spec.side_outputs) or window.is_early
     return (

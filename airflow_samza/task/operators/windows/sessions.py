@@ -197,7 +197,7 @@ def joined_intervals(keys: Any, starts: Any, ends: Any) -> tuple[Any, Any, Any]:
 
 
 def _firsts(numbers: Any, count: int) -> Any:
-    """Where each number stands for the first time."""
+    """Return the first place of each number."""
     import numpy as np
 
     firsts = np.empty(count, np.int64)

@@ -48,7 +48,7 @@ def touched_windows(
 
 
 def closed_windows(opened: pa.Table, watermark: int | None) -> tuple[pa.Table, pa.Table | None]:
-    """The windows that are complete at a watermark (ms; None: all), in the order in which they were opened, and the others."""
+    """Return the windows that are complete at a watermark (ms; None: all), oldest first, and the others."""
     import pyarrow as pa
 
     if watermark is None:

@@ -1,4 +1,4 @@
-"""The window operator: which messages are late, when windows are closed, and the rows that they give."""
+"""The window operator: it drops late messages, closes windows and emits their rows."""
 
 from __future__ import annotations
 
@@ -63,16 +63,19 @@ class Window(Operator[WindowOperatorSpec]):
         self._now = NONE_YET  # processing time; it does not go back
 
     def start(self) -> None:
-        """Says what becomes of messages on which a fold fails."""
+        """Set the handler of messages on which a fold fails."""
         if isinstance(self._open, FoldedWindows | FoldedSessions):
             self._open.fold.bad = self.bad
 
     def metrics(self) -> dict[str, float]:
-        """What it counted, by the names under which reports show it."""
+        """Return the counts of late messages and of those without a time, as reports show them."""
         return {"late_messages": self.late, "messages_without_time": self.without_time} if self._by_event else {}
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Results that are due with these messages: early ones, and windows of processing time that have ended."""
+        """Return results that are due with these messages.
+
+        Early ones, and windows of processing time that have ended.
+        """
         import numpy as np
 
         if self._combined:
@@ -98,7 +101,10 @@ class Window(Operator[WindowOperatorSpec]):
             yield from self._rows(self._open.add(batch, moments, watermark, now))
 
     def _in_time(self, batch: pa.RecordBatch, times: Any) -> tuple[pa.RecordBatch, Any]:
-        """The messages that are not late; the others are counted and sent to where late messages go."""
+        """The messages that are not late.
+
+        The others are counted, and sent to the stream of late messages if there is one.
+        """
         import pyarrow as pa
 
         late = self._open.late(times, self._watermark)
@@ -115,7 +121,7 @@ class Window(Operator[WindowOperatorSpec]):
         return self._now
 
     def on_watermark(self, timestamp: int) -> Iterator[pa.RecordBatch]:
-        """The windows of event time that have ended."""
+        """Return the windows of event time that have ended."""
         if self._by_event and timestamp > self._watermark:
             self._watermark = timestamp
             yield from self._rows(self._open.close(timestamp))
@@ -140,7 +146,7 @@ class Window(Operator[WindowOperatorSpec]):
         return max(NONE_YET, min(self._open.earliest(reached) // 1000, reached))
 
     def flush(self) -> Iterable[pa.RecordBatch]:
-        """All windows."""
+        """Return all windows."""
         return self._rows(self._open.close(None))
 
     def _rows(self, results: Iterable[Results]) -> Iterator[pa.RecordBatch]:
@@ -170,13 +176,13 @@ class Window(Operator[WindowOperatorSpec]):
         return {**self._open.snapshot(), "reached": reached}
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        """Takes them over."""
+        """Take over the open windows and the times reached."""
         self._watermark, self._now = (tables["reached"].column(name)[0].as_py() for name in ("watermark", "now"))
         self._open.restore(tables)
 
 
 def open_windows(spec: WindowOperatorSpec, inputs: Schema, output: Schema) -> OpenWindows:
-    """What keeps the windows of a spec."""
+    """Return what keeps the windows of a spec."""
     window = spec.window
     if spec.fold is not None:
         assert spec.fold_schema is not None
