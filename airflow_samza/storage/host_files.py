@@ -23,7 +23,7 @@ import pyarrow as pa
 log = logging.getLogger("airflow_samza.storage")
 
 UNUSED_SECONDS = 7 * 24 * 3600.0
-"""Copies of a stage that nobody has come back to for so long are deleted by the next stage that comes to the host."""
+"""Copies of a stage that was not run here for so long are deleted by the next stage that comes to the host."""
 
 _PART = ".part"
 

@@ -44,7 +44,7 @@ RECORD = "store.json"
 
 _UNFINISHED = ".building-"
 _OLD_SECONDS = 7 * 86_400.0
-"""What nobody has opened for a week goes: runs that need it again build it again."""
+"""A version that was not opened for a week is deleted: runs that need it again build it again."""
 _SPARE_SECONDS = 3600.0
 """Age of a version beyond the two opened last: a task that began before the newer ones came may still use it."""
 _KEPT_VERSIONS = 2
@@ -71,16 +71,14 @@ def host_folder(configured: str | None = None) -> str:
                 key=STORE_LOCAL_DIR,
                 value=configured,
             )
-        with contextlib.suppress(
-            OSError
-        ):  # a folder that cannot be made, nobody has planted; the write there reports the reason
+        with contextlib.suppress(OSError):  # no other user can have made it either; the write there reports the reason
             named_folder(found)
         return found
     return scratch_folder()
 
 
 def host_part(name: str, configured: str | None = None) -> str:
-    """Return the folder of this name in the host's folder, which nobody but us can enter."""
+    """Return the folder of this name in the host's folder, which only our user can enter."""
     found = os.path.join(host_folder(configured), name)
     with contextlib.suppress(OSError):
         private_folder(found)

@@ -170,7 +170,7 @@ class SideInputsProcessing:
     ignored: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Reject a store that nobody processes messages for."""
+        """Reject a store without a processor of its messages."""
         for store in self.feeds:
             if store not in self.processors:
                 raise ProcessorMissing(

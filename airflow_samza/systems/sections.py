@@ -112,6 +112,6 @@ class SectionFilter:
     def _of_run(self, message: ControlMessage) -> ControlMessage:
         if (
             isinstance(message, EndOfStreamMessage) and self._final is not None
-        ):  # the reader's word: it goes on with other sections or not
+        ):  # only the reader knows whether other sections follow
             return replace(message, final=self._final)
         return message

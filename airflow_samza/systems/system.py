@@ -150,7 +150,7 @@ class ControlEnvelope:
         return 1
 
     def slice(self, first: int, count: int) -> ControlEnvelope:
-        """Return a single message cannot be cut: the envelope itself."""
+        """Return the envelope itself: a single message cannot be cut."""
         return self
 
 

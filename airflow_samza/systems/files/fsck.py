@@ -20,7 +20,7 @@ def fsck_output(output: Location) -> Iterator[Finding]:
 
     Manifests that cannot be read, files of the newest generations that are missing or cut off.
 
-    What other generations left is nobody's any more, and is not looked at.
+    Files of other generations belong to no output any more, and are not checked.
     """
     known = list_manifests(output)
     newest: dict[str, tuple[int, ...]] = {}

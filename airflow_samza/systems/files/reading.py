@@ -69,7 +69,8 @@ class FilesConsumer:
         """
         if not 0 <= ssp.partition < len(self.splits):
             raise TopicError(
-                f"Stream {self.stream.name!r} has no partition {ssp.partition}: its input range has {len(self.splits)}.",
+                f"Stream {self.stream.name!r} has no partition {ssp.partition}: its input range has "
+                f"{len(self.splits)}.",
                 hint="The plan and the input range must come from one run; clear the plan task.",
                 stream=self.stream.name,
                 partition=ssp.partition,

@@ -61,7 +61,7 @@ class LogConsumer:
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The columns of the topic, also of an empty one; None when nobody has said or written any."""
+        """The columns of the topic, also of an empty one; None when none were declared or written."""
         return arrow_schema(self._index.schema)
 
     def refresh(self) -> None:
@@ -195,7 +195,8 @@ class LogConsumer:
     def _beyond(self, wanted: str, there: str) -> TopicError:
         return TopicError(
             f"The topic {self.topic.name!r} does not reach to {wanted}: it has {there}.",
-            hint="The topic was made anew since this input range was fixed: clear the stage together with its upstream.",
+            hint="The topic was made anew since this input range was fixed: clear the stage together with its "
+            "upstream.",
             stream=self.topic.name,
         )
 

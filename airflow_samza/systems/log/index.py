@@ -81,7 +81,7 @@ def read_floor(topic: Topic) -> Floor:
 
 
 class Owned(NamedTuple):
-    """Entries of one partition that belong to one producer's generation; None: to nobody who could supersede them."""
+    """Entries of one partition that belong to one producer's generation; None: they cannot be superseded."""
 
     owner: tuple[str, str] | None
     entries: list[Entry]

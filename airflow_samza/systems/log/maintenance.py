@@ -33,7 +33,7 @@ from airflow_samza.systems.log.topic import (
 from airflow_samza.systems.topic_rows import arrow_schema
 
 GRACE_MS = 3_600_000
-"""Files that nobody names any more are kept for so long: readers that are at work may still need them."""
+"""Files that no record names any more are kept for so long: readers that are at work may still need them."""
 
 STAGED_GRACE_MS = 7 * 24 * GRACE_MS
 """Files that no commit has ever named are kept for so long: a stage may be waiting for its slowest task."""
@@ -101,7 +101,7 @@ def sweep(
     Of expired or superseded commits, compacted segments, dead attempts.
 
     A topic that cannot be read is left alone and reported (``damaged``): what fsck might still save is not deleted.
-    Neither is an expired one of which ``is_held`` says, by its name, that a run may still need it. ``dry`` only says
+    Neither is an expired one that a run may still need, as ``is_held`` answers by its name. ``dry`` only reports
     what would be deleted.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
@@ -175,7 +175,7 @@ class ExpiringLogTopic:
 
 
 def _delete_parts(topic: Topic) -> None:
-    """Delete a topic beside topics below it: its record first, so that nobody opens a half.
+    """Delete a topic beside topics below it: its record first, so that no reader opens half a topic.
 
     A later process finishes it.
     """

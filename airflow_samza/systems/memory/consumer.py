@@ -44,7 +44,7 @@ class MemoryConsumer:
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The columns of the topic; None when nobody has said or written any."""
+        """The columns of the topic; None when none were declared or written."""
         return self._topic.schema
 
     def refresh(self) -> None:

@@ -114,7 +114,7 @@ class MemoryTopic:
         *,
         once: bool = False,
     ) -> dict[str, Any]:
-        """Make staged rows visible; ``once``: nobody commits them again, so there is nothing to be recognised by."""
+        """Make staged rows visible; ``once``: they are never committed again, by whatever producer."""
         duplicate = not once and self.seen.is_published(self.name, producer, generation, epoch)
         if duplicate:
             commit = next(

@@ -165,7 +165,7 @@ def _path(binding: SystemBinding, stream: StreamSpec) -> str | None:
 
 
 def _named(table: SparkTable, binding: SystemBinding) -> SparkTable:
-    """Return a stream that says no place is called as it is: a folder below the system's root, else a table."""
+    """Return the place of a stream that names none: a folder of its name below the system's root, else a table."""
     root = binding.options.get("root")
     if root and table.format not in _TABLE_FORMATS:
         return replace(table, path=f"{str(root).rstrip('/')}/{table.stream}")

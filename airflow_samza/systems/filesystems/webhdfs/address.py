@@ -19,7 +19,7 @@ from airflow_samza.errors import ConfigError
 
 SCHEMES = ("webhdfs", "swebhdfs", "hdfs")
 
-# Hadoop 3's own defaults, for NameNodes that are named without a port, or by a configuration that does not say.
+# Hadoop 3's own defaults, for NameNodes that are named without a port, or by a configuration without one.
 _HTTP_PORT, _HTTPS_PORT = 9870, 9871
 
 
@@ -125,7 +125,7 @@ def _of_nameservice(name: str, settings: Mapping[str, str], secure: bool) -> tup
 
 
 def _of_rpc(authority: str, settings: Mapping[str, str], secure: bool) -> str:
-    """Return the HTTP address of the NameNode whose RPC address this is, where the configuration says one."""
+    """Return the HTTP address of the NameNode whose RPC address this is, where the configuration has one."""
     rpc = settings.get("dfs.namenode.rpc-address") or urlsplit(settings.get("fs.defaultFS", "")).netloc
     address = settings.get(f"dfs.namenode.{'https' if secure else 'http'}-address", "")
     if rpc != authority or not address:

@@ -204,7 +204,7 @@ class WebHdfsClient:
     def _at_datanode(
         self, method: str, place: str, path: str, content: bytes | BinaryIO | None = None
     ) -> httpx.Response:
-        """Return a request to the DataNode that a NameNode has named.
+        """Send a request to the DataNode that a NameNode has named.
 
         Its URL is taken as it is, with what it carries.
         """
