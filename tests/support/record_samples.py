@@ -9,11 +9,15 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
+import pyarrow as pa
 
 import airflow_samza
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
@@ -28,10 +32,12 @@ from airflow_samza.planner.plan import (
     Stage,
 )
 from airflow_samza.records import FORMS, encode, plain
+from airflow_samza.runs.lineage import lease
 from airflow_samza.runs.lineage.lease import FINISHED, Begun, Ended, Lease
 from airflow_samza.runs.lineage.versions import Version, VersionPin
 from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, control_entries
+from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.run_state import RunState
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
@@ -46,17 +52,23 @@ from airflow_samza.runs.tables.compacting import CompactionPart
 from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.marks import Mark
 from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushPublication, PushResult
-from airflow_samza.runs.tables.push_request import PushRequest
-from airflow_samza.runs.tables.versions import PushBegun, TablePin, TableVersion
+from airflow_samza.runs.tables.push_request import PushRequest, request_path
+from airflow_samza.runs.tables.versions import FULL, INCREMENTAL, PushBegun, TablePin, TableVersion
 from airflow_samza.runs.upkeep.run_removal import Removal, Slimmed
 from airflow_samza.spark.dataframe_inputs import SparkReading
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.task.checkpoint import TaskCheckpoint
 from airflow_samza.task.program.stage_program import ProgramSource
 from airflow_samza.task.report import Boundary, InputReport, OperatorReport, OutputReport, TableReport, TaskReport
+from tests.support.pushes import Pushes, Rows
+from tests.support.runs_here import Here
 
 FOLDER = Path(__file__).parents[1] / "records"
 SHAPES = "shapes.json"
+ROOT = "root.zip"
+COUNTING = "tests.support.carrying_apps:counting"
+CLICKS = pa.schema([("member", pa.int64()), ("page", pa.string()), ("n", pa.int64())])
+_IDENTITY = {"host": "worker-1", "place": "worker-1", "pid": 1, "started": 0.0}
 AT, TEXT = 1767225600.5, "2026-01-01T00:00:00+00:00"
 
 _PLAN = ExecutionPlan(
@@ -353,8 +365,37 @@ def version() -> str:
     return ".".join(airflow_samza.__version__.split(".")[:2])
 
 
+def write_root(archive: Path) -> None:
+    """Write a root with a state that a run has left, a run that is planned and not finished, and a pushed table."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(lease, "identity", return_value=_IDENTITY):
+        here = Here(Path(folder))
+        for run in range(2):
+            append_clicks(here, run * 5)
+            if run == 0:
+                here.whole(COUNTING, "run-0")
+        here.plan(COUNTING, "run-1")
+        pushes = Pushes(Path(folder))
+        asked: tuple[tuple[str, str, Rows], ...] = (
+            ("monday", FULL, {1: "gold", 2: "silver"}),
+            ("tuesday", INCREMENTAL, {2: "gold"}),
+        )
+        for push_id, mode, rows in asked:
+            request = pushes.request(push_id, mode=mode)
+            write_once(pushes.files, request_path(request.handle), request)
+            pushes.finish(pushes.stage(request, rows))
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
+            for path in sorted(Path(folder).rglob("*")):
+                target.write(path, path.relative_to(folder))
+
+
+def append_clicks(here: Here, first: int) -> None:
+    """Append five clicks of three members."""
+    rows = [{"member": n % 3, "page": f"p{n}", "n": n} for n in range(first, first + 5)]
+    here.log.append("clicks", pa.Table.from_pylist(rows, CLICKS), key=["member"], partitions=2)
+
+
 def write() -> None:
-    """Write the golden files and shapes of the version that is worked on."""
+    """Write the golden files and shapes of the version that is worked on, and its root where there is none yet."""
     folder = FOLDER / version()
     folder.mkdir(parents=True, exist_ok=True)
     for sample in SAMPLES:
@@ -362,6 +403,8 @@ def write() -> None:
         (folder / file_of(type(sample))).write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
     shapes = {file_of(kind): shape(kind) for kind in kinds()}
     (folder / SHAPES).write_text(json.dumps(shapes, indent=1, sort_keys=True) + "\n")
+    if not (folder / ROOT).exists():
+        write_root(folder / ROOT)
 
 
 if __name__ == "__main__":

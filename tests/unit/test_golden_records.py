@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,26 @@ import pytest
 
 from airflow_samza.errors import RecordUnreadable
 from airflow_samza.records import FORMS, decode, encode
-from tests.support.record_samples import FOLDER, SAMPLES, SHAPES, file_of, kinds, shape, version
+from airflow_samza.runs.progress.run_list import known_runs
+from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.push_request import push_handle
+from airflow_samza.runs.upkeep.run_fsck import fsck_run
+from airflow_samza.runs.upkeep.state_fsck import fsck_state, fsck_tables
+from airflow_samza.systems.log.fsck import fsck
+from tests.support.pushes import TOPIC, Pushes
+from tests.support.record_samples import (
+    COUNTING,
+    FOLDER,
+    ROOT,
+    SAMPLES,
+    SHAPES,
+    append_clicks,
+    file_of,
+    kinds,
+    shape,
+    version,
+)
+from tests.support.runs_here import Here
 
 BY_FILE = {file_of(type(sample)): sample for sample in SAMPLES}
 GOLDEN = sorted(path for path in FOLDER.glob("*/*.json") if path.name != SHAPES)
@@ -24,6 +44,41 @@ TO_DO = (
 def test_a_record_of_a_release_is_read(path: Path) -> None:
     sample = BY_FILE[path.name]
     assert decode(type(sample), path.read_bytes(), path.name) == sample
+
+
+@pytest.fixture(params=sorted(FOLDER.glob(f"*/{ROOT}")), ids=lambda path: path.parent.name)
+def former(request: pytest.FixtureRequest, tmp_path: Path) -> Here:
+    """A root as a release has left it."""
+    with zipfile.ZipFile(request.param) as archive:
+        archive.extractall(tmp_path)
+    return Here(tmp_path)
+
+
+def test_a_run_that_a_former_release_has_planned_is_finished_and_its_state_goes_on(former: Here) -> None:
+    former.stages(former.runtime.load_plan("counting", "run-1"))
+    append_clicks(former, 10)
+    former.whole(COUNTING, "run-2")
+    numbers: dict[int, list[int]] = {}
+    for row in former.rows("numbered"):
+        numbers.setdefault(row["member"], []).append(row["number"])
+    assert {member: sorted(found) for member, found in numbers.items()} == {m: [1, 2, 3, 4, 5] for m in range(3)}
+
+
+def test_versions_of_a_table_of_a_former_release_are_read_and_pushed_upon(former: Here) -> None:
+    pushes = Pushes(former.root)
+    assert [version.push_id for version in versions.versions(pushes.files, "log", TOPIC.name)] == ["monday", "tuesday"]
+    made = pushes.push("wednesday", {4: "silver"}, mode="incremental")
+    assert pushes.rows_of(made) == {1: "gold", 2: "gold", 4: "silver"}
+
+
+def test_fsck_finds_nothing_in_a_root_of_a_former_release(former: Here) -> None:
+    files = former.log.filesystem
+    found = [finding for run in known_runs(files) for finding in fsck_run(files, run.folder)]
+    found += list(fsck_run(files, push_handle("app", "profiles", "monday").run))
+    found += [finding for _, more in (*fsck_state(files), *fsck_tables(files)) for finding in more]
+    assert not found
+    for name in former.log.topics():
+        assert not fsck(former.log.topic(name))
 
 
 def test_each_kind_of_record_has_a_sample_and_a_golden_file() -> None:
