@@ -30,7 +30,7 @@ def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> 
             value=" ".join(names),
         )
     run = plan_of(files, chosen_run(files, names))
-    if not run.waits_for_news:
+    if not run.stages_run_concurrently:
         raise ConfigError(
             f"The run {run.run_id!r} of {run.application!r} is {run.mode}, and ends by itself.",
             hint="Only pipelined and continuous runs can be drained or stopped; cancel the command that runs it.",

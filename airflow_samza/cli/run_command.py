@@ -82,9 +82,9 @@ def run_application(
     try:
         if seconds is not None:
             runtime.stop(run, at=time.time() + seconds)
-        if run.waits_for_news:
+        if run.stages_run_concurrently:
             results = _run_together(runtime, run, tell)
-        for stage in run.plan.stages if not run.waits_for_news else ():
+        for stage in run.plan.stages if not run.stages_run_concurrently else ():
             results.append(_run_stage(runtime, run, stage.stage_id, tell))
         succeeded = True
     except (KeyboardInterrupt, Terminated):

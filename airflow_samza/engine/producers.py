@@ -51,7 +51,7 @@ class Producers:
         for stream_id in self._own:
             if stream_id in self._bound:
                 continue
-            if self._run.waits_for_news:
+            if self._run.stages_run_concurrently:
                 started = self._newest(self._run.writer_stage(stream_id))
                 if started is None or not self._is_there(stream_id, started):
                     return self._run.writer_stage(stream_id)

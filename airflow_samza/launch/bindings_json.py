@@ -21,7 +21,7 @@ def bindings_from_json(data: Mapping[str, Any]) -> dict[str, SystemBinding]:
 
 
 def without_secrets(bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
-    """What may be shown or hashed: kinds and the options that are no secrets."""
+    """Return what may be shown or hashed: kinds, and the options that are no secrets."""
     return {
         name: {
             "kind": b.kind,

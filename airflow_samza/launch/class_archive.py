@@ -1,9 +1,9 @@
 """An archive of Spark's classes, which Java maps instead of loading them one by one: a local Spark starts sooner.
 
 The setting ``[samza] class_archives`` names a folder of the host for them. An archive fits one Java, one Spark and one
-class path; its name says which, and how many bytes it has, because a Java dies of one that is cut off. Where none fits,
-Spark starts as ever, and the runner has one made when it ends. ``python -m airflow_samza.launch.class_archive_maker FOLDER``
-makes it by hand, for instance for an image.
+class path; its name holds which, and its size in bytes, because Java crashes on a truncated one. Where none fits, Spark
+starts without, and the runner has one made when it ends. A command makes it by hand, for instance for an image:
+``python -m airflow_samza.launch.class_archive_maker FOLDER``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ROOM_BYTES = 400_000_000
 """What has to be free: an archive takes half of it."""
 
 _NOTE_SECONDS = 86_400.0
-"""So long after an archive could not be made nobody tries again."""
+"""The time after a failure in which no archive is made."""
 
 _OPTIONS_FROM = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _OPTION_KEYS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
@@ -56,8 +56,8 @@ _OWN_WORD = re.compile(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit|AutoCrea
 class ClassArchive:
     """The archive that a Java would map now, whether it is there or not.
 
-    ``place`` stands for where Java and Spark lie, ``state`` for what lies there: of one place only the newest archive
-    is of use.
+    ``place`` is a digest of the paths of Java and Spark, ``state`` of their content: of one place only the newest
+    archive is of use.
     """
 
     folder: str
@@ -83,7 +83,7 @@ class ClassArchive:
         return None
 
     def _is_safe(self, path: str) -> bool:
-        """Java runs what is in an archive: so it is ours or root's, and nobody else may write it or its folder."""
+        """Return whether no other user but root can write an archive, whose code Java runs, or its folder."""
         try:
             named_folder(self.folder, may_be_roots=True)
         except ConfigError:
@@ -91,16 +91,16 @@ class ClassArchive:
         return is_ours_alone(path, may_be_roots=True)
 
     def path(self, size: int) -> str:
-        """Where an archive of so many bytes belongs."""
+        """Return the path of an archive of so many bytes."""
         return os.path.join(self.folder, f"{self.place}-{self.state}-{size}.jsa")
 
     @property
     def note(self) -> str:
-        """The file that says why it could not be made."""
+        """The file with the reason why it could not be made."""
         return os.path.join(self.folder, f"{self.place}-{self.state}.failed")
 
     def why_not_made(self) -> str | None:
-        """Why none can be made here now, and what to do about it, in one line; None: one can."""
+        """Return why none can be made here now, and the remedy, in one line; None: one can."""
         why = self._why_not_made()
         return (
             None
@@ -173,10 +173,7 @@ def class_archive(
 
 
 def java_options(path: str) -> str:
-    """What has Java map an archive, and say nothing of one that does not fit.
-
-    As a text that Spark's launcher takes apart.
-    """
+    """Return the options by which Java maps an archive, silently if it does not fit, for Spark's launcher."""
     return f'"-XX:SharedArchiveFile={path}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 
@@ -203,14 +200,14 @@ def wanted(folder: str | None, master: str, conf: Mapping[str, str]) -> ClassArc
         return None
     try:
         return class_archive(folder, conf)
-    except (SamzaError, OSError) as error:  # Spark itself will say what is wrong with its Java
+    except (SamzaError, OSError) as error:  # Spark itself will report what is wrong with its Java
         log.debug("no archive of classes: %s", error)
         return None
 
 
 @contextmanager
 def archived_classes(archive: ClassArchive | None) -> Iterator[None]:
-    """A Java that starts meanwhile maps the archive; where there is none, a warning says so unless one can be made."""
+    """Let a Java that starts meanwhile map the archive; log a warning where there is none and none can be made."""
     path = archive.find() if archive is not None else None
     if archive is not None and path is None:
         why_not_made = archive.why_not_made()
@@ -233,10 +230,7 @@ def archived_classes(archive: ClassArchive | None) -> Iterator[None]:
 
 
 def make_in_background(archive: ClassArchive | None, conf: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
-    """Has a process of its own make the archive, unless it is there or cannot be made.
-
-    Of many such processes one does the work.
-    """
+    """Start a process that makes the archive, unless it exists or cannot be made; of many one does the work."""
     if archive is None or archive.find() is not None or archive.why_not_made() is not None:
         return None
     command = [sys.executable, "-m", MAKER, archive.folder, "--in-background"]
@@ -255,7 +249,7 @@ def _spark_home() -> str:
 
 
 def _base_archive(java: str) -> tuple[int, int] | None:
-    """Size and time of the archive of Java's own classes, upon which ours is built."""
+    """Return size and time of the archive of Java's own classes, upon which ours is built."""
     home = Path(java).resolve().parents[1]
     for place in ("lib", "bin"):
         with suppress(OSError):

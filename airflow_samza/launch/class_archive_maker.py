@@ -1,10 +1,8 @@
-"""Makes an archive of Spark's classes (:mod:`airflow_samza.launch.class_archive`).
+"""The maker of archives of Spark's classes (:mod:`airflow_samza.launch.class_archive`).
 
-A small Spark runs, and its Java writes what it loaded.
-
-Java writes into a folder that nobody else knows, and the file is renamed when it is whole. A lock lets one process of a
-host do the work; it is the kernel's, so a process that dies holds nothing, and what it leaves behind the next one
-removes.
+A small Spark runs, and Java writes what it has loaded into a new folder; the file is renamed when it is complete. A
+lock of the kernel lets one process of a host do the work; a process that dies releases it, and the next one removes its
+files.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _NICENESS = 10
 """Beside something that wants a whole core a tenth is left, so it ends on a busy machine, too."""
 
 _UNUSED_SECONDS = 7 * 86_400.0
-"""Archives for Javas or Sparks that lie elsewhere go when nobody has mapped them for so long."""
+"""The time after which archives for Javas or Sparks elsewhere are deleted, since they were last mapped."""
 
 # Appended to the class path behind Spark's jars: an archive that was made without them serves with them, too.
 _BEHIND = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
@@ -49,14 +47,14 @@ Train = Callable[[Path, str, int], None]
 
 
 def make(folder: str, *, extra_class_path: str = "", wait: bool = True, train: Train | None = None) -> str | None:
-    """Return the path of the archive, made if it is not there. None: another process is making it, and nobody wants to wait.
+    """Return the path of the archive, and make it if needed. None: another process does, and ``wait`` is false.
 
-    What hinders is a SamzaError; a note of it keeps runners from trying again for a day.
+    A failure is a SamzaError; a note of it keeps runners from trying again for a day.
     """
     archive = class_archive(folder, {EXTRA_CLASS_PATH: extra_class_path})
     if archive.find() is not None:
         return archive.find()
-    if wait:  # somebody asks for it: what was in the way before may be mended
+    if wait:  # a user asks for it: the cause of a former failure may be fixed
         with suppress(OSError):
             os.unlink(archive.note)
     why_not_made = archive.why_not_made()
@@ -80,7 +78,7 @@ def make(folder: str, *, extra_class_path: str = "", wait: bool = True, train: T
 def _made(archive: ClassArchive, extra_class_path: str, lock: int, train: Train) -> str:
     beginning = f".making-{archive.place}-"
     for name in os.listdir(archive.folder):
-        if name.startswith(beginning):  # a maker that died; whoever lives would hold the lock
+        if name.startswith(beginning):  # of a maker that died: one that lives would hold the lock
             shutil.rmtree(os.path.join(archive.folder, name), ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=beginning, dir=archive.folder))
     try:
@@ -98,7 +96,7 @@ def _made(archive: ClassArchive, extra_class_path: str, lock: int, train: Train)
 
 
 def _sweep(archive: ClassArchive, spare: str) -> None:
-    """Remove archives and notes of what lay in the same place before, and what nobody has used for long."""
+    """Remove older archives and notes of the same place, and those that were not used for long."""
     for name in os.listdir(archive.folder):
         path = os.path.join(archive.folder, name)
         if path == spare or not re.fullmatch(r"[0-9a-f]{12}-[0-9a-f]{12}(-\d+\.jsa|\.failed)", name):
@@ -109,15 +107,15 @@ def _sweep(archive: ClassArchive, spare: str) -> None:
 
 
 def _train(new: Path, extra_class_path: str, lock: int) -> None:
-    """Has a process of its own run Spark; it holds the lock, too, in case that this one is killed."""
+    """Run Spark in a process, which holds the lock, too, in case that this one is killed."""
     environment = {
         name: value for name, value in os.environ.items() if name not in (VARIABLE, *_BEHIND, *CHOOSES_A_SPARK)
     }
     package = str(Path(__file__).resolve().parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environment.get("PYTHONPATH"))))
     command = [sys.executable, "-m", "airflow_samza.spark.class_training", str(new), extra_class_path]
-    said = new.with_suffix(".log")
-    with said.open("wb") as output:
+    output_file = new.with_suffix(".log")
+    with output_file.open("wb") as output:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -140,18 +138,18 @@ def _train(new: Path, extra_class_path: str, lock: int) -> None:
         why = (
             f"it took more than {TRAINING_SECONDS:.0f} s"
             if code == -1
-            else reason(said.read_text(encoding="utf-8", errors="replace"))
+            else reason(output_file.read_text(encoding="utf-8", errors="replace"))
         )
         raise RuntimeMissing(
             f"Java made no archive of Spark's classes: {why}.",
-            hint=f"Mend it, and try: {sys.executable} -m {MAKER} {new.parents[1]}",
+            hint=f"Fix it, and try: {sys.executable} -m {MAKER} {new.parents[1]}",
             why=why,
         )
 
 
-def reason(said: str) -> str:
-    """Return the line that tells why, of all that Java and Spark have said."""
-    lines = [line.strip().rstrip(".") for line in said.splitlines() if line.strip()]
+def reason(output: str) -> str:
+    """Return the line with the reason, of the output of Java and Spark."""
+    lines = [line.strip().rstrip(".") for line in output.splitlines() if line.strip()]
     for words in (r"^Cannot |^Unable to (?!use)|unsupported|No space left", r"Error\b|Exception\b|^Unable"):
         found = [line for line in lines if re.search(words, line)]
         if found:
@@ -161,7 +159,7 @@ def reason(said: str) -> str:
 
 @contextmanager
 def _locked(path: str, wait: bool) -> Iterator[BinaryIO | None]:
-    """The lock's file; None: another process has the lock. Where locks do not work, the rename alone decides."""
+    """Hold the lock, and yield its file; None: another process has it. Without locks the rename alone decides."""
     with open(path, "ab") as file:
         try:
             if fcntl is not None:
@@ -175,7 +173,7 @@ def _locked(path: str, wait: bool) -> Iterator[BinaryIO | None]:
 
 
 def _step_back() -> None:
-    """Lets everybody else on this machine go first."""
+    """Run with lower priority than all else on this machine."""
     os.nice(_NICENESS)
     with suppress(OSError):  # else Linux weighs this session, as a whole, like any other
         Path("/proc/self/autogroup").write_text(str(_NICENESS))

@@ -1,4 +1,4 @@
-"""What a cluster's settings leave open: who may talk to a driver and its executors, and who may listen."""
+"""Warnings about a cluster whose settings let others talk to a driver and its executors, or listen."""
 
 from __future__ import annotations
 

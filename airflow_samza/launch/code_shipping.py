@@ -1,7 +1,7 @@
 """The user's code on its way to the stage runner and its Spark workers: one zip, named after its content.
 
-A Dag bundle is on nobody's path but the Airflow task's, and it may change while a run is on. So what the task imported
-is packed once, kept in the run's folder, and everything that runs the stage imports from there.
+A Dag bundle is on the path of the Airflow task alone, and it may change while a run is on. So what the task imported is
+packed once, kept in the run's folder, and everything that runs the stage imports from there.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def ship_package(files: Filesystem, run: RunFolder) -> str:
 
 @functools.lru_cache(maxsize=1)
 def packed_package() -> bytes:
-    """This package as a zip; read once, so that one process never ships two versions of it."""
+    """Return this package as a zip; read once, so that one process never ships two versions of it."""
     return pack(_files_of(Path(__file__).resolve().parents[2], "airflow_samza"))
 
 
@@ -113,7 +113,7 @@ def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:
 
 
 def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
-    """Return the folder that holds an application's module, and (name in the zip, file) of all that it needs from there.
+    """Return the folder of an application's module, and (name in the zip, file) of all that it needs from there.
 
     That is the whole top-level package of the module, and every module or package beside it that was imported with it.
     """
@@ -138,7 +138,7 @@ def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
 
 
 def more_code(paths: Iterable[str]) -> list[tuple[str, Path]]:
-    """Return the files of ``py_modules``: a ``.py`` file, a package's folder, or a zip or wheel whose content is taken."""
+    """Return the files of ``py_modules``: a ``.py`` file, a package's folder, or the content of a zip or wheel."""
     entries: list[tuple[str, Path]] = []
     for text in paths:
         path = Path(text).expanduser().resolve()
@@ -158,7 +158,7 @@ def more_code(paths: Iterable[str]) -> list[tuple[str, Path]]:
 
 
 def pack(entries: Iterable[tuple[str, Path]]) -> bytes:
-    """Return a zip whose bytes depend on names and content alone; an entry without a name is a zip whose content is taken."""
+    """Return a zip whose bytes depend on names and content alone; of an entry without a name its content."""
     contents: dict[str, bytes] = {}
     for name, path in entries:
         if name:
@@ -174,7 +174,7 @@ def pack(entries: Iterable[tuple[str, Path]]) -> bytes:
 
 
 def as_written(text: str, zip_path: str, origin: str) -> str:
-    """Return a message with the places inside the zip, wherever a process keeps its copy, shown as the user knows them."""
+    """Return a message in which places inside copies of the zip are those of the user's files."""
     name = re.escape(zip_path.rpartition("/")[2])
     return re.sub(rf"""[^\s'"(]*/{name}/""", lambda _: origin.rstrip("/") + "/", text)
 
@@ -196,7 +196,7 @@ def _travels(path: Path) -> bool:
 
 
 def _imported_from(origin: Path) -> set[str]:
-    """Return the top-level names of the modules that this process imported from a folder, under the name that their place gives them."""
+    """Return the top-level names of the modules that this process imported from a folder by their place in it."""
     found = set()
     inside = f"{origin}{os.sep}"
     for name, module in list(sys.modules.items()):

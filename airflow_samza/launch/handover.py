@@ -1,6 +1,4 @@
-"""Settings with their secrets on the way to a driver that spark-submit starts.
-
-A file that only its owner reads, and reads once.
+"""Settings with their secrets for a driver that spark-submit starts: a file that only its owner can read, once.
 
 A command line, Spark's settings, its page and its event log show what they hold; spark-submit passes no standard input
 on. So the settings lie in a file of mode 0600 that the driver deletes when it has read it, and the submitter when no
@@ -52,6 +50,6 @@ def take_settings(path: str) -> dict[str, Any]:
 
 
 def withdraw_settings(path: str) -> None:
-    """Delete the file if nobody took it: a driver that comes later ends by itself."""
+    """Delete the file if no driver has read it: one that comes later ends by itself."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)

@@ -1,7 +1,4 @@
-"""The Java that Spark will use.
-
-Found and checked before Spark is started, because Spark's own words for it are hard to read.
-"""
+"""The Java that Spark will use, found and checked before Spark starts, whose own errors about it are hard to read."""
 
 from __future__ import annotations
 
@@ -92,7 +89,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def _release(path: str) -> tuple[str, frozenset[str]]:
-    """Version and modules from the installation's ``release`` file (no process started), else the version from the program."""
+    """Return version and modules from the ``release`` file, without a process, else the version from the program."""
     try:
         text = (Path(path).resolve().parent.parent / "release").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Starts a stage runner apart from the process that asks for it, and waits until it has taken its place."""
+"""Start of a stage runner (the driver process), detached from the process that needs it."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def ensure_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
         check_root(files, settings.submit)
         check_place(
             parse_master(settings.master), settings.submit
-        )  # said here, to the one who asks, instead of in the runner's log
+        )  # raised here, to the caller, instead of in the runner's log
         start_runner(files, run, settings)
 
 
 def start_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> None:
-    """Start a runner and waits until it, or another that was quicker, has taken the place."""
+    """Start a runner and wait until it, or another that was quicker, has claimed the place."""
     before = newest_runner(files, run, settings.key)
     files.make_dirs(f"{run.servers}/{settings.key}")
     start = _submit if parse_master(settings.master).is_submitted else _start
@@ -66,7 +66,7 @@ def start_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) ->
 def check_root(files: Filesystem, submit: SubmitOptions) -> None:
     """Reject a driver on a host that could not be handed anything.
 
-    What it is handed holds secrets, and lies in files of their owner.
+    Its settings hold secrets, and are in files of their owner.
     """
     if submit.in_cluster and files.local_path("") is None:
         raise ConfigError(
@@ -115,7 +115,7 @@ def _start(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Star
             pipe.write(
                 json.dumps({**settings.to_json(), "starting_log": log, "output": scratch_path(files, log)}).encode()
             )
-    except BrokenPipeError:  # it died at once; its log says why
+    except BrokenPipeError:  # it died at once; its log has the reason
         pass
     return _Started(process, log, CLAIM_TIMEOUT_SECONDS)
 
@@ -177,7 +177,7 @@ def _spawn(files: Filesystem, command: Sequence[str], log: str, stdin: int) -> s
 def _await_claim(
     files: Filesystem, run: RunFolder, settings: RunnerSettings, before: RunnerFolder | None, started: _Started
 ) -> None:
-    """Wait until the runner, or another, has taken the place."""
+    """Wait until the runner, or another, has claimed the place."""
     deadline = time.monotonic() + started.patience
     here = False
     try:

@@ -1,4 +1,4 @@
-"""A local Spark that nobody else on the machine or the network can talk to, and whose settings no list of processes shows."""
+"""A local Spark whose ports are closed to other users and hosts, and whose settings no list of processes shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOPBACK = "127.0.0.1"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 
 DOORS: Mapping[str, str] = {
-    # Driver and executor are one process: nobody elsewhere has business with its ports.
+    # Driver and executor are one process: no other host needs its ports.
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
     # Other users of this machine reach loopback, too. Spark makes a secret of its own for a local master, and shows it
@@ -41,7 +41,7 @@ def local_doors(conf: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def unseen_settings(conf: Mapping[str, str]) -> Iterator[None]:
-    """Has a Java that PySpark starts meanwhile read settings from a file that only we can read, not from its command line."""
+    """Let a Java that PySpark starts meanwhile read its settings from a private file, not from its command line."""
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     with tempfile.TemporaryDirectory(dir=scratch_folder()) as folder:
         path = os.path.join(folder, "spark.conf")

@@ -1,11 +1,11 @@
-"""Which line of a log tells why something did not start."""
+"""The line of a log with the reason why something did not start."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-_TELLING = re.compile(r"\bERROR\b|Exception\b|\berror:|Error\b|\bFAILED\b|airflow_samza:")
+_ERROR = re.compile(r"\bERROR\b|Exception\b|\berror:|Error\b|\bFAILED\b|airflow_samza:")
 _FRAME = re.compile(r"\s+at ")
 _EMPTY_WORDS = re.compile(
     r"Error: (Could not create the Java Virtual|A fatal exception has occurred)|Error occurred during initialization of"
@@ -14,13 +14,13 @@ _THREAD = re.compile(r'Exception in thread "[^"]*" ')
 
 
 def most_informative_line(lines: Sequence[str]) -> str:
-    """Return the last line of a log that tells of an error; the last one when none does.
+    """Return the last line of a log that reports an error; the last one when none does.
 
     >>> most_informative_line(["java.net.UnknownHostException: nowhere", "    at java.base/x", "INFO Hooks: Deleting"])
     'java.net.UnknownHostException: nowhere'
     >>> most_informative_line(["Unrecognized option: -Xmuch", "Error: Could not create the Java Virtual Machine."])
     'Unrecognized option: -Xmuch'
     """
-    said = [line for line in lines if line.strip() and not _EMPTY_WORDS.match(line)] or list(lines)
-    told = [line for line in said if _TELLING.search(line) and not _FRAME.match(line)]
-    return _THREAD.sub("", (told or said)[-1].strip())
+    filled = [line for line in lines if line.strip() and not _EMPTY_WORDS.match(line)] or list(lines)
+    errors = [line for line in filled if _ERROR.search(line) and not _FRAME.match(line)]
+    return _THREAD.sub("", (errors or filled)[-1].strip())

@@ -1,11 +1,8 @@
-"""What a master URL means: where the stages run, which process of ours drives them, and who starts that process.
+"""Master URLs: the hosts on which stages run, and the driver process and its start.
 
-=====================================
-=================================================================================== ``local``, ``local[4]``,
-``local[*]``  a runner process of this machine with a Spark session of its own ``spark://``, ``yarn``, ``k8s://``     a
-runner that ``spark-submit`` starts, on this machine (client) or in the cluster ``sc://``                              a
-light runner process of this machine, which is a client of a Spark Connect server =====================================
-===================================================================================
+- ``local``, ``local[4]``, ``local[*]``: a runner process of this machine with a Spark session of its own
+- ``spark://``, ``yarn``, ``k8s://``: a runner that ``spark-submit`` starts, on this machine (client) or in the cluster
+- ``sc://``: a light runner process of this machine, which is a client of a Spark Connect server
 """
 
 from __future__ import annotations
@@ -82,7 +79,7 @@ class Master:
 
 @dataclass(frozen=True)
 class SubmitOptions:
-    """How spark-submit starts a runner: only for masters that it serves.
+    """Options of spark-submit, for the masters that it serves.
 
     ``deploy_mode`` is ``client`` (the driver on this machine) or ``cluster`` (in the cluster). ``binary`` is the
     spark-submit to call, a path or a name on PATH; empty: the one of the installed pyspark. ``start_seconds`` is how

@@ -1,4 +1,4 @@
-"""Deletes what has expired under a root, with the systems that are bound there."""
+"""Deletion of what has expired under a root, with the systems that are bound there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RootUpkeep:
         return sweep_application(self.files, self.systems_of, application, keep, seconds=seconds)
 
     def sweep_after(self, application: str, keep: Keep, tell: Callable[[str], None]) -> None:
-        """Do the same at the end of a run, which never fails by it.
+        """Do the same at the end of a run; log errors instead of raising them.
 
         ``tell`` gets a line when something was deleted, or went wrong.
         """
@@ -43,15 +43,15 @@ class RootUpkeep:
             Exception
         ) as error:  # the run is over, and its results stand: the next sweep, or airflow-samza gc, tries again
             log.debug("The sweep failed.", exc_info=True)
-            said = str(error).splitlines()[0] if str(error) else type(error).__name__
-            tell(f"What has expired of {application} could not be deleted, and stays for the next sweep: {said}")
+            shown = str(error).splitlines()[0] if str(error) else type(error).__name__
+            tell(f"What has expired of {application} could not be deleted, and stays for the next sweep: {shown}")
             return
         if swept.runs or swept.topics:
             runs, topics = _counted(swept.runs, "run"), _counted(swept.topics, "topic")
             tell(f"Deleted what has expired of {application}: {runs}, {topics}.")
 
     def sweep_root(self, keep: Keep, *, dry: bool = False) -> SweptRoot:
-        """Delete what has expired of all applications and in all logs; ``dry`` only says what that would be."""
+        """Delete what has expired of all applications and in all logs; ``dry`` only reports what that would be."""
         root = self.files.root
         logs = [log_under(root), *(bind_log(name, b, root) for name, b in self.bindings.items() if is_log(b))]
         places = {known.filesystem.root: known for known in logs}  # one root may be bound by several names

@@ -1,7 +1,4 @@
-"""Stages that run at the same time.
-
-Submitted at once, watched together, and cancelled together when one of them fails.
-"""
+"""Stages that run at the same time: submitted at once, and cancelled together when one of them fails."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ POLL_SECONDS = 0.05
 
 
 class Stages(Protocol):
-    """What is asked of the runtime."""
+    """The part of the runtime that runs stages."""
 
     def submit(
         self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None
@@ -28,7 +25,7 @@ class Stages(Protocol):
         ...
 
     def status(self, handle: StageHandle) -> StageStatus:
-        """Where a stage is."""
+        """Return the status of a stage."""
         ...
 
     def finish(self, handle: StageHandle) -> StageResult:
@@ -54,15 +51,15 @@ def run_together(
     """
     handles = {stage.stage_id: runtime.submit(run, stage.stage_id, generation, spark_conf) for stage in run.plan.stages}
     results: dict[str, StageResult] = {}
-    said: dict[str, str] = {}
+    shown: dict[str, str] = {}
     try:
         while len(results) < len(handles):
             for stage_id, handle in handles.items():
                 if stage_id in results:
                     continue
                 status = runtime.status(handle)
-                if on_progress is not None and said.get(stage_id) != str(status):
-                    said[stage_id] = str(status)
+                if on_progress is not None and shown.get(stage_id) != str(status):
+                    shown[stage_id] = str(status)
                     on_progress(stage_id, status)
                 if status.is_final:
                     results[stage_id] = runtime.finish(handle)

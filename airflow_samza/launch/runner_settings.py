@@ -1,4 +1,4 @@
-"""What a stage runner is started with, and what makes one runner differ from another."""
+"""The settings of a stage runner (the driver process), and the key by which runs share one."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ GAVE_WAY = 3
 
 @dataclass(frozen=True)
 class RunnerSettings:
-    """What a runner is started with.
+    """The settings of a stage runner.
 
-    Those who agree in everything but secrets, idle time and archives of classes share a runner.
+    Runtimes whose settings differ only in secrets, idle time and archives of classes share a runner.
 
     ``code`` are zips of the user's code, ``package`` is the zip of ours where the cluster needs it; both paths from the
-    root. ``owner``: who alone uses the runner, where it ends with its owner's container.
+    root. ``owner``: the only user of a runner that ends with its owner's container.
     """
 
     root: str
@@ -66,7 +66,7 @@ class RunnerSettings:
         return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:12]
 
     def to_json(self) -> dict[str, Any]:
-        """What is handed to the runner: secrets included, so never into a file that stays."""
+        """Return the JSON for the runner: with secrets, so never for a file that stays."""
         return {
             "bindings": bindings_to_json(self.bindings),
             "code": list(self.code),

@@ -1,8 +1,6 @@
-"""The runtime: plans runs and runs their stages by a stage runner of the run's own, apart from whoever asks.
+"""The runtime, which plans runs and has their stages run by a stage runner (the driver process) of the run.
 
-``submit``, ``status``, ``cancel`` and ``finish`` are the whole interface; hook, command line and tests use it alike. No
-pyspark is
-loaded here: only the stage runner has it.
+Hook, command line and tests use it alike. No pyspark is loaded here: only the stage runner has it.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import StageError, UnknownName
+from airflow_samza.errors import UnknownName
 from airflow_samza.launch.class_archive import configured
 from airflow_samza.launch.code_shipping import ship_archive, ship_code, ship_package
 from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
@@ -22,6 +20,7 @@ from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import is_per_job, reject_static
 from airflow_samza.launch.spark_submit import cluster_conf
+from airflow_samza.launch.stage_wait import POLL_SECONDS, wait_for_stage
 from airflow_samza.launch.submission import checked_conf, stage_error, submit
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
@@ -60,25 +59,18 @@ from airflow_samza.systems.filesystems.local_copies import local_copy
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 
-POLL_SECONDS = 0.05
-"""How often a waiting caller looks; a look reads a few small files.
-
-No stage takes less time; one that has taken little more is looked at more often, so that waiting adds a tenth to it at
-most.
-"""
-
 IDLE_OF_ONE_SECONDS = 30.0
-"""How long a runner that one task alone uses waits for the next stage: nobody else will come."""
+"""The time that a runner of one task alone waits for the next stage."""
 
 
 class SparkRuntime:
-    """Runs stages where ``master`` says (:mod:`airflow_samza.launch.masters`), with everything it knows under ``root``.
+    """Runs of stages on ``master`` (:mod:`airflow_samza.launch.masters`), with all topics and records under ``root``.
 
-    ``submit`` says how spark-submit is called, for the masters that it serves. ``systems`` binds the names that
+    ``submit`` are options of spark-submit, for the masters that it serves. ``systems`` binds the names that
     applications use; a name that is bound nowhere and declared with a kind uses that. Topics of runs lie in the system
     ``default_system`` if it is bound, else in the log under the root. ``py_modules`` and ``archives`` are further code
     and files for the workers; ``spark_conf`` are settings of every stage. ``class_archives`` is a folder of this host
-    for archives of Spark's classes, with which a local Spark starts sooner (None: as the environment says). With an
+    for archives of Spark's classes, with which a local Spark starts sooner (None: as in the environment). With an
     ``owner`` (any text)
     stage runners are shared only with runtimes of the same one: where a runner ends with the container of the task that
     started it.
@@ -143,10 +135,10 @@ class SparkRuntime:
     def submit(
         self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None
     ) -> StageHandle:
-        """Has a stage run by the run's runner, and returns at once.
+        """Submit a stage to the run's runner, and return at once.
 
         ``generation`` counts the clears of the stage from 1. Submitting the same generation again re-attaches to a live
-        attempt or a finished one; a dead or failed one is attempted anew, and keeps what its tasks had staged. A newer
+        attempt or a finished one; a dead or failed one is attempted again, and keeps what its tasks had staged. A newer
         generation cancels an older one that still runs, and supersedes its output.
         """
         run.plan.stage(stage_id)
@@ -176,7 +168,7 @@ class SparkRuntime:
         spark_conf: Mapping[str, str] | None = None,
         **options: Any,
     ) -> StageHandle:
-        """Has a pushed table filled from what Spark reads, and returns at once.
+        """Submit a push, which fills a table from what Spark reads, and return at once.
 
         ``status``, ``wait`` and ``cancel`` serve it as a stage.
 
@@ -206,7 +198,7 @@ class SparkRuntime:
         )
 
     def finish_push(self, handle: StageHandle) -> TableVersion:
-        """Return the version that a push has become; rolls it forward if nobody did, raises the error that ended it."""
+        """Return the version that a push has become; roll it forward if needed, raise the error that ended it."""
         status = self.status(handle)
         if status.state not in (SUCCEEDED, UNFINISHED):
             raise stage_error(handle, status)
@@ -217,20 +209,20 @@ class SparkRuntime:
     def push_table(
         self, *given: Any, on_progress: Callable[[StageStatus], None] | None = None, **options: Any
     ) -> TableVersion:
-        """Pushes, waits, and returns the version."""
+        """Push, wait, and return the version."""
         handle = self.push(*given, **options)
         self.wait(handle, on_progress=on_progress)
         return self.finish_push(handle)
 
     def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
-        """Where the versions of a pushed table of an application lie."""
+        """Return the folder of the versions of a pushed table."""
         place = table_place(
             load_application(application).spec(config or {}), table, self._systems, self._default_system
         )
         return TableFolder(place.system, place.topic)
 
     def status(self, handle: StageHandle) -> StageStatus:
-        """Where the stage's newest attempt is; reads files only."""
+        """Return the status of the stage's newest attempt, from files only."""
         return stage_status(self._files, handle)
 
     def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
@@ -247,12 +239,9 @@ class SparkRuntime:
         ask_to_cancel(self._files, handle)
 
     def abort(self, handle: StageHandle, why: str = "") -> None:
-        """Say that a stage failed and nobody will try it again in this generation.
+        """Record that a stage failed for good in this generation, so that stages which read from it stop with an error.
 
-        Stages that read what it writes stop with an error.
-
-        For runs whose stages run at the same time; to be called when retries are exhausted, or the stage was cancelled
-        for good.
+        For runs whose stages run at the same time; call it when retries are exhausted, or the stage was cancelled.
         """
         abort(self._files, handle.folder, why)
 
@@ -262,7 +251,7 @@ class SparkRuntime:
         What has arrived by now is processed, windows flush, stages end in order.
 
         An input that is bounded ends where it has been read to. Returns at once; stages that are submitted later end
-        so, too. ``who`` asks is kept on record.
+        so, too. ``who`` is kept on record.
         """
         ask_to_drain(self._files, RunFolder(run.application, run.run_id), run.generation, who)
 
@@ -284,28 +273,10 @@ class SparkRuntime:
         on_progress: Callable[[StageStatus], None] | None = None,
     ) -> StageStatus:
         """Return the final status of a stage; ``on_progress`` gets each status that differs from the one before."""
-        began = time.monotonic()
-        deadline = None if timeout is None else began + timeout
-        shown: str | None = None
-        while True:
-            status = self.status(handle)
-            if on_progress is not None and str(status) != shown:
-                shown = str(status)
-                on_progress(status)
-            if status.is_final:
-                return status
-            if deadline is not None and time.monotonic() > deadline:
-                raise StageError(
-                    f"The stage {handle.stage_id} is still {status} after {timeout} s.",
-                    hint="It goes on; wait longer, or cancel it.",
-                    stage=handle.stage_id,
-                    run=handle.run_id,
-                )
-            waited = time.monotonic() - began
-            time.sleep(POLL_SECONDS if waited < POLL_SECONDS else min(POLL_SECONDS, waited / 10))
+        return wait_for_stage(self.status, handle, timeout, on_progress)
 
     def finish(self, handle: StageHandle) -> StageResult:
-        """Return the result of a stage that has ended; rolls it forward if nobody did, raises the error that ended it."""
+        """Return the result of a stage that has ended; roll it forward if needed, raise the error that ended it."""
         status = self.status(handle)
         if status.state in (SUCCEEDED, UNFINISHED):
             run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
@@ -337,9 +308,9 @@ class SparkRuntime:
         run, generation = self.prepare(request), request.generation
         results: list[StageResult] = []
         try:
-            if run.waits_for_news:
+            if run.stages_run_concurrently:
                 results = run_together(self, run, generation, spark_conf, on_result=on_result)
-            for stage in run.plan.stages if not run.waits_for_news else ():
+            for stage in run.plan.stages if not run.stages_run_concurrently else ():
                 results.append(self.run_stage(run, stage.stage_id, generation, spark_conf))
                 if on_result is not None:
                     on_result(results[-1])

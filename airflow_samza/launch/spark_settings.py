@@ -1,4 +1,4 @@
-"""Settings of Spark: those of every runner, those that nobody may change, and which need a runner of their own."""
+"""Settings of Spark: those of every runner, reserved ones, and those that need a runner of their own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULTS: Mapping[str, str] = {
     # Between the JVM and its Python workers TCP waits 40 ms for an acknowledgement, in every task; a Unix socket does
     # not.
     UNIX_SOCKETS: "true",
-    # A retry reads the same slice again and its manifest is adopted, so retries are harmless where the master allows
+    # A retry reads the same range again and its manifest is adopted, so retries are harmless where the master allows
     # them.
     "spark.task.maxFailures": "4",
 }
@@ -64,7 +64,7 @@ def is_per_job(key: str) -> bool:
 def reject_static(conf: Mapping[str, str]) -> None:
     """Reject settings that are made when a Spark Connect server starts.
 
-    Nobody who only connects to it can change them.
+    A client of the server cannot change them.
     """
     for key, value in conf.items():
         raise static_setting(key, shown({key: value})[key], "a Spark Connect server")

@@ -1,4 +1,4 @@
-"""The spark-submit of a stage runner: which program, which settings, which command line."""
+"""The spark-submit of a stage runner (the driver process): program, settings, command line."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 from airflow_samza.errors import ConfigError, RuntimeMissing, StageFailed
 from airflow_samza.launch.masters import CONNECT, KUBERNETES, STANDALONE, YARN, Master, SubmitOptions
 
-# A master that runs answers in milliseconds. Spark itself would try for a minute, and say nothing.
+# A master that runs answers in milliseconds. Spark itself would try for a minute, silently.
 REACH_SECONDS = 10.0
 
 WORKERS_PYTHON = "spark.pyspark.python"
 WORKERS_PATH = "spark.executorEnv.PYTHONPATH"
 
-# While spark-submit waits for the driver it tells of a driver that fails; once the driver has reported, it is let go.
+# While spark-submit waits for the driver it reports a driver that fails; once the driver has reported, it is let go.
 _WAITS = {
     STANDALONE: "spark.standalone.submit.waitAppCompletion",
     YARN: "spark.yarn.submit.waitAppCompletion",
@@ -176,7 +176,7 @@ def properties_text(conf: Mapping[str, str]) -> str:
 
 
 def _addresses(master: Master) -> list[tuple[str, int]]:
-    """Where the master listens, as far as its URL tells; several of a standalone cluster with standby masters."""
+    """Return the addresses in a master URL: several of a standalone cluster with standby masters."""
     if master.cluster not in _PORTS:
         return []
     text = master.url.partition("://")[2]

@@ -1,4 +1,4 @@
-"""How a stage gets to its runner: once, however often it is submitted, and whoever dies in between."""
+"""Submission of a stage to its runner: once, however often it is called, and whatever process dies in between."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
 
 
 def checked_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Spark settings as a user gave them; those that the rules of the package hang on are refused."""
+    """Return the Spark settings of a user; reject those on which this package relies."""
     for key, value in conf.items():
         if key in (MASTER_KEY, DEPLOY_MODE_KEY):
             raise ConfigError(
@@ -167,7 +167,7 @@ def _attempt(
         requested_at=time.time(),
         spark_conf={key: value for key, value in spark_conf.items() if is_per_job(key)},
     )
-    if can_finish(files, folder):  # everything is staged: no Spark is needed, ``finish`` goes on from here
+    if can_finish(files, folder):  # everything is staged: no Spark is needed, ``finish`` continues from here
         write_once(files, folder.attempt(known.attempt, "request"), request)
         return known
     reopen()
@@ -179,7 +179,7 @@ def _attempt(
         runner = ensure_runner(files, handle.run, wanted)
         request = replace(request, attempt=known.attempt, runner=RunnerPlace(runner.key, runner.number))
         if not write_once(files, folder.attempt(known.attempt, "request"), request):
-            _enqueue_again(files, known)  # somebody else submitted the same attempt at the same moment
+            _enqueue_again(files, known)  # another process submitted the same attempt at the same moment
             return known
         enqueue(files, runner, request)
         if runner.accepts(files) or _was_taken(files, known, runner):
@@ -188,7 +188,7 @@ def _attempt(
 
 
 def _part_with_old_secrets(files: Filesystem, handle: StageHandle, wanted: RunnerSettings) -> None:
-    """After a failure, a runner that was given secrets takes no more requests.
+    """Close, after a failure, a runner that was given secrets: the next one gets those of now.
 
     The failure may come from a secret that was changed.
     """
@@ -208,12 +208,12 @@ def _cancel_asked(files: Filesystem, handle: StageHandle) -> bool:
 
 def _was_taken(files: Filesystem, handle: StageHandle, runner: RunnerFolder) -> bool:
     """Return whether a runner that was closing when it was asked still took the request."""
-    told = handle.folder.attempt(handle.attempt, "status")
+    status_file = handle.folder.attempt(handle.attempt, "status")
     while runner.is_alive(files):
-        if files.exists(told):
+        if files.exists(status_file):
             return True
         time.sleep(POLL_SECONDS)
-    return files.exists(told)
+    return files.exists(status_file)
 
 
 def _enqueue_again(files: Filesystem, handle: StageHandle) -> None:

@@ -1,7 +1,4 @@
-"""A push on its way to the stage runner.
-
-The table looked up, the source put into words, and submitted once however often it is asked.
-"""
+"""Pushes: the request, its table and its source, and its submission to a stage runner (the driver process), once."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ OWN_PARTITIONER = "samza"
 
 @dataclass(frozen=True)
 class TablePlace:
-    """Where the push stream of a table lies: its system's name, its physical name, and how it is declared."""
+    """The push stream of a table: its system, its physical name, and its declaration."""
 
     system: str
     topic: str
@@ -46,7 +43,7 @@ class TablePlace:
 def table_place(
     spec: ApplicationSpec, table: str, bindings: Mapping[str, SystemBinding], default_system: str | None
 ) -> TablePlace:
-    """Return the push stream of a pushed table of an application; any other table is refused."""
+    """Return the push stream of a pushed table of an application; any other table is rejected."""
     known = spec.tables.get(table)
     stream = spec.side_inputs.get(f"{table}-push")
     if known is None:
@@ -150,12 +147,12 @@ def source_of(table: str, source: object) -> dict[str, Any]:
     if callable(source):
         return {"callable": _named(table, source)}
     if isinstance(source, Mapping):
-        told = dict(source)
-        if callable(told.get("callable")):
-            told["callable"] = _named(table, told["callable"])
-        if isinstance(told.get("callable"), str):
-            _import(table, told["callable"])
-        return told
+        found = dict(source)
+        if callable(found.get("callable")):
+            found["callable"] = _named(table, found["callable"])
+        if isinstance(found.get("callable"), str):
+            _import(table, found["callable"])
+        return found
     raise PushError(
         f"The source of the push of table {table!r} is {source!r}.",
         hint='Give a path, {"table": …}, {"query": …}, {"jdbc": {…}}, {"path": …, "format": …}, or a function of a '
@@ -191,7 +188,7 @@ def _import(table: str, reference: str) -> None:
 def push_bindings(
     bindings: Mapping[str, SystemBinding], request: PushRequest, secrets: Mapping[str, str]
 ) -> dict[str, SystemBinding]:
-    """What the runner of a push is given: the table's system, and those options of the source that lie in no file."""
+    """Return the bindings for the runner of a push: the table's system, and the source's options that are secret."""
     spec = load_application(request.reference).spec(request.config)
     found = run_bindings(declared_systems(spec, [request.system], bindings), bindings)
     if secrets:

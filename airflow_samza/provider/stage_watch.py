@@ -130,7 +130,7 @@ class StageWatch:
         self.results = {stage_id: self.service.finish(handle) for stage_id, handle in self.ended.items()}
         self.active = known
         self._waiting = {
-            stage.stage_id: set() if run.waits_for_news else set(stage.upstream) & set(stage_ids)
+            stage.stage_id: set() if run.stages_run_concurrently else set(stage.upstream) & set(stage_ids)
             for stage in run.plan.stages
             if stage.stage_id in stage_ids and stage.stage_id not in {**self.ended, **self.active}
         }

@@ -175,7 +175,7 @@ class SamzaStreamOperator(PlanningOperator):
             if self.deferrable:
                 hook.refuse_short_lived(self.task_id, self.executor)
             run, generation = self._run_and_generation(hook, context, deadline)
-            if run.waits_for_news and self.stage is not None:
+            if run.stages_run_concurrently and self.stage is not None:
                 self._wait_for_producers(hook, run, self.stage, context, deadline)
             return self._run_stages(hook, run, generation, context, deadline)
 
@@ -219,7 +219,7 @@ class SamzaStreamOperator(PlanningOperator):
         """Stop the readers of stages that no retry can help, and close the run where it is this task's own."""
         if not isinstance(error, SamzaError) or (may_be_tried_again(error) and has_another_try(context)):
             return
-        if run.waits_for_news:
+        if run.stages_run_concurrently:
             for handle in handles.values():
                 hook.abort(handle, error.sentence)
         if self._is_alone:
@@ -312,7 +312,7 @@ class SamzaStreamOperator(PlanningOperator):
             for upstream in asked.lost(hook.files, run):
                 raise producer_failed(str(self.stage), run, upstream)
 
-        guard = refuse_lost if asked is not None and run.waits_for_news else None
+        guard = refuse_lost if asked is not None and run.stages_run_concurrently else None
         return StageWatch(hook, self.log, self._poll_interval, on_result=self._report, progress=progress, guard=guard)
 
     @property

@@ -123,7 +123,7 @@ class Round:
                     self.place.runtime.drain(run)
                     drained = True
                 for stage_id, stage in list(left.items()):
-                    if stage_id not in on and (run.waits_for_news or not set(stage.upstream) & left.keys()):
+                    if stage_id not in on and (run.stages_run_concurrently or not set(stage.upstream) & left.keys()):
                         on[stage_id] = self.place.runtime.submit(run, stage_id)
                 for stage_id, handle in list(on.items()):
                     status = self.place.runtime.status(handle)

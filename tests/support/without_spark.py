@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
         except SamzaError as error:
             failed.append(f"{type(error).__name__}: {error}")
 
-    if run.waits_for_news:
+    if run.stages_run_concurrently:
         threads = [threading.Thread(target=attempt, args=(stage_id,)) for stage_id in stages]
         for thread in threads:
             thread.start()

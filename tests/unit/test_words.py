@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 
 DONE = (
     "application",
+    "launch",
     "planner",
     "prepare",
     "storage",

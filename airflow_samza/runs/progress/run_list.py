@@ -98,7 +98,7 @@ def active_runs(
         if dag_id is not None and run.origin.dag_id != dag_id:
             continue
         plan = plan_of(files, run)
-        if plan.waits_for_news and not is_over(files, plan):
+        if plan.stages_run_concurrently and not is_over(files, plan):
             found.append(plan)
     return found
 

@@ -140,13 +140,13 @@ class RunPlan:
         return "messages" if content is None or content.combined_for is None else "partial results"
 
     @property
-    def waits_for_news(self) -> bool:
+    def stages_run_concurrently(self) -> bool:
         """Return whether its stages run at the same time, and wait for what their producers are still writing."""
         return self.mode in (PIPELINED, CONTINUOUS)
 
     def runs_epochs(self, stage_id: str) -> bool:
         """Whether a stage runs epoch after epoch until all its tasks have ended; else one epoch is all there is."""
-        return self.waits_for_news or self.keeps_state or self.plan.stage(stage_id).several_epochs
+        return self.stages_run_concurrently or self.keeps_state or self.plan.stage(stage_id).several_epochs
 
     @property
     def keeps_state(self) -> bool:

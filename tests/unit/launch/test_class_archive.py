@@ -324,9 +324,9 @@ def test_what_java_says_is_noted_and_told(
     monkeypatch.delenv("SPARK_HOME")  # the real Spark, on a Java that only complains
     assert main([folder]) == 1
     assert capsys.readouterr().err.startswith(
-        "Java made no archive of Spark's classes: Cannot do this.\n  Hint: Mend it, and try: "
+        "Java made no archive of Spark's classes: Cannot do this.\n  Hint: Fix it, and try: "
     )
-    assert Path(class_archive(folder).note).read_text().startswith("Cannot do this. Mend it, and try: ")
+    assert Path(class_archive(folder).note).read_text().startswith("Cannot do this. Fix it, and try: ")
     assert not [name for name in os.listdir(folder) if name.startswith(".making")]
 
 

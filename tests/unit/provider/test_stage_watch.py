@@ -51,7 +51,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def watched(service: Service, poll_interval: float) -> None:
     stage = SimpleNamespace(stage_id="views", upstream=())
-    run: Any = SimpleNamespace(plan=SimpleNamespace(stages=[stage]), run_id="run-1", waits_for_news=False)
+    run: Any = SimpleNamespace(plan=SimpleNamespace(stages=[stage]), run_id="run-1", stages_run_concurrently=False)
     StageWatch(service, logging.getLogger("test"), poll_interval).run(run, ["views"], 1)
 
 
