@@ -1,7 +1,7 @@
 """The registry of the kinds of systems: the class that each is loaded from, and its traits, which load nothing.
 
-A new kind is a folder below ``systems/`` and one line in :data:`BUILT_IN`. An installed package adds a kind of its own by
-an entry point of the group :data:`GROUP`, whose name is the kind and whose object is a :class:`SystemKind`.
+A new kind is a folder below ``systems/`` and one line in :data:`BUILT_IN`. An installed package adds a kind of its own
+by an entry point of the group :data:`GROUP`, whose name is the kind and whose object is a :class:`SystemKind`.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class SystemKind:
     """A kind of system.
 
     ``loader`` is ``package.module:Class``; the class takes a system's name, its
-    :class:`~airflow_samza.systems.system.SystemBinding` and the root (a path or URL). ``connects``: an Airflow connection
-    whose type is the kind's name binds it; its extra, host, port, login and password become the options.
+    :class:`~airflow_samza.systems.system.SystemBinding` and the root (a path or URL). ``connects``: an Airflow
+    connection whose type is the kind's name binds it; its extra, host, port, login and password become the options.
     """
 
     loader: str
