@@ -61,11 +61,11 @@ class ReadTask:
         from airflow_samza.schema import Schema
         from airflow_samza.systems.bindings import log_under
         from airflow_samza.systems.system import StreamSpec
-        from airflow_samza.task.messages.conform import Conformer
+        from airflow_samza.task.messages.conform import SchemaConformer
 
         log = log_under(self.root)
         producer = log.producer(StreamSpec(self.topic, self.partitions, self.schema), attempt)
-        conformer = Conformer(Schema.of(self.schema), f"what Spark reads as {self.stream!r}")
+        conformer = SchemaConformer(Schema.of(self.schema), f"what Spark reads as {self.stream!r}")
         messages = self._decoder()
         try:
             for batch in batches:

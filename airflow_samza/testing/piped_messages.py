@@ -16,7 +16,7 @@ from airflow_samza.errors import InvalidApplication, SchemaError
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import unreadable_batch
-from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.messages import MessageWriter, ShapeError
 from airflow_samza.task.messages.writer import written_each
 
@@ -79,7 +79,9 @@ def _batch(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) 
     if isinstance(messages, pa.Table):
         schema = stream.schema or schemas.setdefault(stream.stream_id, Schema.of(messages.schema))
         batches = messages.combine_chunks().to_batches()
-        return Conformer(schema, f"what is piped into {stream.stream_id!r}").conform(batches[0]) if batches else None
+        return (
+            SchemaConformer(schema, f"what is piped into {stream.stream_id!r}").conform(batches[0]) if batches else None
+        )
     if (
         isinstance(messages, str | bytes | Mapping)
         or not isinstance(messages, Iterable)

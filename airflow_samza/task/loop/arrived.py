@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.system import Envelope, MessageRun, SystemStreamPartition, UnreadableRun
-from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.messages import CHUNK, MessageReader
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Arrived:
 
     __slots__ = ("_conformer", "_first", "_made", "envelope", "messages", "offset", "source", "ssp")
 
-    def __init__(self, ssp: SystemStreamPartition, source: Any, envelope: Envelope, conformer: Conformer) -> None:
+    def __init__(self, ssp: SystemStreamPartition, source: Any, envelope: Envelope, conformer: SchemaConformer) -> None:
         self.ssp = ssp
         self.source = source
         self.envelope = envelope
@@ -54,7 +54,7 @@ class Arrived:
         return Arrived(self.ssp, self.source, self.envelope.slice(first, count), self._conformer)
 
 
-def _readable(batch: pa.RecordBatch, conformer: Conformer) -> list[Any]:
+def _readable(batch: pa.RecordBatch, conformer: SchemaConformer) -> list[Any]:
     """The messages of a batch, None for each that does not fit."""
     try:
         return MessageReader(conformer.schema).read(decoded(conformer.conform(batch)))

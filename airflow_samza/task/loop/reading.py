@@ -19,7 +19,7 @@ from airflow_samza.config import Config
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.system import Envelope, MessageRun, SystemStreamPartition
 from airflow_samza.task.loop.arrived import Arrived
-from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.event_times import known_micros
 from airflow_samza.task.program.stage_program import StageProgram
 
@@ -61,7 +61,7 @@ class InputReading:
         self,
         program: StageProgram,
         sources: Sequence[TaskInput],
-        conformers: Mapping[str, Conformer],
+        conformers: Mapping[str, SchemaConformer],
         heads: Mapping[str, Mapping[int, int | None]],
         state: Mapping[str, Any] | None = None,
     ) -> None:

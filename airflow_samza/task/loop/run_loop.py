@@ -28,7 +28,7 @@ from airflow_samza.task.loop.task_instance import State, TaskInstance
 from airflow_samza.task.loop.task_tables import Filled, TaskTables
 from airflow_samza.task.loop.unsupported import no_end, reject_catalyst
 from airflow_samza.task.messages.bad_records import Reading, readable
-from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.messages import CHUNK
 from airflow_samza.task.messages.output_writers import Writer
 from airflow_samza.task.program.stage_program import StageProgram
@@ -98,7 +98,7 @@ class SectionRun:
             clock=self._clock,
         )
         self._sources = SourceWatermarks(self._start.checkpoint.sources)
-        self._conformers: dict[str, Conformer] = {}
+        self._conformers: dict[str, SchemaConformer] = {}
         self._offsets = {stream: dict(found) for stream, found in self._start.checkpoint.offsets.items()}
         self._heads = {stream: dict(found) for stream, found in self._start.checkpoint.heads.items()}
         self._chooser = dict(self._start.checkpoint.chooser)
@@ -164,7 +164,7 @@ class SectionRun:
             entry = self._section.entry
             assert entry is not None
             schema = self._program.operators[entry].schema
-            conformer = Conformer(schema, f"what {entry} gives") if schema is not None else None
+            conformer = SchemaConformer(schema, f"what {entry} gives") if schema is not None else None
             for batch in batches:
                 if batch.num_rows:
                     yield from self._instance.push_entry(batch if conformer is None else conformer.conform(batch))
@@ -325,11 +325,11 @@ class SectionRun:
             yield from self._handle(event)
         yield from self._instance.tick(now)
 
-    def _conformer(self, stream: str) -> Conformer:
+    def _conformer(self, stream: str) -> SchemaConformer:
         if stream not in self._conformers:
             schema = self._program.operators[self._operators[stream]].schema
             assert schema is not None
-            self._conformers[stream] = Conformer(schema, f"input {stream!r}", dictionaries=True)
+            self._conformers[stream] = SchemaConformer(schema, f"input {stream!r}", dictionaries=True)
         return self._conformers[stream]
 
     def _finished(self) -> Iterator[pa.RecordBatch]:

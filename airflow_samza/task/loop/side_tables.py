@@ -23,7 +23,7 @@ from airflow_samza.storage.side_inputs import Place, ProcessorFailed, SideInputs
 from airflow_samza.systems.system import Envelope, MessageRun
 from airflow_samza.task.loop.reading import TaskInput, chooser_settings
 from airflow_samza.task.loop.task_tables import Filled, made_store, section_tables
-from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.messages import MessageReader, chunks
 from airflow_samza.task.messages.user_errors import cut_short, shortened, user_location
 from airflow_samza.task.operators.low_level.context import Metrics
@@ -65,7 +65,7 @@ class SideTable:
         self.unsaved_seconds = 0.0
         self._spec = spec
         self._schemas = schemas
-        self._conformers: dict[str, Conformer] = {}
+        self._conformers: dict[str, SchemaConformer] = {}
         self._metrics = Metrics()
         self._side_store: SideStore | None = None
         self._processing: SideInputsProcessing | None = None
@@ -163,16 +163,16 @@ class SideTable:
         self.store.delete(keys.take(pa.array(last[flags[last]])))
         self.store.write(self._conformer(stream_id).conform(batch.take(pa.array(last[~flags[last]]))))
 
-    def _conformer(self, stream_id: str) -> Conformer:
+    def _conformer(self, stream_id: str) -> SchemaConformer:
         if stream_id not in self._conformers:
-            self._conformers[stream_id] = Conformer(self.store.schema, self._where(stream_id))
+            self._conformers[stream_id] = SchemaConformer(self.store.schema, self._where(stream_id))
         return self._conformers[stream_id]
 
-    def _key_conformer(self, stream_id: str) -> Conformer:
+    def _key_conformer(self, stream_id: str) -> SchemaConformer:
         name = f"{stream_id}@key"
         if name not in self._conformers:
             keys = Schema(tuple(self.store.schema[column] for column in self.store.key))
-            self._conformers[name] = Conformer(keys, self._where(stream_id))
+            self._conformers[name] = SchemaConformer(keys, self._where(stream_id))
         return self._conformers[name]
 
     def _where(self, stream_id: str) -> str:
@@ -185,7 +185,7 @@ class SideTable:
         processing, store = self._begun()
         if stream.stream_id not in self._readers:
             schema = self._schemas[stream.stream_id]
-            self._conformers[stream.stream_id] = Conformer(schema, self._where(stream.stream_id))
+            self._conformers[stream.stream_id] = SchemaConformer(schema, self._where(stream.stream_id))
             self._readers[stream.stream_id] = MessageReader(schema)
         offset = run.offset
         for part in chunks(self._conformers[stream.stream_id].conform(run.batch, run.offset)):

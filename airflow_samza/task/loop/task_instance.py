@@ -23,7 +23,7 @@ from airflow_samza.task.loop.operator_nodes import Edge, Node, Work, before, out
 from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.operators.low_level import LowLevelTask
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.program.stage_program import Section, StageProgram
+from airflow_samza.task.program.stage_program import StageProgram, StageSection
 from airflow_samza.task.report import OperatorReport
 from airflow_samza.task.tables.kept_state import fitting_state
 from airflow_samza.task.tables.remote_table import RemoteTables
@@ -52,7 +52,7 @@ class TaskInstance:
     def __init__(
         self,
         program: StageProgram,
-        section: Section,
+        section: StageSection,
         task: int,
         resources: TaskResources,
         on_output_ended: Callable[[str, bool], None],

@@ -16,7 +16,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.system import MessageRun, UnreadableRun
-from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.user_errors import cut_short
 from airflow_samza.task.messages.writer import MessageWriter, ShapeError
 
@@ -217,7 +217,7 @@ def halved(
         yield made
 
 
-def readable(run: MessageRun, conformer: Conformer, bad: BadRecords) -> Iterator[tuple[int, pa.RecordBatch]]:
+def readable(run: MessageRun, conformer: SchemaConformer, bad: BadRecords) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the messages of an input that fit its schema, in pieces with the offset of each.
 
     The others are rejected in their turn.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Conformer:
+class SchemaConformer:
     """Brings batches to ``schema``. ``what`` names the data in errors (``"input 'views'"``).
 
     With ``dictionaries`` columns that come dictionary-encoded stay so.

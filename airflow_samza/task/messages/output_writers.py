@@ -8,7 +8,7 @@ from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import TakesDictionaries, WritesByKey
 from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.task.messages.conform import Conformer, with_missing
+from airflow_samza.task.messages.conform import SchemaConformer, with_missing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,7 +67,7 @@ class Sender:
         self._writer = writer
         self._declared = declared
         self._same_columns = declared.names == inputs.names
-        self._conformer = Conformer(declared, f"what {what} sends to {writer.stream_id!r}", dictionaries=True)
+        self._conformer = SchemaConformer(declared, f"what {what} sends to {writer.stream_id!r}", dictionaries=True)
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Send all rows."""

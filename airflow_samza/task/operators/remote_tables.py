@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.schema import Schema
-from airflow_samza.task.messages.conform import Conformer, with_missing
+from airflow_samza.task.messages.conform import SchemaConformer, with_missing
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, chunks
 from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
 from airflow_samza.task.messages.values import python_values
@@ -147,7 +147,7 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
         super().__init__(spec, inputs, None)
         self._table = table
         self._schema = table.table.schema or inputs
-        self._conformer = Conformer(self._schema, f"what {spec.title} writes to table {table.table.table_id!r}")
+        self._conformer = SchemaConformer(self._schema, f"what {spec.title} writes to table {table.table.table_id!r}")
         self._reader = MessageReader(self._schema)
         self._values = [name for name in self._schema.names if name not in table.table.key]
 

@@ -17,7 +17,7 @@ from airflow_samza.systems.dictionaries import batch_of
 from airflow_samza.task.expressions.compiler import Projection
 from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, is_true
 from airflow_samza.task.messages.bad_records import halved
-from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.user_errors import callable_failed, cut_short, shortened, wrong_shape
 from airflow_samza.task.operators.operator import Operator
 
@@ -170,7 +170,7 @@ class MapBatches(Operator[MapBatchesSpec]):
 
     def __init__(self, spec: MapBatchesSpec, inputs: Schema, output: Schema) -> None:
         super().__init__(spec, inputs, output)
-        self._conformer = Conformer(output, f"the result of {spec.title}")
+        self._conformer = SchemaConformer(output, f"the result of {spec.title}")
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The callable's batches; where it may fail, all of a batch at a time."""

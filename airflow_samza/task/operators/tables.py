@@ -9,7 +9,7 @@ from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinS
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import BadRecords
-from airflow_samza.task.messages.conform import Conformer, with_missing
+from airflow_samza.task.messages.conform import SchemaConformer, with_missing
 from airflow_samza.task.messages.event_times import micros
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
@@ -29,7 +29,7 @@ class SendToTable(Operator[SendToTableSpec]):
         super().__init__(spec, inputs, None)
         self._store = store
         self._times = RowTimes(spec, inputs, store, clock)
-        self._conformer = Conformer(store.schema, f"what {spec.title} writes to table {spec.table.table_id!r}")
+        self._conformer = SchemaConformer(store.schema, f"what {spec.title} writes to table {spec.table.table_id!r}")
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Write the rows."""

@@ -34,7 +34,7 @@ TASK = "task"
 
 
 @dataclass(frozen=True)
-class Section:
+class StageSection:
     """A part of a stage that one engine runs: ``task`` (Arrow and Python, in the task) or ``catalyst``.
 
     A task section gets batches from the stage's inputs (``entry`` None) or what the operator ``entry`` of the section
@@ -61,7 +61,7 @@ class StageProgram:
     plan: ExecutionPlan
     stage: Stage
     operators: Mapping[str, CompiledOperator]
-    sections: tuple[Section, ...]
+    sections: tuple[StageSection, ...]
     phases: Phases
     streams: Mapping[str, Schema]
     tables: Mapping[str, Schema]
@@ -191,19 +191,19 @@ def _known_schema(compiled: CompiledOperator) -> Schema:
     return compiled.schema
 
 
-def cut_sections(operators: Mapping[str, CompiledOperator]) -> tuple[Section, ...]:
+def cut_sections(operators: Mapping[str, CompiledOperator]) -> tuple[StageSection, ...]:
     """The sections of a stage; one when Catalyst runs nothing of it.
 
     Where Catalyst takes over, exactly one stream may be alive: everything else of the stage must come behind it.
     """
-    sections: list[Section] = []
+    sections: list[StageSection] = []
     rest = list(operators)
     entry: str | None = None
     following = _following(operators)
     while True:
         first = next((op_id for op_id in rest if operators[op_id].engine == CATALYST), None)
         if first is None:
-            sections.append(Section(TASK, tuple(rest), entry))
+            sections.append(StageSection(TASK, tuple(rest), entry))
             return tuple(sections)
         chain = [first]
         while len(following[chain[-1]]) == 1 and operators[following[chain[-1]][0]].engine == CATALYST:
@@ -213,8 +213,8 @@ def cut_sections(operators: Mapping[str, CompiledOperator]) -> tuple[Section, ..
         _check_one_alive(operators, before, behind, chain, following)
         source = operators[first].spec.inputs[0].op_id
         if before or entry is None:
-            sections.append(Section(TASK, tuple(before), entry, source))
-        sections.append(Section(CATALYST, tuple(chain), source, chain[-1]))
+            sections.append(StageSection(TASK, tuple(before), entry, source))
+        sections.append(StageSection(CATALYST, tuple(chain), source, chain[-1]))
         rest = [op_id for op_id in rest if op_id in behind]
         entry = chain[-1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.task.operators.stream_join.runs import Run, as_mask, as_rows, merged
+from airflow_samza.task.operators.stream_join.runs import SortedRun, as_mask, as_rows, merged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,12 +19,12 @@ class Buffer:
 
     def __init__(self, outer: bool) -> None:
         self.outer = outer
-        self.runs: list[Run] = []
+        self.runs: list[SortedRun] = []
 
     def __len__(self) -> int:
         return sum(map(len, self.runs))
 
-    def add(self, run: Run) -> None:
+    def add(self, run: SortedRun) -> None:
         """Keeps rows."""
         self.runs.append(run)
         while len(self.runs) > 1 and len(self.runs[-2]) < 2 * len(self.runs[-1]):
@@ -61,7 +61,7 @@ class Buffer:
         for run in runs:
             yield from self._alone(run, np.ones(len(run), np.bool_))
 
-    def _alone(self, run: Run, gone: Any) -> Iterator[pa.RecordBatch]:
+    def _alone(self, run: SortedRun, gone: Any) -> Iterator[pa.RecordBatch]:
         import numpy as np
 
         if run.matched is None:

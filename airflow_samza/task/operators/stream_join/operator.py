@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
-from airflow_samza.task.messages.conform import Conformer
+from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.event_times import micros
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.stream_join.buffer import Buffer, messages_of
 from airflow_samza.task.operators.stream_join.keys import JoinKey, equal_rows
 from airflow_samza.task.operators.stream_join.results import Beside, Called, Results
-from airflow_samza.task.operators.stream_join.runs import Run, as_mask, as_rows, candidates
+from airflow_samza.task.operators.stream_join.runs import SortedRun, as_mask, as_rows, candidates
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -129,7 +129,7 @@ class StreamJoin(Operator[StreamJoinSpec]):
             if run is not None:
                 buffer.add(run)
 
-    def _run(self, side: int) -> Run | None:
+    def _run(self, side: int) -> SortedRun | None:
         import pyarrow as pa
 
         waiting = self._waiting[side]
@@ -139,14 +139,14 @@ class StreamJoin(Operator[StreamJoinSpec]):
         times = pa.concat_arrays([times for _, times in waiting])
         return self._made(rows, times.to_numpy(zero_copy_only=False), None, side)
 
-    def _made(self, rows: pa.RecordBatch, times: Any, matched: Any, side: int) -> Run:
+    def _made(self, rows: pa.RecordBatch, times: Any, matched: Any, side: int) -> SortedRun:
         import numpy as np
 
         if matched is None and self._outer[side]:
             matched = np.zeros(rows.num_rows, np.bool_)
-        return Run(rows, self._keys[side].numbers(rows), times, matched)
+        return SortedRun(rows, self._keys[side].numbers(rows), times, matched)
 
-    def _joined(self, asking: Run, asked: Run, side: int) -> Iterator[pa.RecordBatch]:
+    def _joined(self, asking: SortedRun, asked: SortedRun, side: int) -> Iterator[pa.RecordBatch]:
         """The pairs of two runs; ``side`` is that of ``asking``."""
         for mine, theirs in candidates(asking, asked, self._reach):
             rows, others = as_rows(mine), as_rows(theirs)
@@ -223,7 +223,7 @@ class StreamJoin(Operator[StreamJoinSpec]):
             table = tables[name]
             if not table.num_rows:
                 continue
-            rows = Conformer(self._schemas[side], f"what {self.spec.title} kept of its {name} stream").conform(
+            rows = SchemaConformer(self._schemas[side], f"what {self.spec.title} kept of its {name} stream").conform(
                 messages_of(table)
             )
             times = table.column("time").combine_chunks().to_numpy(zero_copy_only=False)

@@ -46,7 +46,7 @@ def as_mask(flags: Flags) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(flags), [None, pa.py_buffer(np.packbits(flags, bitorder="little"))])
 
 
-class Run:
+class SortedRun:
     """Rows with their keys' numbers and times (µs), all in one order, and what is needed to find them.
 
     ``matched`` says which rows have had a partner; None where it is not needed. Rows before ``least_time`` are there no
@@ -109,18 +109,18 @@ class Run:
         found = counts > 0
         return asked[found], begin[found], counts[found]
 
-    def left(self) -> Run:
+    def left(self) -> SortedRun:
         """The run without the rows before :attr:`least_time`, which only lie there."""
         return self if self.least_time == self._from else self.without(self.times < self.least_time)
 
-    def without(self, gone: Flags) -> Run:
+    def without(self, gone: Flags) -> SortedRun:
         """The run without some of its rows."""
         kept = ~gone
         matched = self.matched[kept] if self.matched is not None else None
-        return Run(self.rows.filter(as_mask(kept)), self.keys[kept], self.times[kept], matched)
+        return SortedRun(self.rows.filter(as_mask(kept)), self.keys[kept], self.times[kept], matched)
 
 
-def merged(one: Run, other: Run) -> Run:
+def merged(one: SortedRun, other: SortedRun) -> SortedRun:
     """Two runs of one side as one."""
     import numpy as np
     import pyarrow as pa
@@ -129,7 +129,7 @@ def merged(one: Run, other: Run) -> Run:
     matched = None
     if one.matched is not None and other.matched is not None:
         matched = np.concatenate([one.matched, other.matched])
-    return Run(
+    return SortedRun(
         pa.concat_batches([one.rows, other.rows]),
         np.concatenate([one.keys, other.keys]),
         np.concatenate([one.times, other.times]),
@@ -138,7 +138,7 @@ def merged(one: Run, other: Run) -> Run:
     )
 
 
-def candidates(asking: Run, asked: Run, reach: int) -> Iterator[tuple[Longs, Longs]]:
+def candidates(asking: SortedRun, asked: SortedRun, reach: int) -> Iterator[tuple[Longs, Longs]]:
     """The rows of two runs that have the same number and times at most ``reach`` apart, in pieces.
 
     All where keys are hashed.
@@ -167,7 +167,7 @@ def candidates(asking: Run, asked: Run, reach: int) -> Iterator[tuple[Longs, Lon
         yield (mine, theirs) if exact is None else (mine[exact], theirs[exact])
 
 
-def _looked_at(asking: Run, asked: Run, mine: Longs, theirs: Longs, reach: int) -> Flags | None:
+def _looked_at(asking: SortedRun, asked: SortedRun, mine: Longs, theirs: Longs, reach: int) -> Flags | None:
     import numpy as np
 
     kept = None
