@@ -1,1 +1,1 @@
-"""What a run leaves on record: plan, intents, manifests, commits, heartbeats, generations. No pyspark."""
+"""Records of a run and what is read of them: plan, intents, manifests, commits, heartbeats, generations. No pyspark."""

@@ -1,4 +1,4 @@
-"""Where an application keeps what it carries from run to run: versions of its state, leases, and the files of both."""
+"""The folder of what an application carries from run to run: versions of its state, leases, and the files of both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LineageFolder:
 
     @property
     def former_path(self) -> str:
-        """Where earlier releases kept it, which is the same folder for most."""
+        """The folder in which earlier releases kept it, which is the same one for most."""
         return former_lineage_folder(self.application, self.app_id)
 
     @property
@@ -59,7 +59,7 @@ class LineageFolder:
         return f"{self.runs}/{safe(run_id)}"
 
     def own_state(self, run_id: str, plan_generation: int) -> str:
-        """What such a run left."""
+        """Return the path of the state that such a run left."""
         return f"{self.own(run_id)}/{plan_generation}.json"
 
     def own_files(self, run_id: str, plan_generation: int) -> str:

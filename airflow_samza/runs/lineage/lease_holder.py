@@ -1,4 +1,4 @@
-"""What has become of the run that holds a lease, as its records say: whether the state can go on to another run.
+"""The standing of the run that holds a lease, from its records: whether the state can go on to another run.
 
 Nothing here has to be right about who lives: the lease's own records decide (:mod:`airflow_samza.runs.lineage.lease`).
 It says whom to wait for.
@@ -59,7 +59,7 @@ class Standing:
 def standing_of(
     files: Filesystem, lineage: LineageFolder, lease: Lease, grace_seconds: float, *, now: float | None = None
 ) -> Standing:
-    """What has become of a lease's run."""
+    """Return the standing of a lease's run."""
     if is_free(files, lineage, lease):
         return Standing(FREE, "has given it back")
     folder = RunFolder(lineage.application, lease.run)
@@ -100,7 +100,7 @@ def _utc(at: float) -> str:
 
 
 def holder_works(files: Filesystem, application: str, app_id: str, grace_seconds: float = 600.0) -> bool:
-    """Whether the state of an application is held by a run that is at work, or about to be: then waiting helps."""
+    """Return whether the state of an application is held by a run that is at work, or about to be: then waiting helps."""
     lineage = LineageFolder(application, app_id)
     lease = newest_lease(files, lineage)
     return lease is not None and standing_of(files, lineage, lease, grace_seconds).state == AT_WORK

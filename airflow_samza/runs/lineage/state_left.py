@@ -1,4 +1,4 @@
-"""What a run leaves when all its stages have succeeded: the next version of the lineage, or a state of its own.
+"""The state that a run leaves when all its stages have succeeded: the next version of the lineage, or a state of its own.
 
 Everything is read from the run's records, so whoever comes next can do it: the run's own cleanup, or the plan of the
 run after it.
@@ -109,7 +109,7 @@ def _version(files: Filesystem, lineage: LineageFolder, run: RunPlan, number: in
 
 
 def _left_by(files: Filesystem, handle: StageHandle) -> dict[int, Mapping[str, Any]]:
-    """What the tasks of a finished stage left at the end of their last epochs."""
+    """Return the state that the tasks of a finished stage left at the end of their last epochs."""
     last = newest_intent(files, handle.folder)
     committed = read_commit(files, handle.folder, last.epoch) if last is not None else None
     if last is not None and committed is None and last.epoch > 0:

@@ -1,4 +1,4 @@
-"""How a run gets the state that it starts from.
+"""Taking of the state that a run starts from.
 
 The lease on the lineage, or a named version of it for a run of its own.
 
@@ -48,7 +48,7 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a run waits for the one before.
+    """The patience of a run that waits for the one before.
 
     ``grace_seconds``: how long a run without a sign of life keeps the state to itself, unless it is closed. ``on_wait``
     is told for whom it waits, and why, each time that this changes.
@@ -92,7 +92,7 @@ def take_lease(
 
 
 def source_version(files: Filesystem, lineage: LineageFolder, run_id: str, source: str) -> Version:
-    """What a named run left, for a run with a state of its own, which keeps it from being deleted meanwhile."""
+    """Return the state that a named run left, for a run with a state of its own, and pin it against deletion."""
     holder = newest_lease(files, lineage)
     if holder is not None and holder.run == source and not is_free(files, lineage, holder):
         run = _plan_of(files, lineage, holder)
@@ -125,7 +125,7 @@ def give_back(files: Filesystem, lineage: LineageFolder, lease: Lease) -> None:
 def _freed(
     files: Filesystem, lineage: LineageFolder, lease: Lease, standing: Standing, run_id: str, plan_generation: int
 ) -> bool:
-    """Whether the lease is or has become free, or was found to be something else than it was; then look again."""
+    """Return whether the lease has become free, or was found to be something else than it was; then look again."""
     if standing.state == DONE:
         run = _plan_of(files, lineage, lease)
         assert run is not None

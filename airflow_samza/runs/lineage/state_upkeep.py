@@ -1,4 +1,4 @@
-"""What people do with an application's state.
+"""Showing, abandoning and resetting of an application's state by people.
 
 Look at it, give up a run that is half done, go back to an earlier version or to nothing.
 """

@@ -1,1 +1,1 @@
-"""How far runs and their stages have come, and who reads what."""
+"""Progress of runs and their stages, and the readers of tables."""

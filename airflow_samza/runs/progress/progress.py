@@ -1,4 +1,4 @@
-"""How far a stage of a run has come, by partition and in all: the values.
+"""The progress of a stage of a run, by partition and in all.
 
 :func:`airflow_samza.runs.progress.stage_progress.stage_progress` makes them,
 :mod:`airflow_samza.runs.progress.progress_text` has the words for people.
@@ -132,7 +132,7 @@ class ProgressReport:
 
     @property
     def watermark(self) -> int | None:
-        """How far event time has come: the least of the partitions that have not ended; None: not everywhere yet."""
+        """The watermark: the least of the partitions that have not ended; None where one of them has none yet."""
         return lowest_watermark(self.partitions)
 
     def to_dict(self) -> dict[str, Any]:

@@ -119,13 +119,13 @@ def _watermark(watermark: int, at: float) -> str:
 
 
 def _tables(report: ProgressReport) -> list[str]:
-    """What pushed tables hold, in a run in which that may change."""
+    """Return the versions that pushed tables hold, in a run in which they may change."""
     said = ", ".join(f"{table} in version {number}" for table, number in report.tables.items())
     return [f"  tables: {said}"] if said and report.several_epochs else []
 
 
 def _restored(report: ProgressReport) -> list[str]:
-    """Where tasks found the state with which they began their epochs, on a cluster.
+    """Return where tasks found the state with which they began their epochs, on a cluster.
 
     In a process, on the host, or only in the root.
     """
@@ -142,7 +142,7 @@ def _megabytes(size: int) -> str:
 
 
 def _losses(report: ProgressReport) -> list[str]:
-    """What got no further, and what was sent away."""
+    """Return the counts of messages that were dropped, late, or sent to dead letters."""
     counts = ((report.late, "late"), (report.dropped, "dropped"), (report.dead_letters, "in dead letters"))
     parts = [f"{count:,} {what}" for count, what in counts if count]
     return [f"  messages: {', '.join(parts)}"] if parts else []

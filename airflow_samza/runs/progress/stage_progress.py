@@ -1,4 +1,4 @@
-"""How far a stage has come, read from the run's records and the heads of its inputs.
+"""The progress of a stage, read from the run's records and the latest offsets of its inputs.
 
 Records tell of committed epochs only, so a report is what would be left if everything died now.
 """
@@ -101,7 +101,7 @@ def newest_generation(files: Filesystem, run: RunPlan, stage_id: str) -> Generat
 
 
 def counted(facts: Mapping[str, Any], name: str) -> int:
-    """What tasks counted under a name, or under names that begin with it and a dot (one per operator)."""
+    """Return the counts of tasks under a name, or under names that begin with it and a dot (one per operator)."""
     found = [value for key, value in facts.items() if key == name or key.startswith(f"{name}.")]
     return sum(int(value) for value in found if isinstance(value, int | float))
 
@@ -114,7 +114,7 @@ def _manifests(files: Filesystem, folder: StageFolder, intent: Intent, committed
 
 
 def _open_totals(intent: Intent, manifests: Iterable[Manifest]) -> Totals:
-    """What the tasks of a first epoch have done that are through already."""
+    """Return the sums of those tasks of a first epoch that have finished already."""
     totals = Totals(began_at=intent.decided_at)
     for manifest in manifests:
         written = {name: {"messages": staged.messages} for name, staged in manifest.staged.items()}
@@ -198,7 +198,7 @@ def _messages(counts: Mapping[str, Mapping[str, int]]) -> int:
 
 @dataclass
 class _Known:
-    """What the tasks that read one partition know of it.
+    """The knowledge of one partition that the tasks that read it have.
 
     Of a broadcast every task reads all, and the slowest counts.
     """
@@ -284,7 +284,7 @@ def _ends_expected(run: RunPlan, stream_id: str) -> int:
 
 
 def _heads(systems: Mapping[str, System], run: RunPlan, intent: Intent, stream_id: str) -> list[int | None]:
-    """Where the partitions of an input end for this run: the end of its slice, or as far as they are written now."""
+    """Return where the partitions of an input end for this run: the end of its slice, or as far as they are written now."""
     read_intent = intent.inputs[stream_id]
     bounds: list[int | None] = [int(end) for _, end in (read_intent.slice or {}).get("offsets") or ()]
     if not run.is_own(stream_id) and (

@@ -1,4 +1,4 @@
-"""Who reads which version of a pushed table: the runs that are on, by what their plans pin and their epochs take up.
+"""The versions of a pushed table that open runs read, by what their plans pin and their epochs take up.
 
 A stage reads what its newest epoch's intent names; before the first one, what the run's plan fixed.
 """
@@ -20,7 +20,7 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 @dataclass(frozen=True)
 class Freshness:
-    """What is waited for.
+    """A version of a table that runs are expected to read.
 
     That every run of an application that is on, and at least ``least``, reads ``number`` of a table or newer.
     """
@@ -56,7 +56,7 @@ class Readers:
 
 
 def freshness(files: Filesystem, asked: Freshness) -> Readers:
-    """What the readers of a table have now."""
+    """Return the versions that the readers of a table have now."""
     found: dict[str, int] = {}
     for run in known_runs(files, asked.application):
         if run.closed:

@@ -1,4 +1,4 @@
-"""What an epoch leaves on record: the intent before it runs, one manifest per task, and the commit made of them.
+"""Records of an epoch: the intent before it runs, one manifest per task, and the commit made of them.
 
 Epoch n + 1 starts where the manifests of epoch n left off. A task that has ended, or has nothing to do in an epoch, is
 left out of it, and its earlier manifest stands. A commit sums up all epochs before it, so that the older ones need not
@@ -22,7 +22,7 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 @dataclass(frozen=True)
 class InputIntent:
-    """What the epoch reads of one input.
+    """The part of one input that an epoch reads.
 
     The physical stream, the slice, and the writer's generation if the run wrote it.
 
@@ -94,7 +94,7 @@ class Staged:
 @durable("manifest", later={"report": {}})
 @dataclass(frozen=True)
 class Manifest:
-    """What one task read and staged.
+    """The record of what one task read and staged.
 
     The first attempt that writes it wins; later ones adopt it and drop their own output.
 

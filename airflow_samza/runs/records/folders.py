@@ -1,4 +1,4 @@
-"""Where a run keeps its records: the paths, and JSON files that are written once or replaced whole.
+"""Paths of a run's records, and reading and writing them: once, or replaced whole.
 
 A file that decides something (plan, attempt, intent, manifest, commit, result) is written by ``put_if_absent``: the
 first writer wins and everybody adopts it. A file that only tells (status, heartbeat) is replaced whole.
@@ -79,7 +79,7 @@ class StageFolder:
         return f"{self.path}/epochs"
 
     def intent(self, epoch: int) -> str:
-        """What the epoch reads: written before anything runs."""
+        """Return the path of what an epoch reads, which is written before anything runs."""
         return f"{self.path}/epochs/{epoch}/intent.json"
 
     def commit(self, epoch: int) -> str:
@@ -132,7 +132,7 @@ class StageFolder:
         return f"{self.path}/manifests/{epoch}"
 
     def manifest(self, epoch: int, task: int) -> str:
-        """What one task read and staged."""
+        """Return the path of what one task read and staged."""
         return f"{self.path}/manifests/{epoch}/{task}.json"
 
     def note(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Whether a process that wrote a record still lives: by its id where it can be looked up, and by its last sign of life.
+"""Liveness of processes that wrote a record: by the process id where it can be looked up, and by the last heartbeat.
 
 A process id alone proves nothing: it is used again, and means something else in another container. So the record also
 holds the place (host and process namespace) and the moment when the process started. That a process is there proves
@@ -45,7 +45,7 @@ def place() -> str:
 
 
 def identity() -> dict[str, Any]:
-    """Who this process is, for a record that others will judge by :func:`is_alive`."""
+    """Return the identity of this process, for a record that others will judge by :func:`is_alive`."""
     process = psutil.Process()
     return {"host": socket.gethostname(), "place": place(), "pid": process.pid, "started": process.create_time()}
 
@@ -65,7 +65,7 @@ def process_is_there(who: Mapping[str, Any]) -> bool | None:
 
 
 def is_alive(who: Mapping[str, Any], heartbeat: float | None, *, now: float | None = None) -> bool:
-    """Whether the process lives: looked up where possible, and judged by its last heartbeat (seconds since 1970).
+    """Return whether the process lives: looked up where possible, and judged by its last heartbeat (seconds since 1970).
 
     A process of this host that writes no heartbeats (None) lives as long as it is there.
     """

@@ -70,7 +70,7 @@ def lineage_folder(application: str, app_id: str) -> str:
 
 
 def former_lineage_folder(application: str, app_id: str) -> str:
-    """Where that state lay when the folders of two applications could be one."""
+    """Return the folder of that state in releases in which two applications could have one folder."""
     return f"state/{safe(application)}-{safe(app_id)}"
 
 

@@ -103,7 +103,7 @@ class RunPlan:
 
     @property
     def engine_texts(self) -> dict[str, str]:
-        """Where each operator runs, and why, by operator id: ``"arrow: works on whole batches"``."""
+        """The engine of each operator, and why, by operator id: ``"arrow: works on whole batches"``."""
         return {
             op: f"{engine}: {why}" if why else engine
             for found in self.engines.values()
@@ -135,7 +135,7 @@ class RunPlan:
         return self.plan.stream(stream_id).role == "intermediate"
 
     def unit(self, stream_id: str) -> str:
-        """What goes through a stream, for people: ``messages`` or ``partial results``."""
+        """Return the unit of what goes through a stream, for people: ``messages`` or ``partial results``."""
         content = self.contents.get(stream_id)
         return "messages" if content is None or content.combined_for is None else "partial results"
 
@@ -145,7 +145,7 @@ class RunPlan:
         return self.mode in (PIPELINED, CONTINUOUS)
 
     def runs_epochs(self, stage_id: str) -> bool:
-        """Whether a stage runs epoch after epoch until all its tasks have ended; else one epoch is all there is."""
+        """Return whether a stage runs epoch after epoch until all its tasks have ended; else one epoch is all there is."""
         return self.stages_run_concurrently or self.keeps_state or self.plan.stage(stage_id).several_epochs
 
     @property
@@ -161,7 +161,7 @@ class RunPlan:
         return self.state.starts.get(stage_id) if self.state is not None else None
 
     def end_of(self, stream_id: str) -> bool | None:
-        """How an input ends where its slice does (``InputIntent.end``): False ends a slice only (rule C9).
+        """Return how an input ends where its slice does (``InputIntent.end``): False ends a slice only (rule C9).
 
         None: as its own messages say.
         """

@@ -1,4 +1,4 @@
-"""What a run's plan fixes of the state that it starts from and will leave."""
+"""The part of a run's plan about the state that the run starts from and will leave."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWN = "own"
 
 @dataclass(frozen=True)
 class RunState:
-    """Where a run's state comes from and goes to. ``version`` is the one that it starts from; 0: nothing yet.
+    """The origin and destination of a run's state. ``version`` is the one that it starts from; 0: nothing yet.
 
     ``source`` is the run that left that version, where the run was told to start from one. ``fence`` is the number of
     the lease. ``starts`` are paths of records, by stage: what each of its tasks goes on from; a stage without one

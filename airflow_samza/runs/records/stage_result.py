@@ -1,4 +1,4 @@
-"""What a stage did, for XComs and for people.
+"""The result of a stage, for XComs and for people.
 
 Counts and places, and of messages that failed (and nothing else) a few as samples.
 """
@@ -15,7 +15,7 @@ from airflow_samza.runs.records.totals import GAUGES, gauges
 
 @dataclass(frozen=True)
 class InputResult:
-    """What a stage read of one input; ``bytes`` as they lie in the system, 0 where it does not tell.
+    """The messages that a stage read of one input; ``bytes`` as they lie in the system, 0 where it does not report them.
 
     ``unit`` says what ``messages`` counts where those are partial results of an aggregation.
     """
@@ -32,7 +32,7 @@ class InputResult:
 
 @dataclass(frozen=True)
 class OutputResult:
-    """What a stage wrote to one output. ``control`` counts every copy: n tasks times m partitions (rule C2).
+    """The messages that a stage wrote to one output. ``control`` counts every copy: n tasks times m partitions (rule C2).
 
     ``own`` marks an intermediate topic of the run; ``facts`` are what the system told on publishing (paths, offsets);
     ``unit`` as of an input.

@@ -24,7 +24,7 @@ TABLE = "table:"
 
 @dataclass(frozen=True)
 class StateMeaning:
-    """What the state of one operator, table or store means.
+    """The meaning of the state of one operator, table or store.
 
     ``title`` names it in a sentence, ``name`` is what a user writes in ``renamed_from=`` and ``dropped=``. ``facets``
     must be equal to go on from the state (``"functions": "total=sum(v bigint)"``). ``columns`` are messages that are

@@ -1,4 +1,4 @@
-"""What of its messages goes through each of a run's own topics.
+"""The parts of messages that go through each of a run's own topics.
 
 Decided once, by the run's plan, and followed by writer and readers.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TopicContent:
-    """What goes through one topic instead of whole messages.
+    """The content of one topic instead of whole messages.
 
     ``columns`` are those that a later operator reads, and the key; None: all. ``combined_for`` is the id of the
     aggregation whose partial results go through instead of messages; ``schema`` (DDL) is then the schema of the

@@ -1,4 +1,4 @@
-"""What a stage has read and written in all its epochs so far, summed up in every commit."""
+"""Sums of what a stage has read and written in all its epochs so far, in every commit."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def gauges(facts: Mapping[str, Any]) -> dict[str, float]:
 
 
 def counters(facts: Mapping[str, Any]) -> dict[str, float]:
-    """What tasks have counted, added up over tasks and epochs."""
+    """Return the counts of tasks, added up over tasks and epochs."""
     return {
         name: value for name, value in facts.items() if isinstance(value, int | float) and not isinstance(value, bool)
     }

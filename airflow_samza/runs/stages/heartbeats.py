@@ -37,7 +37,7 @@ class _Seen:
 
 
 class Heartbeats:
-    """What one process has seen of runners, by the path of their records."""
+    """The heartbeats of runners that one process has seen, by the path of their records."""
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
@@ -62,7 +62,7 @@ class Heartbeats:
         return now - seen.silent_since < CONFIRM_SECONDS
 
     def is_fresh(self, path: str, who: Mapping[str, Any], at: float) -> bool:
-        """Whether that heartbeat is a sign of life now: it was seen to move, or this host's own clock says so."""
+        """Return whether that heartbeat is a sign of life now: it was seen to move, or this host's own clock says so."""
         now = time.monotonic()
         seen = self._look(path, at, now)
         if seen.has_moved and now - seen.since < FRESH_SECONDS:

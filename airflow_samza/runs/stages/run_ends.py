@@ -1,4 +1,4 @@
-"""How a run without an end comes to one.
+"""The end of a run that reads unbounded inputs.
 
 A drain, a stop or a deadline, on record in the run's folder for every stage to see.
 
@@ -62,7 +62,7 @@ def set_deadline(files: Filesystem, run: RunFolder, generation: int, at: float, 
 
 
 def is_ending(files: Filesystem, run: RunFolder, generation: int, now: float | None = None) -> bool | None:
-    """Whether the run is to end, and how: for good (True: a drain), or only for now (False: a stop, or its deadline).
+    """Return whether the run is to end, and how: for good (True: a drain), or only for now (False: a stop, or its deadline).
 
     None: it goes on.
     """

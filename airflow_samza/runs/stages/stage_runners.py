@@ -96,7 +96,7 @@ class RunnerFolder:
 
     @property
     def claim(self) -> str:
-        """Who this runner is."""
+        """The path of the record of the process that is this runner."""
         return f"{self.path}/claim.json"
 
     @property
@@ -123,7 +123,7 @@ class RunnerFolder:
 
     @property
     def log(self) -> str:
-        """What the runner prints."""
+        """The path of what the runner prints."""
         return f"{self.path}/runner.log"
 
     def who(self, files: Filesystem) -> dict[str, Any] | None:
@@ -132,7 +132,7 @@ class RunnerFolder:
         return plain(claim) if claim is not None else {} if files.exists(self.claim) else None
 
     def heard_at(self, files: Filesystem) -> float:
-        """When the runner gave its last sign of life (seconds since 1970, by the clock of its host); 0.0: never."""
+        """Return when the runner gave its last sign of life (seconds since 1970, by the clock of its host); 0.0: never."""
         beat = read_told(files, self.heartbeat, Heartbeat)
         if beat is not None and beat.at:
             return beat.at

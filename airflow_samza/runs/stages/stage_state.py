@@ -84,7 +84,7 @@ def restored_bytes(facts: Mapping[str, Any]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class StageProgress:
-    """How far a stage of several epochs has come, as its runner tells.
+    """The progress of a stage of several epochs, as its runner reports it.
 
     ``epochs`` that are committed and the user messages that they read (``messages``) and wrote (``written``); ``lag``
     the messages that are at hand and not read yet. ``waiting_for``: the stage that has to start first. ``restored``:
@@ -109,7 +109,7 @@ class StageProgress:
 
 @dataclass(frozen=True)
 class StageStatus:
-    """Where a stage is. ``error`` is the JSON form of a ``SamzaError``; ``log`` the runner's log file, from the root.
+    """The status of a stage. ``error`` is the JSON form of a ``SamzaError``; ``log`` the runner's log file, from the root.
 
     ``tasks`` and ``tasks_done`` are the open epoch's; ``progress`` is told by stages of several epochs.
     ``silent_since`` (seconds since 1970): the runner's process is there, and has given no sign of life since then.

@@ -59,12 +59,12 @@ def is_due(version: TableVersion, after: int) -> bool:
 
 
 def staged_path(folder: TableFolder, number: int, task: int) -> str:
-    """What one task has staged for the compaction of a version."""
+    """Return the path of the record of what one task has staged for the compaction of a version."""
     return f"{folder.compacting}/{number:020}/{task:06}.json"
 
 
 def compaction_producer(table: str, number: int) -> str:
-    """Who writes the compacted section: beside the pushes, whose ids have no such form (a safe text has no ``@``)."""
+    """Return the producer of the compacted section: beside the pushes, whose ids have no such form (a safe text has no ``@``)."""
     return f"pushes/{safe(table)}/compacted@{number}"
 
 

@@ -139,7 +139,7 @@ def sections_since(
 
 
 def holds_all(former: Mapping[str, Any], slice_: Mapping[str, Any]) -> bool:
-    """Whether a former slice has the rows of this one already, as the same sections or as those that it was compacted of."""
+    """Return whether a former slice has the rows of this one, as the same sections or as those it was compacted of."""
     if "sections" not in former:
         return False
     found = sections_since(former["sections"], slice_, lambda mark: True)

@@ -1,4 +1,4 @@
-"""Where the records of a pushed table lie.
+"""The folder of a pushed table.
 
 Versions, marks of those that are given up, pins, and what pushes decide on their way.
 """
@@ -15,7 +15,7 @@ GIVEN_UP = ".given-up.json"
 
 @dataclass(frozen=True)
 class TableFolder:
-    """Where the records of one table lie: by the system and the physical name of its push stream."""
+    """The records of one table, found by the system and the physical name of its push stream."""
 
     system: str
     topic: str

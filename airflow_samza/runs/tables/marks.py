@@ -1,4 +1,4 @@
-"""How a mark is made that says "this may no longer be read", against pins that say "this is read".
+"""Marks that say "this may no longer be read", made only where no pin says "this is read".
 
 Of the two one always wins, for good.
 

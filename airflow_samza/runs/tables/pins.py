@@ -1,4 +1,4 @@
-"""Which version of each pushed table a run reads, fixed by its ``plan`` (rule S7)."""
+"""The version of each pushed table that a run reads, fixed by its ``plan`` (rule S7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a push must pass before it becomes visible: columns, keys, and how many rows it has.
+"""Checks of a push before it becomes visible: its columns, keys, and number of rows.
 
 Pure; every refusal names both sides.
 """
@@ -17,7 +17,7 @@ from airflow_samza.schema import DataType, Schema
 
 @dataclass
 class PushTotals:
-    """What the tasks of a push found.
+    """The findings of all tasks of a push.
 
     Rows and deletes that were staged, null keys, keys that come twice (with examples), and nulls.
     """

@@ -1,4 +1,4 @@
-"""How what the tasks of a push have staged becomes a version.
+"""The end of a push: the rows that its tasks have staged become a version.
 
 Checked, committed as one section, and made visible by one record.
 
@@ -71,7 +71,7 @@ def _known(files: Filesystem, request: PushRequest) -> TableVersion | None:
 
 
 def _decide(files: Filesystem, system: System, request: PushRequest) -> PushPublication:
-    """What was staged, checked, as the record that every later attempt follows."""
+    """Check what was staged, and return the record that every later attempt follows."""
     epoch, intent = newest_staging(files, request.handle.folder)
     if intent is None or intent.digest != request.digest:
         raise PushError(
@@ -90,7 +90,7 @@ def _decide(files: Filesystem, system: System, request: PushRequest) -> PushPubl
 
 
 def _published(files: Filesystem, request: PushRequest) -> PushPublication | None:
-    """What a former attempt has decided to publish, if it is still what is asked for."""
+    """Return what a former attempt has decided to publish, if this push still asks for it."""
     known = numbers(files, _publications(request))
     last = read(files, f"{_publications(request)}/{known[-1]:06}.json", PushPublication) if known else None
     return last if last is not None and last.digest == request.digest else None
@@ -154,7 +154,7 @@ def _make_visible(
 
 
 def _changes(base: TableVersion) -> int:
-    """What was written on top of the full section that a reader of a version reads."""
+    """Return the rows and deletes on top of the full section that a reader of a version reads."""
     return base.changes if base.compacted is None else 0
 
 

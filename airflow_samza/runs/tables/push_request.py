@@ -1,4 +1,4 @@
-"""What a push of a table is asked to do: the table, the source, and what is done about nulls, duplicates and odd sizes.
+"""The request for a push of a table: the table, the source, and what is done about nulls, duplicates and odd sizes.
 
 It lies as ``push.json`` in the folder of the push, which has the form of a run with one stage; it holds no secrets.
 """
@@ -195,7 +195,7 @@ class PushRequest:
 
     @property
     def producer(self) -> str:
-        """Who writes: a section of the push stream."""
+        """The producer that the push is in its stream, of which it writes a section."""
         return f"pushes/{safe(self.table)}/{safe(self.push_id)}"
 
     @property
@@ -215,5 +215,5 @@ def push_handle(application: str, table: str, push_id: str) -> StageHandle:
 
 
 def request_path(handle: StageHandle) -> str:
-    """Where the request of a push lies; only pushes have one."""
+    """Return the path of the request of a push; only pushes have one."""
     return f"{handle.run.path}/push.json"

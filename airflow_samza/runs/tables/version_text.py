@@ -26,7 +26,7 @@ def describe_version(version: TableVersion) -> str:
 
 
 def rollback_text(made: TableVersion, current: TableVersion | None) -> str:
-    """What a rollback did, for people; it may have been made long ago, under the same id."""
+    """Return a rollback in words; it may have been made long ago, under the same id."""
     since = current.number if current is not None and current.number != made.number else None
     told = "and is current" if since is None else f"and version {since} is current since"
     return f"Table {made.table}: version {made.number} reads what version {made.reads} read, {told}."

@@ -94,7 +94,7 @@ class TableVersion:
 
     @property
     def read_sections(self) -> tuple[Section, ...]:
-        """What who has nothing yet reads: its sections, or the one that they were compacted to."""
+        """The sections that a first reader reads: its own, or the one that they were compacted to."""
         return (self.compacted.section,) if self.compacted is not None else self.sections
 
     @property
@@ -117,7 +117,7 @@ class TableVersion:
 
     @property
     def slice(self) -> dict[str, Any]:
-        """What ``system.consumer(spec, slice)`` reads to get just this version, in the order in which its rows apply."""
+        """The slice from which ``system.consumer(spec, slice)`` reads just this version, in the order in which its rows apply."""
         found = {
             "kind": "log",
             "partitions": len(self.offsets),
@@ -129,7 +129,7 @@ class TableVersion:
         return {**found, CHAINS: more} if more else found
 
     def may_be_read(self, slice_: Mapping[str, Any]) -> bool:
-        """Whether a slice that was taken of it is still there to be read: what it was compacted of may be given up."""
+        """Return whether a slice of it can still be read: the changes that it was compacted of may be given up."""
         is_former = slice_.get("sections") != described_sections(self.read_sections)
         return not (is_former and self.compacted is not None and self.compacted.is_given_up)
 
@@ -282,7 +282,7 @@ def refuse_late(files: Filesystem, system: str, topic: str, table: str, push_id:
 
 
 def lost(table: str, push_id: str, winner: TableVersion) -> ConcurrentPush:
-    """What a push is told whose number another has taken."""
+    """Return the error for a push whose number another has taken."""
     return ConcurrentPush(
         f"The push {push_id!r} of table {table!r} lost version {winner.number} to the push {winner.push_id!r}, which "
         "was faster; "
@@ -300,7 +300,7 @@ def highest_number(files: Filesystem, system: str, topic: str) -> int:
 
 
 def needs_base(table: str, push_id: str) -> PushError:
-    """What an incremental push of a table without a version is told."""
+    """Return the error for an incremental push of a table without a version."""
     return PushError(
         f"The incremental push {push_id!r} has nothing to change: table {table!r} has no version yet.",
         hint='Push all rows first: mode="full".',
@@ -310,7 +310,7 @@ def needs_base(table: str, push_id: str) -> PushError:
 
 
 def taken(version: TableVersion) -> PushError:
-    """What a push is told whose id a rollback has, and a rollback whose id a push has.
+    """Return the error for a push whose id a rollback has, or a rollback whose id a push has.
 
     To find that version would change nothing.
     """
@@ -325,7 +325,7 @@ def taken(version: TableVersion) -> PushError:
 
 
 def missing(files: Filesystem, system: str, topic: str, wanted: str) -> NoSuchVersion:
-    """What who asks for a version that never was is told."""
+    """Return the error for a version that never was."""
     folder = TableFolder(system, topic)
     return NoSuchVersion(
         f"The table of push stream {folder.topic!r} (system {folder.system!r}) has no {wanted.removeprefix('a ')}.",

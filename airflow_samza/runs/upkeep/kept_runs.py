@@ -1,4 +1,4 @@
-"""Which runs on record stay: by number and age, and all that others still need.
+"""The runs that stay on record: by number and age, and all that others still need.
 
 A run is over when it is closed, or when nothing was heard of it for a month. Of those that are over the newest are
 kept; an older one stays as long as its topics do, as long as the application's state holds what it left (a run that is
@@ -34,7 +34,7 @@ SystemsOf = Callable[[RunPlan], Mapping[str, System]]
 
 @dataclass(frozen=True)
 class Keep:
-    """How many runs of an application are kept, and for how many days; one that is beyond either may go."""
+    """The number of runs of an application that are kept, and for how many days; one that is beyond either may go."""
 
     runs: int = 100
     days: float = 30.0
@@ -50,7 +50,7 @@ class OverRun:
 
 
 def over_since(files: Filesystem, folder: RunFolder, now: float) -> float | None:
-    """When a run was over; None while it is on, or a process of it lives."""
+    """Return when a run was over; None while it is open, or a process of it lives."""
     closed = read(files, folder.closed, RunEnd)
     runners = all_runners(files, folder)
     if any(runner.is_alive(files) for runner in runners):
@@ -87,7 +87,7 @@ def load_plans(files: Filesystem, folder: RunFolder) -> tuple[RunPlan, ...]:
 
 
 class Reasons:
-    """Why runs that are beyond number and age stay all the same."""
+    """Reasons for which runs that are beyond number and age stay all the same."""
 
     def __init__(self, files: Filesystem, systems_of: SystemsOf, now: float) -> None:
         self._files = files
@@ -97,7 +97,7 @@ class Reasons:
         self._unread: UnreadOutputs | None = None
 
     def of(self, run: OverRun) -> str | None:
-        """Why a run stays, as the end of "it stays because …"; None when it may go."""
+        """Return why a run stays, as the end of "it stays because …"; None when it may go."""
         return next(self._of(run), None)
 
     def _of(self, run: OverRun) -> Iterator[str]:

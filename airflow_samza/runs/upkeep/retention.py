@@ -35,7 +35,7 @@ _SUFFIXES = (".json", ".arrow", ".zip", ".log", ".parquet", ".pem")
 
 @dataclass
 class SweptRoot:
-    """What a sweep of a whole root deleted, or would delete."""
+    """The files that a sweep of a whole root deleted, or would delete."""
 
     runs: SweptRuns = field(default_factory=SweptRuns)
     logs: dict[str, Swept] = field(default_factory=dict)

@@ -46,7 +46,7 @@ _TELLING = ("closed.json", "origin.json", "removing.json", "slimmed.json")
 
 
 def checked(files: Filesystem, path: str, kind: type | None, *, tells: bool = False) -> Iterator[Finding]:
-    """What is wrong with one record, if it is there."""
+    """Yield what is wrong with one record, if it is there."""
     try:
         if kind is None:
             if files.exists(path):
@@ -86,7 +86,7 @@ def fsck_run(files: Filesystem, run: RunFolder) -> Iterator[Finding]:
 
 
 def published_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str, Published, float]]:
-    """What the results of a run's stages say to be in topics.
+    """Yield what the results of a run's stages say to be in topics.
 
     System, topic, what, and when that was written (seconds since 1970).
     """

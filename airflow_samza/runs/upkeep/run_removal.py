@@ -28,7 +28,7 @@ from airflow_samza.systems.system import System
 @durable("note of a slimmed run", reports=True)
 @dataclass(frozen=True)
 class Slimmed:
-    """What a run that was ``over`` at a time (seconds since 1970) no longer needs is gone."""
+    """The note that what a run needs no more is gone; ``over``: when the run ended (seconds since 1970)."""
 
     over: float = 0.0
 
@@ -43,7 +43,7 @@ class Removal:
 
 @dataclass
 class SweptRuns:
-    """What a sweep of runs deleted (or would delete).
+    """The runs that a sweep deleted, or would delete.
 
     ``runs`` as ``<application>/<run>``, names of ``topics``, folders of ``leftovers``.
 

@@ -1,4 +1,4 @@
-"""What becomes of the topics of a run that is over.
+"""Expiry of the topics of a run that is over.
 
 They are marked to expire, and deleted after that, unless the run is opened again.
 """
@@ -78,7 +78,7 @@ def open_again(files: Filesystem, folder: RunFolder) -> None:
 
 
 def expiry(topic: ExpiringTopic, over: float) -> float:
-    """When a topic of a run that has been over since ``over`` may be deleted (seconds since 1970).
+    """Return when a topic of a run that has been over since ``over`` may be deleted (seconds since 1970).
 
     As it is marked, else after a week.
     """

@@ -1,4 +1,4 @@
-"""Which runs have written what another application, that goes on from a state, has not read yet.
+"""Runs whose output another application, that goes on from a state, has not read yet.
 
 Such a reader may still refuse what a run wrote, or want it written anew, and that takes the run's records.
 """
@@ -18,7 +18,7 @@ from airflow_samza.systems.system import StreamSpec, System
 
 @dataclass(frozen=True)
 class _Reader:
-    """How far an application has read a topic: the sections (``<application>/<run>``), or else the next offsets."""
+    """The position of an application in a topic: the sections (``<application>/<run>``), or else the next offsets."""
 
     application: str
     sections: frozenset[str] | None
@@ -26,7 +26,7 @@ class _Reader:
 
 
 class UnreadOutputs:
-    """What all applications that carry state have read, as of their newest versions."""
+    """The positions of all applications that carry state, as of their newest versions."""
 
     def __init__(self, files: Filesystem) -> None:
         self._files = files
