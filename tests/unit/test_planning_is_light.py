@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.looping import APPLICATION as LOOPING
+from tests.support.looping import Place
+
 HEAVY = (
     "airflow",
     "pyspark",
@@ -70,14 +73,16 @@ def light(app):
     )
 """
 
-REPORT = "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+REPORT = "import json, sys; print(json.dumps(sorted(sys.modules)))"
 
 
 def loaded_by(program: str, folder: Path) -> set[str]:
-    """The packages that a fresh interpreter has loaded after a program.
+    """Return the packages that a fresh interpreter, with ``folder`` on its path, has loaded after a program."""
+    return {name.partition(".")[0] for name in modules_loaded_by(program, folder)}
 
-    The program runs with ``folder`` on its path.
-    """
+
+def modules_loaded_by(program: str, folder: Path) -> set[str]:
+    """Return the modules that a fresh interpreter, with ``folder`` on its path, has loaded after a program."""
     (folder / "light_application.py").write_text(APPLICATION)
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{program}\n{REPORT}"],
@@ -119,3 +124,41 @@ def test_drawing_and_comparing_plans_loads_nothing_heavy(tmp_path: Path) -> None
 
 def test_the_watcher_would_notice_a_heavy_import(tmp_path: Path) -> None:
     assert {"numpy", "pyarrow"} <= loaded_by("from airflow_samza.systems.log import system; import pyarrow", tmp_path)
+
+
+OF_RUNNERS = ("airflow_samza.spark", "airflow_samza.engine", "airflow_samza.launch", "pyspark", "py4j")
+"""Packages that start, drive and are Spark."""
+
+STATUS = """
+from airflow_samza.cli.app import app
+try:
+    app(["status", "--root", {root!r}, "circling", "run"])
+except SystemExit as end:
+    assert not end.code, end
+"""
+
+
+def of_runners(modules: set[str]) -> list[str]:
+    return sorted(name for name in modules if name.startswith(OF_RUNNERS))
+
+
+@pytest.mark.parametrize("module", ["triggers", "table_triggers", "stage_watch", "progress_log"])
+def test_a_triggerer_loads_nothing_of_runners_and_spark(module: str, tmp_path: Path) -> None:
+    modules = modules_loaded_by(f"import airflow_samza.provider.{module}", tmp_path)
+    assert f"airflow_samza.provider.{module}" in modules
+    assert of_runners(modules) == []
+
+
+def test_the_status_of_a_run_loads_nothing_of_runners_and_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "looping_app.py").write_text(LOOPING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("looping_app", None)
+    place = Place(tmp_path)
+    place.send(0, 5)
+    place.prepare("circle", "pipelined")
+    sys.modules.pop("looping_app", None)
+    modules = modules_loaded_by(STATUS.format(root=place.runtime.root), tmp_path)
+    assert "airflow_samza.cli.status_command" in modules
+    assert of_runners(modules) == []
