@@ -1,7 +1,4 @@
-"""One attempt at a stage as its runner knows it, and how the runner tells of it.
-
-Again and again, until it is written.
-"""
+"""An attempt at a stage as its runner knows it; its status is written until that succeeds."""
 
 from __future__ import annotations
 
@@ -33,8 +30,7 @@ REPORT_SECONDS = 0.25
 class AttemptState:
     """One attempt that a runner was asked for: its records, and whether it was cancelled.
 
-    Nothing that it tells decides anything, so telling never fails: what could not be written is told with the next
-    heartbeat.
+    No status decides anything, so writing one never fails: the next heartbeat writes what could not be written.
     """
 
     def __init__(self, files: Filesystem, run: RunFolder, request: StageRequest) -> None:
@@ -58,7 +54,7 @@ class AttemptState:
         self._troubles = Troubles(log, f"{self.group}: writing the status")
 
     def tell(self, state: str | None = None, error: SamzaError | None = None) -> None:
-        """Replaces the attempt's status; without arguments only says that it is still so.
+        """Replace the attempt's status; without arguments only its time is new.
 
         The first end that it comes to stands.
         """
@@ -79,7 +75,7 @@ class AttemptState:
                 self._troubles.over()
 
     def report(self, progress: StageProgress) -> None:
-        """Takes note of progress; the status tells it a few times a second at most, and with every heartbeat."""
+        """Note progress; the status shows it after a fraction of a second at the latest, and with every heartbeat."""
         news = self._progress is None or progress.waiting_for != self._progress.waiting_for
         self._progress = progress
         if news or time.monotonic() - self._told > REPORT_SECONDS:
@@ -100,5 +96,5 @@ class AttemptState:
         return self.cancelled.is_set() or self._files.exists(self.handle.folder.attempt(self.handle.attempt, "cancel"))
 
     def is_replaced(self) -> bool:
-        """Return whether a later attempt has taken its place: its runner was taken for dead."""
+        """Return whether a later attempt has taken its place: its runner was regarded as dead."""
         return newest_attempt(self._files, self.handle.folder) > self.handle.attempt

@@ -1,4 +1,4 @@
-"""What a stage may read in its next epoch.
+"""The inputs that a stage may read in its next epoch.
 
 An upper bound for every input, and how inputs end whose end is not in their data.
 """
@@ -18,7 +18,7 @@ from airflow_samza.systems.capabilities import ReportsNews, SupersedesOutput
 from airflow_samza.systems.system import System
 
 
-class AtHand:
+class AvailableInputs:
     """The inputs of a stage as they are now.
 
     ``external`` inputs have the slice that the plan fixed, unless they go on and the run is continuous; ``own`` are
@@ -64,14 +64,14 @@ class AtHand:
 
     @property
     def live(self) -> frozenset[str]:
-        """The external inputs that go on."""
+        """The external inputs that are unbounded."""
         return frozenset(self._live - set(self._ended))
 
     def _grows(self, stream_id: str) -> bool:
         return self._run.is_own(stream_id) or stream_id in self._live
 
     def look(self) -> dict[str, InputIntent]:
-        """Every input as it is now; a topic is asked again only when it has news."""
+        """Return every input as it is now; a topic is asked again only when it has news."""
         for stream_id, bound in self._streams.items():
             if self._grows(stream_id) and stream_id not in self._ended:
                 known = self._found.get(stream_id)
@@ -80,7 +80,7 @@ class AtHand:
         return {stream_id: self._ended.get(stream_id) or self._found[stream_id] for stream_id in self._streams}
 
     def end(self, final: bool, positions: Iterable[TaskPosition]) -> None:
-        """Ends the external inputs: a drain where they go on, after what has arrived by now.
+        """End the external inputs: a drain ends unbounded ones after the messages that have arrived by now.
 
         Else where they have been read to.
         """
@@ -109,7 +109,7 @@ class AtHand:
         slice_ = system.slice(bound.spec)
         if self._run.is_own(stream_id):
             return InputIntent(bound.spec.name, slice_, bound.spec.name.rpartition("/")[2])
-        self._refuse_superseded(stream_id, bound, system)
+        self._reject_superseded(stream_id, bound, system)
         self._looked[stream_id] = slice_
         planned = (bound.slice or {}).get("offsets")
         if planned is not None:  # it begins where the plan says
@@ -119,8 +119,8 @@ class AtHand:
             ]
         return InputIntent(bound.spec.name, slice_)
 
-    def _refuse_superseded(self, stream_id: str, bound: BoundStream, system: System) -> None:
-        """Refuses an input of which a writer has replaced what tasks of this run, or a run before, have read."""
+    def _reject_superseded(self, stream_id: str, bound: BoundStream, system: System) -> None:
+        """Reject an input of which a writer has replaced what tasks of this run, or a run before, have read."""
         former = self._looked[stream_id]
         planned = (bound.slice or {}).get("offsets")
         if planned is None or "commit" not in former or not isinstance(system, SupersedesOutput):
@@ -139,7 +139,7 @@ def _goes_on(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> bool:
 
 
 def _reached(stream_id: str, offsets: list[list[int]], positions: Iterable[TaskPosition]) -> list[list[int]]:
-    """The slice cut where the tasks have come to.
+    """Return the input range, cut off where the tasks have read to.
 
     What one task of several has read of a broadcast, the others read, too.
     """
@@ -152,5 +152,5 @@ def _reached(stream_id: str, offsets: list[list[int]], positions: Iterable[TaskP
 
 
 def _has_news(system: System, bound: BoundStream, known: Mapping[str, Any]) -> bool:
-    """Return whether a stream may have grown; a system that cannot say so cheaply is asked for the whole slice."""
+    """Return whether a stream may have grown; a system without a cheap answer is asked for all."""
     return system.has_news(bound.spec, known) if isinstance(system, ReportsNews) else True

@@ -1,4 +1,4 @@
-"""What the tables of a stage hold from epoch to epoch.
+"""The tables of a stage that side inputs feed, from epoch to epoch.
 
 In a continuous run they follow their side inputs, and never hold the main input up.
 
@@ -77,7 +77,7 @@ class FollowedTables:
         """
 
     def look(self, former: Intent | None) -> dict[str, InputIntent]:
-        """What the tables of the epoch after ``former`` hold; what has to be read beforehand is begun.
+        """Return what the tables of the epoch after ``former`` hold; begin to read what has to be read beforehand.
 
         It may be asked again and again before the epoch is decided: what is taken as it is counts from what the last
         epoch held.
@@ -112,7 +112,7 @@ class FollowedTables:
         return wanted
 
     def took(self, manifests: Sequence[Manifest]) -> None:
-        """Learns of an epoch's tasks how long processors take, so that the next epochs give them no more than :data:`PROCESSOR_SECONDS`."""
+        """Note how long processors took in an epoch, so that the next ones give them :data:`PROCESSOR_SECONDS`."""
         for stream_id in self._processed:
             seconds = sum(float(manifest.facts.get(f"{SIDE_INPUT_SECONDS}.{stream_id}", 0.0)) for manifest in manifests)
             messages = sum(int(manifest.read.get(stream_id, {}).get("messages", 0)) for manifest in manifests)
@@ -121,11 +121,11 @@ class FollowedTables:
                 self._limits[stream_id] = int(min(fit, FEW_MESSAGES))
 
     def have_moved(self, wanted: Mapping[str, InputIntent], former: Intent | None) -> bool:
-        """Whether a pushed table would come in another version than in the epoch before (None: than the plan says)."""
+        """Return whether a pushed table would have another version than in the former epoch (None: the plan)."""
         return _versions(wanted) != _versions(self._first if former is None else former.side_inputs)
 
     def close(self) -> None:
-        """Ends what is being prepared."""
+        """End what is being prepared."""
         if self._thread is not None and self._thread.is_alive():
             self._stage.cancel(self._tag)
             self._thread.join(timeout=10)
@@ -152,7 +152,7 @@ class FollowedTables:
         )
 
     def _newer(self, stream_id: str, known: InputIntent) -> InputIntent | None:
-        """All that there is of a side input, if that is more than what is known."""
+        """Return all that there is of a side input, if that is more than what is known."""
         bound = self._bound[stream_id]
         system = self._context.systems[bound.system]
         if "sections" in known.slice or stream_id in self._pinned:
@@ -172,7 +172,7 @@ class FollowedTables:
         return InputIntent(head.stream, {**head.slice, "offsets": offsets}) if has_more else None
 
     def _head(self, stream_id: str) -> InputIntent | None:
-        """All that there is of a side input now, asked again only when there is news; None: its topic is deleted."""
+        """Return all that a side input has, asked again only when there is news; None: its topic is deleted."""
         bound, known = self._bound[stream_id], self._heads.get(stream_id)
         system = self._context.systems[bound.system]
         since = made(system, bound)
@@ -233,6 +233,6 @@ def _covers(held: Mapping[str, Any], read: Mapping[str, Any]) -> bool:
 
 
 def _piece(known: Mapping[str, Any], newer: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """A part of what is new: so many messages of each partition."""
+    """Return a part of what is new: so many messages of each partition."""
     ends = [min(int(now[1]), int(was[1]) + most) for was, now in zip(known["offsets"], newer["offsets"], strict=True)]
     return {**newer, "offsets": [[int(now[0]), end] for now, end in zip(newer["offsets"], ends, strict=True)]}

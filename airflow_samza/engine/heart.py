@@ -30,11 +30,11 @@ LOG_SECONDS = 5.0
 """Where the root is no folder of this machine, the log is written here and brought there now and then."""
 
 LEAVE_SECONDS = 10.0
-"""How long a runner's end waits for what still runs, and for what is still to be told."""
+"""How long a runner's end waits for what still runs, and for statuses that are still to be written."""
 
 
 class Heart:
-    """Writes the heartbeat of one runner, and with it what could not be told before."""
+    """The heartbeat of one runner, with which it writes every status that could not be written before."""
 
     def __init__(self, files: Filesystem, folder: RunnerFolder, records: RunnerRecords, output: str) -> None:
         self._files = files
@@ -48,11 +48,11 @@ class Heart:
         """Why Spark was given up."""
 
     def start(self) -> None:
-        """Beats until the process ends."""
+        """Beat until the process ends."""
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def listen_to(self, spark: StageEngine) -> None:
-        """Looks after Spark, too, from now on."""
+        """Look after Spark, too, from now on."""
         self._spark, self._pulse = spark, Pulse(spark)
 
     def _beat(self) -> None:
@@ -76,7 +76,7 @@ class Heart:
         return Heartbeat(time.time(), self._pulse.answered_at if self._pulse is not None else None)
 
     def _look_after_spark(self) -> None:
-        """Gives up a Spark that has stopped to answer: whoever waits hears of it, and a retry starts another runner."""
+        """Give up a Spark that has stopped to answer: its attempts fail, and a retry starts another runner."""
         spark, pulse = self._spark, self._pulse
         if spark is None or pulse is None:
             self._look_after_start()
@@ -96,7 +96,7 @@ class Heart:
         threading.Thread(target=self._leave, name="leave", daemon=True).start()
 
     def _look_after_start(self) -> None:
-        """Ends a Java that is frozen before it has become a Spark that could be asked; the wait for it then fails."""
+        """End a Java that is frozen before it has become a Spark that could be asked; the wait for it then fails."""
         java = next((child for child in _children() if _is_frozen(child)), None)
         self._frozen_seconds = self._frozen_seconds + HEARTBEAT_SECONDS if java is not None else 0.0
         if java is None or self.gone is not None or self._frozen_seconds < pulse_module.SILENT_AFTER_SECONDS:
@@ -107,12 +107,12 @@ class Heart:
         )
         log.error("%s", self.gone)
         with suppress(SamzaError, OSError):
-            self._records.refuse_all(self.gone, "Java is frozen")
+            self._records.reject_all(self.gone, "Java is frozen")
         with suppress(psutil.Error):
             java.kill()
 
     def _leave(self) -> None:
-        """Ends this process also while a thread waits for an answer of Spark that never comes."""
+        """End this process also while a thread waits for an answer of Spark that never comes."""
         time.sleep(LEAVE_SECONDS)
         while not self._records.are_told():
             time.sleep(HEARTBEAT_SECONDS)
@@ -129,7 +129,7 @@ def _children() -> list[psutil.Process]:
 
 
 def _is_frozen(process: psutil.Process) -> bool:
-    """Whether a process is a Java that is stopped, or waits for a disk; how one that starts never is for long."""
+    """Return whether a process is a Java that is stopped or waits for a disk, as one that starts does not for long."""
     try:
         return process.name() == "java" and process.status() in (
             psutil.STATUS_STOPPED,

@@ -68,7 +68,7 @@ class HostTables:
         self._digests = digests or {}
 
     def open(self, tables: SideTables, wanted: Slices) -> None:
-        """Takes over what lies here of tables: just what is wanted; or what is nearer to it than what the table holds.
+        """Take over what lies here of tables: just what is wanted; or what is nearer to it than what the table holds.
 
         ``wanted`` are the slices by stream.
         """
@@ -77,7 +77,7 @@ class HostTables:
                 self._open_nearer(tables, table, wanted)
 
     def _open_exactly(self, tables: SideTables, table: SideTable, wanted: Slices) -> bool:
-        """Takes over what another process, or a former run, has read to just this point, unless little is missing."""
+        """Take over what another process, or a former run, has read to just this point, unless little is missing."""
         if any(wanted[stream_id].get("offsets") is None for stream_id in table.table.side_inputs):
             return False
         target = self._target(table, wanted)
@@ -91,7 +91,7 @@ class HostTables:
         return True
 
     def _open_nearer(self, tables: SideTables, table: SideTable, wanted: Slices) -> None:
-        """Takes over what was read of all streams of a table, or of some.
+        """Take over what was read of all streams of a table, or of some.
 
         The others are then read from their beginnings (rule S3).
 
@@ -131,7 +131,7 @@ class HostTables:
         ) and (set(table.reached) <= set(reached))
 
     def _kept(self, table: SideTable) -> Iterator[LocalOffsets]:
-        """What the offsets files here say: of all streams of a table first, then of some, the most first."""
+        """Return what the offsets files here hold: of all streams of a table first, then of some, the most first."""
         whole = self._file(table).read()
         if whole is not None:
             yield whole
@@ -151,7 +151,7 @@ class HostTables:
         yield from sorted(parts, key=lambda local: -len(local.store["topics"]))
 
     def keep(self, tables: SideTables, *, always: bool = False) -> None:
-        """Writes tables of which much is new, or any (``always``)."""
+        """Write tables of which much is new, or any (``always``)."""
         for table in tables.tables:
             if not self.keeps(table) or not table.unsaved:
                 continue
@@ -172,7 +172,7 @@ class HostTables:
 
     @contextmanager
     def alone(self, tables: SideTables, wanted: Slices) -> Iterator[None]:
-        """While tables that are alike in all tasks of a host are filled, the others wait, and map what one of them has read."""
+        """Fill tables that are alike in all tasks of a host in one of them; the others wait, and map that."""
         with ExitStack() as held:
             shared = [
                 table for table in tables.tables if self.keeps(table) and self._is_shared(table) and not table.reached
@@ -250,7 +250,7 @@ def _hash(told: Any) -> str:
 
 
 def _told(slice_: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a slice says whether somebody may read on from it: not how many commits there were."""
+    """Return the part of a slice that decides whether it may be read on: not the number of commits."""
     return (
         {name: slice_[name] for name in ("offsets", "sections", MADE) if name in slice_}
         if slice_.get("offsets") is not None

@@ -89,7 +89,7 @@ class LocalEngine:
 
 
 class LocalStage:
-    """A stage whose tasks run in turn, in the caller's thread: a :class:`~airflow_samza.engine.stage_engine.RunningStage`."""
+    """A :class:`~airflow_samza.engine.stage_engine.RunningStage` whose tasks run in turn, in the caller's thread."""
 
     def __init__(self, context: StageContext, setup: StageSetup) -> None:
         self.setup = setup

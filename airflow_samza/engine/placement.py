@@ -1,4 +1,4 @@
-"""Which executor runs which task, and which hosts have a copy of its state (rule S9). No Spark in it."""
+"""The placement of tasks: the executor that runs each, and the hosts with a copy of its state (rule S9). No Spark."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class Executor:
 
     @property
     def location(self) -> str:
-        """As Spark writes a place that it should prefer."""
+        """The location in the form in which Spark is asked to prefer it."""
         return f"executor_{self.host}_{self.executor_id}"
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a task belongs: its executor, and further hosts that hold, or are to hold, a copy of its state."""
+    """The executor to which a task belongs, and further hosts that hold, or are to hold, a copy of its state."""
 
     executor: Executor
     standbys: tuple[str, ...] = ()
 
     @property
     def preferred(self) -> list[str]:
-        """What Spark is told: first this executor, and when it is gone, a host with a copy."""
+        """The locations that Spark is asked to prefer: first this executor, and when it is gone, a host with a copy."""
         return [self.executor.location, *self.standbys]
 
 
@@ -53,7 +53,7 @@ class Placement:
         return self._places
 
     def update(self, executors: Iterable[Executor]) -> bool:
-        """Takes in which executors live now; whether any task's place has changed."""
+        """Note which executors live now; return whether the place of any task has changed."""
         living = frozenset(executors)
         if living == self._executors or not living:
             return False
@@ -64,7 +64,7 @@ class Placement:
         return self._places != former
 
     def standbys(self) -> dict[str, list[int]]:
-        """The tasks of which each host keeps a copy for the day that their own host is lost."""
+        """Return the tasks of which each host keeps a copy for the day that their own host is lost."""
         found: dict[str, list[int]] = {}
         for task, place in self._places.items():
             for host in place.standbys:
@@ -72,7 +72,7 @@ class Placement:
         return found
 
     def executor_on(self, host: str) -> Executor:
-        """An executor of a host on which one lives."""
+        """Return an executor of a host on which one lives."""
         return min(
             (executor for executor in self._executors if executor.host == host),
             key=lambda executor: executor.executor_id,
@@ -93,7 +93,7 @@ class Placement:
                 return homes
             movable = [task for task in self._tasks if homes[task] == busiest]
             warm = [task for task in movable if task in former and idlest.host in _warm_hosts(former[task])]
-            # Who lost his host has just come to a copy, and is not sent on to where there is none.
+            # A task that lost its host has just come to a copy, and is not sent on to a host that has none.
             settled = [
                 task
                 for task in movable
@@ -127,5 +127,5 @@ class Placement:
 
 
 def _warm_hosts(place: Place) -> tuple[str, ...]:
-    """The hosts that hold state of a task that had this place, the best first."""
+    """Return the hosts that hold state of a task that had this place, the best first."""
     return (place.executor.host, *place.standbys)

@@ -1,4 +1,4 @@
-"""Where the tasks of a stage stand between two epochs, and which of them have something to do in the next one."""
+"""Positions of the tasks of a stage between two epochs, and the tasks that have something to do in the next one."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class TaskPosition:
         self._tried: object = None
 
     def take(self, manifest: Manifest) -> None:
-        """Moves on to where an epoch has left the task."""
+        """Move on to where an epoch has left the task."""
         self._checkpoint = manifest.checkpoint or {}
         self.ended = manifest.ended
         self.follows_clock = manifest.follows_clock
 
     def offset(self, stream_id: str, partition: int, first: int = 0) -> int:
-        """The next offset to read; ``first`` where nothing was read yet."""
+        """Return the next offset to read; ``first`` where nothing was read yet."""
         found = self._checkpoint.get("offsets", {}).get(stream_id, {}).get(str(partition))
         return first if found is None else int(found)
 
     def left(self, inputs: Mapping[str, InputIntent]) -> list[Place]:
-        """The partitions of which something is at hand: messages, or the end."""
+        """Return the partitions of which something is available: messages, or the end."""
         over = self._over()
         return [place for place in self.owned if place not in over and self._is_left(place, inputs[place[0]])]
 
     def _over(self) -> set[Place]:
-        """The partitions that have ended."""
+        """Return the partitions that have ended."""
         ends = self._checkpoint.get("control", {}).get("end_of_stream", ())
         return {(entry["stream"], entry["partition"]) for entry in ends if entry["ended"]}
 
@@ -58,7 +58,7 @@ class TaskPosition:
         return not self.ended and bool(self.left(inputs)) and self._now(inputs) != self._tried
 
     def tries(self, inputs: Mapping[str, InputIntent]) -> None:
-        """The task is part of an epoch with these bounds.
+        """Note that the task is part of an epoch with these bounds.
 
         If it comes no further, only other bounds are worth another one.
         """
@@ -76,7 +76,7 @@ class TaskPosition:
 
 
 def lag(positions: Iterable[TaskPosition], inputs: Mapping[str, InputIntent]) -> int:
-    """Return how many messages (control messages among them) are at hand and not read, where offsets are known."""
+    """Return how many messages (control messages among them) are available and not read, where offsets are known."""
     behind = 0
     for position in positions:
         for stream_id, partition in position.left(inputs) if not position.ended else ():

@@ -44,7 +44,7 @@ class Producers:
                 self._bound[stream_id] = handle.generation  # it reads what it writes itself
 
     def bind(self) -> str | None:
-        """Binds to what can be bound to by now.
+        """Bind to what can be bound to by now.
 
         The stage that has to start before the rest can be, or None when all is bound.
         """
@@ -61,7 +61,7 @@ class Producers:
         return None
 
     def streams(self) -> dict[str, BoundStream]:
-        """The topics that the stage reads, each as its producer's generation writes it."""
+        """Return the topics that the stage reads, each as its producer's generation writes it."""
         return {
             stream_id: self._run.intermediate(stream_id, generation) for stream_id, generation in self._bound.items()
         }
@@ -75,8 +75,8 @@ class Producers:
             for stage_id, generation in stages.items()
         )
 
-    def refuse_lost(self) -> None:
-        """Stops a stage whose producer will not write on: it was given up, or a newer generation writes elsewhere."""
+    def reject_lost(self) -> None:
+        """Stop a stage whose producer will not write on: it was given up, or a newer generation writes elsewhere."""
         for stream_id in self._own:
             stage_id = self._run.writer_stage(stream_id)
             if stage_id == self._handle.stage_id:
@@ -102,14 +102,14 @@ class Producers:
     def _failed(self, stage_id: str) -> StageError:
         return StageError(
             f"The stage {self._handle.stage_id!r} reads what {stage_id!r} writes, and that stage failed for good.",
-            hint="Clear it with its upstream, when what failed there is mended.",
+            hint="Clear it with its upstream, when what failed there is fixed.",
             stage=self._handle.stage_id,
             run=self._run.run_id,
             upstream=stage_id,
         )
 
     def _newest(self, stage_id: str) -> Generation | None:
-        """The newest generation of a stage, of this plan, that was ever submitted."""
+        """Return the newest generation of a stage, of this plan, that was ever submitted."""
         known = [g for g in self._folder.generations(self._files, stage_id) if g.plan == self._run.generation]
         return known[-1] if known else None
 
@@ -118,7 +118,7 @@ class Producers:
         return bool(self._systems[bound.system].admin.metadata([bound.spec]))
 
     def _finished(self, stream_id: str) -> Generation:
-        """The newest finished generation of the stage that writes a topic, of this plan."""
+        """Return the newest finished generation of the stage that writes a topic, of this plan."""
         writer, run = self._run.writer_stage(stream_id), self._run
         for generation in reversed(self._folder.generations(self._files, writer)):
             stage = self._folder.stage(writer, generation)

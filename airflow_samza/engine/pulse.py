@@ -1,4 +1,4 @@
-"""Whether Spark still answers: a small question every two seconds, on a thread of its own, which may wait for ever."""
+"""The pulse of Spark: a small question every two seconds, on a thread of its own, which may wait for ever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_samza.errors import StageLost
 ASK_SECONDS = 2.0
 
 SILENT_AFTER_SECONDS = 40.0
-"""For how long Spark may leave a small question open. Jobs, however large, do not keep it from answering."""
+"""The seconds for which Spark may leave a small question open. Jobs, however large, do not keep it from answering."""
 
 BUSY_AFTER_SECONDS = 300.0
 """The same while its process uses processor time.
@@ -21,11 +21,11 @@ A long garbage collection answers nothing either, and comes to an end.
 """
 
 _IDLE_SHARE = 0.02
-"""Of a core: what a process that is frozen does not use, and one that collects garbage does."""
+"""Of a core: what a frozen process does not use, and one that collects garbage does."""
 
 
 class Pulse:
-    """Asks a session for signs of life."""
+    """The signs of life of an engine."""
 
     def __init__(self, engine: StageEngine) -> None:
         self._engine = engine
@@ -39,7 +39,7 @@ class Pulse:
         threading.Thread(target=self._ask, name="pulse", daemon=True).start()
 
     def tick(self) -> None:
-        """Counts the silence; to be called every second or so.
+        """Count the silence; to be called every second or so.
 
         Time in which nobody calls counts little: this process was frozen, too.
         """
@@ -71,7 +71,7 @@ class Pulse:
 
 
 def silent(engine: StageEngine, answered_at: float, stage_id: str = "") -> StageLost:
-    """The error for a Spark that is there and has stopped to answer, while a stage ran or (without one) nothing did."""
+    """Return the error for a Spark that has stopped to answer, while a stage ran or (without one) nothing did."""
     since = datetime.fromtimestamp(answered_at, timezone.utc)
     meanwhile = f", while the stage {stage_id} ran" if stage_id else ""
     return StageLost(

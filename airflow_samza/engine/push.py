@@ -87,7 +87,7 @@ def _stage(engine: StageEngine, push: PushContext) -> None:
 
 
 def push_stream(request: PushRequest, schema: Schema) -> StreamSpec:
-    """The push stream.
+    """Return the push stream.
 
     The table's columns (all but the key may be null, as in a row that deletes), and the mark of deletes.
     """
@@ -97,7 +97,7 @@ def push_stream(request: PushRequest, schema: Schema) -> StreamSpec:
 
 
 def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None:
-    """Makes the push stream; one that is there has to be of this table as it is declared now."""
+    """Make the push stream; reject one that is there with other columns or partitions than the table has."""
     known = system.admin.metadata([stream]).get(stream.name)
     wanted = Schema.of(str(stream.schema))
     if known is not None and known.schema is not None:

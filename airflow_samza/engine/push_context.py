@@ -1,4 +1,4 @@
-"""What everybody who works on one attempt at a push needs to know of it, and the port through which a source is read."""
+"""The context of an attempt at a push, and the port through which its source is read."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class PushTask:
     messages_shown: bool = True
 
     def run(self, task: int, batches: Iterator[pa.RecordBatch]) -> PushManifest:
-        """Stage the rows of one partition, which come with equal keys beside each other; return the manifest that is left."""
+        """Stage the rows of a partition, with equal keys beside each other; leave and return the manifest."""
         show_messages(self.messages_shown)
         files = open_filesystem(self.root)
         system = bind_system(self.system, bindings_from_json(self.bindings)[self.system], self.root)

@@ -1,4 +1,4 @@
-"""What a stage runner leaves on record.
+"""The records that a stage runner writes.
 
 Its attempts and its own end, written again and again until they are written.
 """
@@ -39,11 +39,11 @@ class RunnerRecords:
         """Set when this runner was taken for dead: it takes no more requests."""
 
     def attempts(self) -> list[AttemptState]:
-        """All attempts that this runner was asked for."""
+        """Return all attempts that this runner was asked for."""
         return list(self._attempts.values())
 
     def take(self, name: str) -> AttemptState | None:
-        """The attempt of a request in the queue.
+        """Return the attempt of a request in the queue.
 
         None when it is known already, or damaged: then it is told to have failed.
         """
@@ -54,7 +54,7 @@ class RunnerRecords:
         except TopicError as error:
             if "errno" in error.facts:  # the storage does not answer, and the request is asked for again
                 raise
-            self._refuse_damaged(name, error)
+            self._reject_damaged(name, error)
             return None
         if request is None:
             return None
@@ -62,7 +62,7 @@ class RunnerRecords:
         return attempt
 
     def close(self, why: str, error: SamzaError | None = None) -> bool:
-        """Writes that this runner takes no more requests; whether it is written.
+        """Write that this runner takes no more requests; return whether it is written.
 
         What could not be is tried again by :meth:`tell`.
         """
@@ -78,8 +78,8 @@ class RunnerRecords:
                     self._troubles.over()
             return self._is_closed
 
-    def refuse_all(self, error: SamzaError, why: str) -> None:
-        """Closes, and answers every request that came meanwhile with the error."""
+    def reject_all(self, error: SamzaError, why: str) -> None:
+        """Close, and answer every request that came meanwhile with the error."""
         self.close(why, error)
         for name in self._files.list(self._folder.queue):
             attempt = self.take(name)
@@ -87,7 +87,7 @@ class RunnerRecords:
                 attempt.tell(FAILED, error)
 
     def tell(self) -> None:
-        """Tells of what is on, and of every end that could not be told so far."""
+        """Write the status of what runs, and of every end whose status could not be written so far."""
         if self._ending is not None and not self._is_closed:
             self.close(self._ending.why)
         for attempt in self.attempts():
@@ -101,13 +101,13 @@ class RunnerRecords:
         )
 
     def wait_until_told(self, seconds: float) -> None:
-        """Waits until :meth:`are_told`, which a heartbeat brings about, but not for ever."""
+        """Wait until :meth:`are_told`, which a heartbeat brings about, for ``seconds`` at most."""
         deadline = time.monotonic() + seconds
         while not self.are_told() and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
 
     def look_who_took_over(self) -> None:
-        """Notices that this runner was taken for dead, as it was frozen or its storage was.
+        """Notice that this runner was regarded as dead, because it or its storage was frozen.
 
         What others took over it lets go of.
         """
@@ -118,7 +118,7 @@ class RunnerRecords:
                 log.warning("%s: a later attempt has taken its place", attempt.group)
                 attempt.cancelled.set()
 
-    def _refuse_damaged(self, name: str, error: TopicError) -> None:
+    def _reject_damaged(self, name: str, error: TopicError) -> None:
         self._damaged.add(name)
         log.error("%s", error)
         words = name.removesuffix(".json").rsplit("@", 2)

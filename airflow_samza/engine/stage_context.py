@@ -1,4 +1,4 @@
-"""What everybody who works on one attempt at a stage needs to know of it, on the driver."""
+"""The context of an attempt at a stage, on the driver."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from airflow_samza.systems.system import System, SystemBinding
 
 
 class Attempt(Protocol):
-    """What an epoch needs to know of the attempt that it belongs to."""
+    """The attempt to which an epoch belongs."""
 
     handle: StageHandle
     group: str
     request: StageRequest
 
     def report(self, progress: StageProgress) -> None:
-        """Tells how far the stage has come; called after every epoch, and may say so only now and then."""
+        """Note how far the stage has come, after every epoch; it may be written only now and then."""
         ...
 
     def cancel_asked(self) -> bool:

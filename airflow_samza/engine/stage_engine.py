@@ -31,7 +31,7 @@ class RunningStage(Protocol):
         ...
 
     def fill_tables(self, side_inputs: Mapping[str, InputIntent], tag: str) -> None:
-        """Read side inputs into the tables that hosts keep, beside the epochs; :meth:`cancel` knows it by its tag."""
+        """Read side inputs into tables that hosts keep, beside the epochs; the tag cancels it."""
         ...
 
     def cancel(self, tag: str) -> None:
@@ -47,11 +47,11 @@ class RunningStage(Protocol):
 
 
 class StageEngine(Protocol):
-    """What runs the tasks of stages. Stages run in threads of their own, so all but ``stop`` is called from many."""
+    """An engine that runs the tasks of stages; each stage has a thread, so all but ``stop`` is called from many."""
 
     @property
     def place(self) -> str:
-        """Where it is, for sentences, without secrets: ``the Spark Connect server sc://host:15002``."""
+        """The engine's place for sentences, without secrets: ``the Spark Connect server sc://host:15002``."""
         ...
 
     def connect(self, context: StageContext) -> None:
@@ -59,7 +59,7 @@ class StageEngine(Protocol):
         ...
 
     def read_inputs(self, context: StageContext) -> RunPlan:
-        """Return the run's plan with the slices of inputs that only the engine reads; what nobody has read yet is read."""
+        """Return the run's plan with the slices of inputs that only the engine reads; read what was not read yet."""
         ...
 
     def start_stage(

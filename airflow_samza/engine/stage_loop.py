@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import closing
 
 from airflow_samza.config import Config
-from airflow_samza.engine.available_inputs import AtHand
+from airflow_samza.engine.available_inputs import AvailableInputs
 from airflow_samza.engine.followed_tables import FollowedTables
 from airflow_samza.engine.positions import TaskPosition, lag
 from airflow_samza.engine.producers import Producers
@@ -40,7 +40,7 @@ from airflow_samza.runs.stages.run_ends import is_ending
 from airflow_samza.runs.stages.stage_state import StageProgress, restored_bytes
 
 DEFAULT_MAX_MESSAGES = 1_000_000
-"""Of a task in an epoch, unless configured: some tenths of a second of work, so that consumers hear of it soon."""
+"""Of a task in an epoch, unless configured: some tenths of a second of work, so that consumers see it soon."""
 
 CLOCK_SECONDS = 1.0
 """How often a task that follows the clock gets an epoch without any message."""
@@ -74,7 +74,7 @@ class StageLoop:
         self._producers = Producers(self._files, self._systems, self._run, handle, self._open)
 
     def run(self) -> None:
-        """Runs epochs until the last one's manifests are there; finishing it is the caller's."""
+        """Run epochs until the last one's manifests are there; finishing it is the caller's."""
         self._wait_for_producers()
         self._load()
         inputs: dict[str, BoundStream] = {stream_id: self._run.stream(stream_id) for stream_id in self._stage.inputs}
@@ -82,10 +82,10 @@ class StageLoop:
         with self._engine.start_stage(self._context, inputs) as stage:
             spec = stage.setup.program.spec
             self._limit = Config(spec.config).epoch_max_messages or DEFAULT_MAX_MESSAGES
-            at_hand = AtHand(self._systems, self._run, spec, inputs, self._former, self._positions)
+            available = AvailableInputs(self._systems, self._run, spec, inputs, self._former, self._positions)
             with closing(FollowedTables(self._context, stage, self._former)) as tables:
                 while True:
-                    intent = self._open or self._decide(stage.setup.outputs, at_hand, tables)
+                    intent = self._open or self._decide(stage.setup.outputs, available, tables)
                     self._run_tasks(stage, intent)
                     if self._is_over(intent, tables):
                         return
@@ -104,7 +104,7 @@ class StageLoop:
             waiting.pause()
 
     def _load(self) -> None:
-        """Where the last committed epoch has left the tasks."""
+        """Load the positions in which the last committed epoch has left the tasks."""
         epoch = self._open.epoch if self._open is not None else 0
         starts = self._starts()
         for task in range(self._stage.task_count):
@@ -122,22 +122,22 @@ class StageLoop:
 
     # -- an epoch ------------------------------------------------------------------------------------------------------
 
-    def _decide(self, outputs: Mapping[str, BoundStream], at_hand: AtHand, tables: FollowedTables) -> Intent:
-        """The next epoch, as soon as there is something to do in it."""
+    def _decide(self, outputs: Mapping[str, BoundStream], available: AvailableInputs, tables: FollowedTables) -> Intent:
+        """Return the next epoch, as soon as there is something to do in it."""
         waiting = Waiting()
         while True:
-            if at_hand.unended:
+            if available.unended:
                 final = is_ending(self._files, self._attempt.handle.run, self._run.generation)
                 if final is not None:
-                    at_hand.end(final, self._positions.values())
-            inputs, side_inputs = at_hand.look(), tables.look(self._former)
+                    available.end(final, self._positions.values())
+            inputs, side_inputs = available.look(), tables.look(self._former)
             active = self._open_tasks() if self._shuts_down else self._active(inputs)
             if not active and tables.is_behind:
                 active = self._open_tasks()  # they fill their tables
             if active or tables.have_moved(side_inputs, self._former):
                 break  # without a task the epoch only puts on record what the tables hold, for those who wait for it
             if waiting.is_long:
-                self._reject_stuck(inputs, at_hand)
+                self._reject_stuck(inputs, available)
                 self._reject_unwanted()
                 self._tell(inputs)
             waiting.pause()
@@ -188,7 +188,7 @@ class StageLoop:
             reject_unwanted(self._files, self._attempt)
 
     def _is_over(self, intent: Intent, tables: FollowedTables) -> bool:
-        """Commits and publishes an epoch, unless it is the last one."""
+        """Commit and publish an epoch, unless it is the last one; return whether it is."""
         manifests = read_manifests(self._files, self._folder, intent)
         ended = {manifest.task for manifest in manifests if manifest.ended} | (
             self._commit.ended if self._commit is not None else set()
@@ -213,7 +213,7 @@ class StageLoop:
         self._state.append(state_folders(self._folder, self._manifests.values()))
 
     def _prune(self, epoch: int) -> None:
-        """What two newer epochs have taken the place of goes: state, and in the long run records."""
+        """Delete what two newer epochs have replaced: state, and in the long run records."""
         *older, former, newest = self._state
         for unused in set().union(*older) - former - newest:
             self._files.delete_tree(unused)
@@ -226,13 +226,13 @@ class StageLoop:
 
     def _reject_unwanted(self) -> None:
         reject_unwanted(self._files, self._attempt)
-        self._producers.refuse_lost()
+        self._producers.reject_lost()
 
-    def _reject_stuck(self, inputs: Mapping[str, InputIntent], at_hand: AtHand) -> None:
-        """Nothing will ever come: every producer has finished, everything is read, and yet tasks have not ended."""
-        if at_hand.live or any(position.follows_clock for position in self._positions.values() if not position.ended):
+    def _reject_stuck(self, inputs: Mapping[str, InputIntent], available: AvailableInputs) -> None:
+        """Reject a stage that waits in vain: its producers have finished, all is read, and tasks have not ended."""
+        if available.live or any(position.follows_clock for position in self._positions.values() if not position.ended):
             return
-        if not self._producers.have_finished() or self._active(at_hand.look()):
+        if not self._producers.have_finished() or self._active(available.look()):
             return
         task, position = next((task, position) for task, position in self._positions.items() if not position.ended)
         unread = position.left(inputs)

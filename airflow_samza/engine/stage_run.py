@@ -66,7 +66,7 @@ def run_stage(
 
 
 def _note_who_finishes(context: StageContext) -> None:
-    """Leaves word, before there is an intent, that what this stage writes to Spark only a runner can publish."""
+    """Note, before there is an intent, that only a runner can publish what this stage writes to Spark."""
     outputs = context.run.plan.stage(context.handle.stage_id).outputs
     if any(isinstance(context.systems[context.run.stream(stream_id).system], CarriedByDriver) for stream_id in outputs):
         write_once(context.files, context.handle.folder.needs_runner, NeedsRunner(outputs))
@@ -84,9 +84,9 @@ def _run_epoch(engine: StageEngine, context: StageContext) -> None:
 def bind_inputs(
     files: Filesystem, systems: Mapping[str, System], run: RunPlan, handle: StageHandle
 ) -> dict[str, BoundStream]:
-    """What the epoch reads.
+    """Return the inputs that the epoch reads.
 
-    The slices that the plan fixed, and for the run's own topics the newest generation that was committed.
+    They have the input ranges that the plan fixed, and for the run's own topics the newest committed generation.
 
     An intent that stands already is followed to the letter.
     """
@@ -109,7 +109,7 @@ def decide(
     inputs: Mapping[str, BoundStream],
     outputs: Mapping[str, BoundStream],
 ) -> Intent:
-    """The intent of a stage of one epoch: everything."""
+    """Return the intent of a stage of one epoch: everything."""
     intent = Intent(
         stage=handle.stage_id,
         generation=str(handle.generation),

@@ -73,14 +73,14 @@ class StageRunner:
         self._troubles = Troubles(log, "looking at the queue")
 
     def serve(self) -> None:
-        """Runs until it is time to end; attempts that still run then are cancelled."""
+        """Run until it is time to end; attempts that still run then are cancelled."""
         self._heart.start()
         signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
         started = time.monotonic()
         try:
             self._start_engine()
         except SamzaError as error:
-            self._refuse_all(error, "did not start")
+            self._reject_all(error, "did not start")
             return
         log.info("Spark is up after %.1f s", time.monotonic() - started)
         self._heart.listen_to(self._engine)
@@ -103,7 +103,7 @@ class StageRunner:
             self._gone = self._gone or self._heart.gone
             if self._gone is not None:
                 self._drain()
-                self._refuse_all(self._gone, "Spark is gone")
+                self._reject_all(self._gone, "Spark is gone")
                 break
             if self._records.is_replaced.is_set():
                 log.warning("this runner was taken for dead, and takes no more requests")
@@ -135,7 +135,7 @@ class StageRunner:
             ) from error
 
     def _java_said(self) -> str:
-        """Why Java has ended, of what it has printed into this runner's log."""
+        """Return the reason why Java has ended, from what it has printed into this runner's log."""
         written = self._files.local_path(self._folder.log) or self._settings.get("output", "")
         lines = (
             Path(written).read_text(encoding="utf-8", errors="replace").splitlines() if os.path.isfile(written) else []
@@ -170,7 +170,7 @@ class StageRunner:
             attempt.cancelled.set()
         except SamzaError as error:
             self._ended_badly(attempt, error)
-        except BaseException as error:  # whatever it is, whoever waits for this attempt must hear of it
+        except BaseException as error:  # whatever it is, the status of the attempt must show it
             log.exception("%s: failed unexpectedly", attempt.group)
             self._ended_badly(
                 attempt,
@@ -236,10 +236,10 @@ class StageRunner:
         if self._gone is None:
             self._engine.stop(in_a_hurry=self._stop.is_set())  # by a signal: somebody wants this machine empty
 
-    def _refuse_all(self, error: SamzaError, why: str) -> None:
-        """Closes, and answers every request that came meanwhile with the error."""
+    def _reject_all(self, error: SamzaError, why: str) -> None:
+        """Close, and answer every request that came meanwhile with the error."""
         log.error("%s", error)
-        self._records.refuse_all(error, why)
+        self._records.reject_all(error, why)
         self._records.wait_until_told(LEAVE_SECONDS)
 
 

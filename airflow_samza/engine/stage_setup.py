@@ -26,7 +26,7 @@ from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
 
 @dataclass(frozen=True)
 class StageSetup:
-    """What all epochs of an attempt share: the program, the output topics, and the work of the tasks."""
+    """The program, the output topics and the work of the tasks, which all epochs of an attempt share."""
 
     program: StageProgram
     outputs: Mapping[str, BoundStream]
@@ -72,7 +72,7 @@ def set_up_stage(
 
 
 def make_topics(context: StageContext, outputs: Mapping[str, BoundStream]) -> None:
-    """Makes the topics that the stage writes.
+    """Make the topics that the stage writes.
 
     Once it has begun, its own must be there: one made anew would lack what it has written.
     """
@@ -101,9 +101,9 @@ def _without_slice(bound: BoundStream) -> dict[str, Any]:
 def program_source(
     systems: Mapping[str, System], run: RunPlan, stage_id: str, inputs: Mapping[str, BoundStream]
 ) -> ProgramSource:
-    """All from which a process makes the stage's program.
+    """Return all from which a process makes the stage's program.
 
-    Columns that the application does not tell come from the systems.
+    Columns that the application does not declare come from the systems.
     """
     schemas = dict(run.schemas)
     for stream_id, bound in inputs.items():
@@ -116,7 +116,7 @@ def program_source(
 
 
 def bound_output(run: RunPlan, program: StageProgram, stream_id: str, generation: Generation) -> BoundStream:
-    """An output of the stage, with the columns that reach it."""
+    """Return an output of the stage, with the columns that reach it."""
     bound = output_stream(run, stream_id, generation)
     schema = program.streams.get(stream_id)
     return (

@@ -1,4 +1,4 @@
-"""Compaction of a pushed table: each task reads the chain of one partition as whole batches, and stages what is left of it.
+"""Compaction of a pushed table: each task reads the chain of a partition as whole batches, and stages what is left.
 
 It comes after a push that has made the chain long, before the push is over; a failure is logged by the runner, and the
 next push tries again.
@@ -46,7 +46,7 @@ log = logging.getLogger("airflow_samza.runner")
 
 @dataclass(frozen=True)
 class CompactionTask:
-    """The work of a compaction: of each of the partitions ``tasks`` of a version's ``slice`` the last row of each key is staged."""
+    """A compaction: of each of the partitions ``tasks`` of a version's ``slice`` the last row of each key is staged."""
 
     root: str
     bindings: Mapping[str, Any] = field(repr=False)  # they may hold secrets
@@ -75,7 +75,7 @@ class CompactionTask:
         reach("compaction-task-after-record")
 
     def _rows(self, system: System, stream: StreamSpec, task: int) -> pa.RecordBatch | None:
-        """The last row of each key, without those that delete."""
+        """Return the last row of each key, without those that delete."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

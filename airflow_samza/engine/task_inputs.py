@@ -1,4 +1,4 @@
-"""What one task reads in an epoch.
+"""The inputs of one task in an epoch.
 
 Its partitions, each from where its checkpoint says up to the bound of the intent, and their ends.
 """
@@ -48,14 +48,14 @@ class TaskInputs:
         self._consumers: dict[str, SystemConsumer] = {}
 
     def of(self, task: int, checkpoint: TaskCheckpoint) -> list[TaskInput]:
-        """The partitions that the task owns, from its checkpoint on."""
+        """Return the partitions that the task owns, from its checkpoint on."""
         owned = task_partitions(self._program.plan, self._program.stage.stage_id, task)
         return [
             self._input(stream_id, partition, checkpoint.offset(stream_id, partition)) for stream_id, partition in owned
         ]
 
     def close(self) -> None:
-        """Closes what was opened."""
+        """Close what was opened."""
         for consumer in self._consumers.values():
             consumer.close()
 
@@ -110,7 +110,7 @@ class _Envelopes:
         return self.consumer.read(self.place, self.offsets, columns, bounds, dictionaries=True)
 
     def _behind_start(self) -> Iterator[Envelope]:
-        """Offsets that are counted while reading: what was read in earlier epochs is read and left out."""
+        """Yield what earlier epochs have not read, where offsets are counted while reading."""
         for envelope in self._read():
             if isinstance(envelope, ControlEnvelope) and self.read.slice.get("final") is False:
                 yield self._end(envelope.offset, False)  # it ends for this run only (rule C9)
@@ -121,5 +121,5 @@ class _Envelopes:
                 yield envelope.slice(skipped, envelope.messages - skipped)
 
     def _end(self, end: int, final: bool) -> ControlEnvelope:
-        # It takes no offset of its own: whoever goes on reads the next message, not the one after it.
+        # It takes no offset of its own: the next run reads the next message, not the one after it.
         return ControlEnvelope(self.place, end, EndOfStreamMessage(None, 1, stream_id=self.stream_id, final=final))

@@ -88,9 +88,9 @@ class TaskSection:
         replace(self._files, self._note(self._section), TaskNote(section.report, state))
 
     def _run_to_the_end(self, batches: Iterator[pa.RecordBatch], manifest: str) -> bool:
-        """Stages the output and leaves the manifest.
+        """Stage the output and leave the manifest.
 
-        False when another attempt was quicker, whose output then counts.
+        Return False when another attempt was quicker, whose output then counts.
         """
         started = time.time()
         attempt = self._new_attempt()
@@ -134,7 +134,7 @@ class TaskSection:
         return self._intent.keeps_state or not (report.ended and report.final)
 
     def _before(self) -> _Before:
-        """What the task's former epoch left: checkpoint and state."""
+        """Return what the task's former epoch left: checkpoint and state."""
         standing = self._intent.standing.get(self.task)
         if standing is not None:
             manifest = read_manifest(self._files, self._folder, self.task, standing)
@@ -194,7 +194,7 @@ class TaskSection:
             inputs.close()
 
     def _boundary(self) -> Boundary:
-        """What the task section before has reached; its note is there when its last batch has come through."""
+        """Return what the task section before has reached; its note is there when its last batch has come through."""
         number = max((n for n in range(self._section) if self._program.sections[n].kind == "task"), default=None)
         if number is None:
             return Boundary()
@@ -203,7 +203,7 @@ class TaskSection:
         return found if found is not None else Boundary()
 
     def _whole_report(self, report: TaskReport) -> tuple[TaskReport, dict[str, Any]]:
-        """The report of all sections of this try, this one being the last, and the state that the others keep."""
+        """Return the report of all sections of this try, and the state that the others than this one keep."""
         state: dict[str, Any] = {}
         for number in range(self._section):
             if self._program.sections[number].kind != "task":
@@ -291,21 +291,21 @@ class TaskNote:
 
 @dataclass(frozen=True)
 class _Before:
-    """What the epoch before left of a task; None: nothing."""
+    """The checkpoint and state that the epoch before left of a task; None: nothing."""
 
     checkpoint: Mapping[str, Any] | None
     state: Mapping[str, Any] | None
 
     @property
     def start(self) -> TaskCheckpoint:
-        """Where the task begins."""
+        """The checkpoint from which the task begins."""
         if self.checkpoint is None:
             return TaskCheckpoint()
         return made(TaskCheckpoint, self.checkpoint, "of a task's checkpoint")
 
 
 def _told(report: TaskReport) -> dict[str, Any]:
-    """A report as a manifest holds it: the checkpoint stands beside it."""
+    """Return a report as a manifest holds it: the checkpoint stands beside it."""
     return {name: value for name, value in plain(report).items() if name != "checkpoint"}
 
 

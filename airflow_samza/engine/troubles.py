@@ -21,7 +21,7 @@ class Troubles:
         self._began = self._said = 0.0
 
     def met(self, error: BaseException) -> None:
-        """Takes note of a failure."""
+        """Note a failure."""
         now = time.monotonic()
         if not self._count:
             self._began = now
@@ -31,7 +31,7 @@ class Troubles:
             self._log.warning("%s failed, and is tried again (%d times so far): %s", self._doing, self._count, error)
 
     def over(self) -> None:
-        """Takes note that it works, and says so if it did not before."""
+        """Note that it works, and log that if it did not before."""
         if self._count:
             self._log.info("%s works again, after %.0f s and %d failures", self._doing, self.seconds, self._count)
         self._count = 0

@@ -29,6 +29,6 @@ class Waiting:
         return True
 
     def pause(self) -> None:
-        """Sleeps for a moment."""
+        """Sleep for a moment."""
         time.sleep(self._pause)
         self._pause = min(self._pause * 1.2, LONGEST_SECONDS)

@@ -41,13 +41,13 @@ class WarmTables:
         self._lock = threading.Lock()
 
     def take(self, key: Any) -> SideTables | None:
-        """The tables that were kept under a key; nobody else gets them until they are kept again."""
+        """Return the tables that were kept under a key; nobody else gets them until they are kept again."""
         with self._lock:
             found = self._kept.pop(key, None)
             return found[0] if found is not None else None
 
     def keep(self, key: Any, tables: SideTables, *, elsewhere: bool = True) -> None:
-        """Keeps tables; those that were not asked for the longest are forgotten, first of all those that the host keeps (``elsewhere``)."""
+        """Keep tables; forget those that nobody took longest, first those that the host keeps (``elsewhere``)."""
         size = sum(store.nbytes for store in tables.stores.values())
         with self._lock:
             self._kept[key] = (tables, size, elsewhere)
@@ -86,7 +86,7 @@ class EpochTables:
 
     @contextmanager
     def filled(self, section: int) -> Iterator[FilledTables]:
-        """The tables of a section, filled; they are kept for the next epoch when what is done with them ends well."""
+        """Yield the tables of a section, filled; keep them for the next epoch unless the body fails."""
         key = (self.root, self.source, self.task, section)
         tables = _WARM.take(key) or SideTables(self.program, section)
         yield FilledTables(tables, self.fill(tables))
@@ -94,7 +94,7 @@ class EpochTables:
             _WARM.keep(key, tables, elsewhere=all(self._host.keeps(table) for table in tables.tables))
 
     def warm(self) -> int:
-        """Fills the tables of all sections, which this process and its host then have. The bytes read."""
+        """Fill the tables of all sections, which this process and its host then have; return the bytes read."""
         taken = 0
         for section in self._sections():
             with self.filled(section) as found:
@@ -102,12 +102,12 @@ class EpochTables:
         return taken
 
     def prepare(self) -> None:
-        """Reads what the tables of all sections shall hold into the folder of the host."""
+        """Read what the tables of all sections shall hold into the folder of the host."""
         for section in self._sections():
             self.fill(SideTables(self.program, section), always=True)
 
     def fill(self, tables: SideTables, *, always: bool = False) -> Filled:
-        """Reads what tables lack; on the host they are written when much of them is new, or anything (``always``)."""
+        """Read what tables lack; on the host they are written when much of them is new, or anything (``always``)."""
         if not tables.tables:
             return Filled()
         wanted = {stream_id: self.intent.side_inputs[stream_id].slice for stream_id in tables.streams}

@@ -44,7 +44,7 @@ def error_of_task(error: BaseException, stage: str, task: int) -> SamzaError:
 
 
 def find_error(text: str, origins: Mapping[str, str]) -> SamzaError | None:
-    """The error in the text of a failed job, with places in shipped code as the user knows them.
+    """Return the error in the text of a failed job, with places in shipped code as the user knows them.
 
     None when there is none.
     """
@@ -73,7 +73,7 @@ _NOT_THE_USERS = (
 
 
 def python_failure(text: str) -> str | None:
-    r"""What a function of the user's raised in a worker, and where, of the text of a failed job; None when it was none.
+    r"""Return what a user's function raised in a worker, and where, from the text of a failed job; None: no such text.
 
     >>> told = '  File "/jobs/models.py", line 4, in rows\n    f()\nValueError: odd\n\tat java.base'
     >>> python_failure(f"[PYTHON_EXCEPTION] An exception was thrown: Traceback (most recent call last):\n{told}")
@@ -90,7 +90,7 @@ def python_failure(text: str) -> str | None:
 
 
 def shown_as_written(data: object, origins: Mapping[str, str]) -> dict[str, object]:
-    """The JSON form of an error with paths into shipped zips (keys) replaced by the folders they came from (values)."""
+    """Return an error's JSON form with paths into shipped zips (keys) replaced by their folders of origin (values)."""
 
     def shown(value: object) -> object:
         if isinstance(value, str):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def analyse_sections(spark: SparkSession, source: ProgramSource) -> tuple[ProgramSource, StageProgram]:
-    """The program with the columns that Catalyst gives; refuses what is not narrow, and what Spark cannot analyse."""
+    """Return the program with the columns that Catalyst gives; reject what is not narrow or cannot be analysed."""
     while True:
         program = source.load()
         waiting = [
@@ -44,9 +44,9 @@ def analyse_sections(spark: SparkSession, source: ProgramSource) -> tuple[Progra
         assert entry is not None
         given = spark.range(0, 2, 1, 2).mapInArrow(_Nothing(uuid.uuid4().hex), entry.ddl())
         result = _applied(given, operator.spec)
-        with _refusals(operator.spec, given):  # a session of Spark Connect analyses only now
+        with _rejections(operator.spec, given):  # a session of Spark Connect analyses only now
             columns = Schema.of(_arrow_schema(result))
-        refuse_wide(result, operator.spec)
+        reject_wide(result, operator.spec)
         source = dataclasses.replace(source, schemas={**source.schemas, waiting[0]: columns.ddl()})
 
 
@@ -67,14 +67,14 @@ def stage_frame(source: DataFrame, program: StageProgram, task: EpochTask) -> Da
             if section.kind == CATALYST
             for op in reversed(section.operators)
         )
-        refuse_wide(frame, program.operators[last].spec)
+        reject_wide(frame, program.operators[last].spec)
     return frame
 
 
 def _applied(frame: DataFrame, operator: OperatorSpec) -> DataFrame:
     from pyspark.sql import DataFrame
 
-    with _refusals(operator, frame):
+    with _rejections(operator, frame):
         if isinstance(operator, WhereSpec):
             return frame.where(operator.condition)
         if isinstance(operator, SelectSpec):
@@ -83,7 +83,7 @@ def _applied(frame: DataFrame, operator: OperatorSpec) -> DataFrame:
         result: Any = operator.function(frame)
         if isinstance(result, DataFrame):
             return result
-    raise _refused(
+    raise _rejected(
         operator,
         f"returned {type(result).__name__}, not a DataFrame",
         "Return the DataFrame that you made of the one given.",
@@ -91,8 +91,8 @@ def _applied(frame: DataFrame, operator: OperatorSpec) -> DataFrame:
 
 
 @contextmanager
-def _refusals(operator: OperatorSpec, frame: DataFrame) -> Iterator[None]:
-    """What Spark, or a transform's function, refuses: in our words, with the operator's place.
+def _rejections(operator: OperatorSpec, frame: DataFrame) -> Iterator[None]:
+    """Report what Spark, or a transform's function, rejects in our words, with the operator's place.
 
     ``frame`` is what the operator was given.
     """
@@ -109,7 +109,7 @@ def _refusals(operator: OperatorSpec, frame: DataFrame) -> Iterator[None]:
             f"The columns are {', '.join(frame.columns)}. Correct the "
             f"{'function' if isinstance(operator, TransformSpec) else 'SQL'}."
         )
-        raise _refused(operator, f"cannot be analysed by Spark: {_short(str(error)).rstrip('.;')}", hint) from error
+        raise _rejected(operator, f"cannot be analysed by Spark: {_short(str(error)).rstrip('.;')}", hint) from error
     except USER_ERRORS as error:
         let_interrupts_through(error)
         raise MessageError(
@@ -121,11 +121,11 @@ def _refusals(operator: OperatorSpec, frame: DataFrame) -> Iterator[None]:
         ) from error
 
 
-def refuse_wide(frame: DataFrame, operator: OperatorSpec) -> None:
-    """Refuses a plan that moves rows between partitions, reads its source twice or not at all, or changes the partitions.
+def reject_wide(frame: DataFrame, operator: OperatorSpec) -> None:
+    """Reject a plan that moves rows between partitions, changes these, or does not read its source just once.
 
-    Read from the explanation, which a session of Spark Connect gives, too. Only operators that are known to keep every partition as it
-    is may lie between the source and the end; beside that path (what a broadcast join reads) anything may.
+    Read from the explanation, which a session of Spark Connect gives, too. Only operators that are known to keep every
+    partition as it is may lie between the source and the end; beside that path (what a broadcast join reads) any may.
     """
     plan = parse_plan(explained(frame))
     path = next(_paths(plan.root), [])
@@ -140,21 +140,21 @@ def refuse_wide(frame: DataFrame, operator: OperatorSpec) -> None:
                 exchange=text,
             )
         if node.is_a("InMemoryTableScan"):
-            raise _refused(
+            raise _rejected(
                 operator,
                 "reads its DataFrame from a cache",
                 "Do without cache and persist: a stage reads its input once.",
             )
     sources = sum(1 for root in (plan.root, *plan.subqueries) for _ in _paths(root))
     if sources != 1:
-        raise _refused(
+        raise _rejected(
             operator,
             f"reads its DataFrame {_TIMES.get(sources, f'{sources} times')}, and must read it exactly once",
             "Do without union, join or subquery of the DataFrame with itself.",
         )
     for node in path:
         if not _keeps_partitions(node):
-            raise _refused(
+            raise _rejected(
                 operator,
                 f"does not keep the partitions as they are ({node.name})",
                 "Do without limit, coalesce, repartition and union: the stage's partitions are its tasks.",
@@ -164,7 +164,7 @@ def refuse_wide(frame: DataFrame, operator: OperatorSpec) -> None:
 _TIMES = {0: "not at all", 2: "twice"}
 
 # Operators whose partition k is made of partition k of what they read, and of nothing else. An operator that is not
-# known to be one of them is refused: were it wrong, a task's messages would be lost or doubled.
+# known to be one of them is rejected: were it wrong, a task's messages would be lost or doubled.
 _KEEP_PARTITIONS = frozenset(
     (
         "KEEP_PARTITIONS",
@@ -209,7 +209,7 @@ def _keeps_partitions(node: PlanNode) -> bool:
 
 
 def _paths(node: PlanNode) -> Iterator[list[PlanNode]]:
-    """The ways from a node down to each source.
+    """Return the ways from a node down to each source.
 
     A ``mapInArrow`` with no other below it, which is the stage's first section.
     """
@@ -236,7 +236,7 @@ def _way_out(keys: list[str]) -> str:
 
 
 def _keys(exchange: str) -> list[str]:
-    """The columns of ``hashpartitioning(country#5, 200)``."""
+    """Return the columns of ``hashpartitioning(country#5, 200)``."""
     match = re.search(r"(?:hash|range)partitioning\((.*?), \d+\)", exchange)
     return re.findall(r"([A-Za-z_]\w*)#\d+", match[1]) if match else []
 
@@ -263,7 +263,7 @@ class _Nothing:
         return iter(())
 
 
-def _refused(operator: OperatorSpec, what: str, hint: str) -> InvalidApplication:
+def _rejected(operator: OperatorSpec, what: str, hint: str) -> InvalidApplication:
     return InvalidApplication(f"{_named(operator)} {what}.", hint=hint, operator=operator.op_id)
 
 

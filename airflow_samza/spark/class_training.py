@@ -22,7 +22,7 @@ FORMATS = ("parquet", "csv", "json")
 
 
 def train(spark: SparkSession, folder: str) -> None:
-    """Reads, converts, repartitions, sorts, joins and aggregates a few rows, and hands them to Python and back."""
+    """Read, convert, repartition, sort, join and aggregate a few rows, and hand them to Python and back."""
     columns = "id bigint, name string, value double, day date"
     rows = spark.createDataFrame([(number, f"name {number % 7}", number / 2, None) for number in range(100)], columns)
     for kind in FORMATS:
@@ -43,7 +43,7 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The process; it waits until Java has written the archive."""
+    """Run the process, which waits until Java has written the archive."""
     # so that all of it can be ended at once; in a session of its own it would not be as low in priority as its maker
     os.setpgrp()
     file, extra_class_path = arguments[0], "".join(arguments[1:])

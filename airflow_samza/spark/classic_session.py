@@ -51,7 +51,7 @@ class ClassicSession:
         return f"Spark ({self._master})"
 
     def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
-        """Registers files with Spark, which brings them to every executor."""
+        """Register files with Spark, which brings them to every executor."""
         for path in code:
             self._session.sparkContext.addPyFile(path)
         for archive in archives:
@@ -59,7 +59,7 @@ class ClassicSession:
 
     @contextmanager
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Iterator[SparkSession]:
-        """A session of the stage's settings.
+        """Return a session of the stage's settings.
 
         Stages with the same settings share one, unless they register names in it.
         """
@@ -80,11 +80,11 @@ class ClassicSession:
 
     @property
     def knows_executors(self) -> bool:
-        """Where it is no local session."""
+        """True where it is no local session."""
         return not parse_master(self._master).is_local
 
     def executors(self) -> Sequence[Executor]:
-        """As the driver's own listener has heard of them."""
+        """Return the executors that the driver's own listener knows."""
         active_only = True
         listed: Any = self._session.sparkContext._jsc.sc().statusStore().executorList(active_only)
         found = [listed.apply(number) for number in range(listed.size())]
@@ -122,7 +122,7 @@ class ClassicSession:
         pool: str = "",
         properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> Iterator[None]:
-        """Tags are job groups; every stage has a thread of its own, so that nobody needs the former group back."""
+        """Set a job group as the tag; every stage has a thread of its own, so the former group is not restored."""
         interrupt_workers = True
         spark.sparkContext.setJobGroup(tag, description, interrupt_workers)
         for key, value in {**({_POOL: pool} if pool else {}), **properties}.items():
@@ -130,15 +130,15 @@ class ClassicSession:
         yield
 
     def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
-        """As they are: functions go from process to process, and into no log."""
+        """Return them as they are: functions go from process to process, and into no log."""
         return bindings_to_json(bindings)
 
     def cancel(self, tag: str) -> None:
-        """Cancels the job group."""
+        """Cancel the job group."""
         self._session.sparkContext.cancelJobGroup(tag)
 
     def answers(self) -> bool:
-        """Asks whether its context has stopped: each thread has a connection of its own to Java."""
+        """Ask whether its context has stopped: each thread has a connection of its own to Java."""
         context: Any = self._session.sparkContext
         try:
             return not context._jsc.sc().isStopped()
@@ -155,18 +155,18 @@ class ClassicSession:
         return used.user + used.system if used is not None else None
 
     def stop(self) -> None:
-        """Stops Spark."""
+        """Stop Spark."""
         self._session.stop()
 
     def kill(self) -> None:
-        """Kills Java; its Python workers end with it."""
+        """Kill Java; its Python workers end with it."""
         java = self._java()
         if java is not None:
             with suppress(psutil.Error):
                 java.kill()
 
     def _java(self) -> psutil.Process | None:
-        """Java's process: one that this process has started, or the one that spark-submit has started it from."""
+        """Return Java's process: one that this process started, or the one from which spark-submit started it."""
         gateway: Any = self._session.sparkContext._gateway
         started = getattr(gateway, "proc", None)
         number = started.pid if started is not None else os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None

@@ -58,7 +58,7 @@ class ConnectSession:
             self._spare: SparkSession | None = self._connect()
             version = str(self._spare.version)
         except Exception as error:
-            raise self._refused(error) from error
+            raise self._rejected(error) from error
         if not version.startswith("4."):
             raise RuntimeMissing(
                 f"{self._a_server} runs Spark {version}, and stages need Spark 4.",
@@ -76,13 +76,13 @@ class ConnectSession:
         return self.place[0].upper() + self.place[1:]
 
     def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
-        """Names what every session brings along; it is brought when a stage needs the session."""
+        """Name what every session brings along; it is brought when a stage needs the session."""
         self._code = (*self._code[:1], *code)
         self._archives = tuple(archives)
 
     @contextmanager
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Iterator[SparkSession]:
-        """The session that all stages with these settings share, or one that ends with the stage."""
+        """Return the session that all stages with these settings share, or one that ends with the stage."""
         if not own:
             with self._lock:
                 session = self._shared.get(frozenset(conf.items()))
@@ -109,7 +109,7 @@ class ConnectSession:
         return False
 
     def executors(self) -> Sequence[Executor]:
-        """None are known."""
+        """Return none: none are known."""
         return ()
 
     def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
@@ -126,7 +126,7 @@ class ConnectSession:
         pool: str = "",
         properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> Iterator[None]:
-        """Tags belong to a thread and a session; how jobs share the cores is the server's to say."""
+        """Set a tag, which belongs to a thread and a session; the server decides how jobs share the cores."""
         spark.addTag(tag)
         try:
             yield
@@ -134,7 +134,7 @@ class ConnectSession:
             spark.removeTag(tag)
 
     def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
-        """Sealed: the function has half of what it takes to read the secrets, and a file of the session the other half."""
+        """Seal them: the function has half of what it takes to read the secrets, a file of the session the rest."""
         told = bindings_to_json(bindings)
         if not any(described["secret"] for described in told.values()):
             return told
@@ -152,12 +152,12 @@ class ConnectSession:
         return known
 
     def cancel(self, tag: str) -> None:
-        """Interrupts what runs with the tag, in whichever session it runs."""
+        """Interrupt what runs with the tag, in whichever session it runs."""
         for session in list(self._open):
             session.interruptTag(tag)
 
     def answers(self) -> bool:
-        """Asks the server for a setting, in a session that is open; without one there is nothing that could be lost."""
+        """Ask the server for a setting, in a session that is open; without one there is nothing that could be lost."""
         session = next(iter(self._open), self._spare)
         if session is None:
             return True
@@ -170,14 +170,14 @@ class ConnectSession:
         return True
 
     def processor_seconds(self) -> float | None:
-        """The server is a process of somebody else."""
+        """Return None: the server's process is not this runner's."""
         return None
 
     def kill(self) -> None:
-        """The server is not this runner's to kill."""
+        """Do nothing: the server is not this runner's to kill."""
 
     def stop(self) -> None:
-        """Releases the sessions; the server ends what still runs in them."""
+        """Release the sessions; the server ends what still runs in them."""
         for session in [*self._open, *([self._spare] if self._spare is not None else [])]:
             session.stop()
 
@@ -206,8 +206,8 @@ class ConnectSession:
         session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, max_backoff=_LONGEST_PAUSE_MS)])
         return cast("SparkSession", session)  # the same interface, though not the same class
 
-    def _refused(self, error: Exception) -> SamzaError:
-        """Why the first word with a server failed."""
+    def _rejected(self, error: Exception) -> SamzaError:
+        """Return the error for a server of which the first question failed."""
         text = str(error)
         if "UNAUTHENTICATED" in f"{_status(error)} {text}":
             return ConfigError(

@@ -1,10 +1,10 @@
-"""What Spark reads for a stage.
+"""The inputs that Spark reads for a stage.
 
 Each input of kind ``spark``, and each ``from_dataframe``, goes into a topic of the run, once.
 
 The topic belongs to the run and its plan's generation, not to the stage: every stage that reads the input, every retry
-and every clear of a stage reads the same rows. The record of what was read decides: who dies before it reads anew, who
-comes later adopts it.
+and every clear of a stage reads the same rows. The record of what was read decides: what an
+attempt that died before has read is read anew, and a later attempt adopts the record.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.schema import Schema
 from airflow_samza.secrecy import secret_names
 from airflow_samza.spark.driver_session import DriverSession, is_gone
-from airflow_samza.spark.hidden_options import is_remote, read_hidden, refuse_secrets
+from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_secrets
 from airflow_samza.spark.shuffles import shuffles
 from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
 from airflow_samza.systems.spark.system import CarriedByDriver
@@ -71,7 +71,7 @@ class SparkReading:
 
 
 def read_inputs(driver: DriverSession, context: StageContext) -> RunPlan:
-    """The run's plan with slices of what Spark has read for the stage; reads what nobody has read yet."""
+    """Return the run's plan with slices of what Spark has read for the stage; read what was not read yet."""
     run, streams, schemas = context.run, dict(context.run.streams), dict(context.run.schemas)
     spec: ApplicationSpec | None = None
     for stream_id in run.plan.stage(context.handle.stage_id).inputs:
@@ -110,7 +110,7 @@ class _Reading:
         self._path = f"{handle.run.path}/read-by-spark/{handle.generation.plan}/{safe(stream.stream_id)}.json"
 
     def record(self) -> dict[str, Any]:
-        """What was read, by whomever: the schema, and the slice of the topic."""
+        """Return the schema and the slice of what was read, by this attempt or an earlier one."""
         files = self._context.files
         known = read(files, self._path, SparkReading)
         if known is None:
@@ -161,14 +161,14 @@ class _Reading:
                     stream=self._stream.stream_id,
                 )
             frame: DataFrame = made
-            refuse_secrets(spark, frame, self._named(None))
+            reject_secrets(spark, frame, self._named(None))
         else:
             assert self._table is not None
             frame = read_table(spark, self._table)
         return self._interval(frame)
 
     def _interval(self, frame: DataFrame) -> DataFrame:
-        """The rows of the data interval, where the input is sliced by its timestamp."""
+        """Return the rows of the data interval, where the input is sliced by its timestamp."""
         from pyspark.sql import functions
 
         spec = self._bound.spec
@@ -181,7 +181,7 @@ class _Reading:
         return frame.where((column >= first) & (column < end))
 
     def _columns(self, frame: DataFrame) -> DataFrame:
-        """The declared columns, in their order; the bytes of messages that have a serde."""
+        """Return the declared columns, in their order; the bytes of messages that have a serde."""
         if self._bound.spec.schema is None:
             return frame
         if self._bound.spec.serde is not None:
@@ -198,7 +198,7 @@ class _Reading:
         return frame.select(*(f"`{name}`" for name in names))
 
     def _bytes(self, frame: DataFrame) -> DataFrame:
-        """The column of bytes; a column of texts holds them in UTF-8."""
+        """Return the column of bytes; a column of texts holds them in UTF-8."""
         kind = dict(frame.dtypes).get(VALUE_COLUMN)
         if kind not in ("binary", "string"):
             found = f"is {kind}" if kind is not None else f"is not there (it has {', '.join(frame.columns)})"
@@ -212,7 +212,7 @@ class _Reading:
         return frame.select(frame[VALUE_COLUMN].cast("binary").alias(VALUE_COLUMN))
 
     def _stage(self, frame: DataFrame, schema: str) -> dict[int, Any]:
-        """Runs the job: each Spark partition stages its rows by the partition of the stream to which they go."""
+        """Run the job: each Spark partition stages its rows by the partition of the stream to which they go."""
         spec = self._bound.spec
         partitions = spec.partitions or 1
         if partitions > 1 and not spec.key:
@@ -232,7 +232,7 @@ class _Reading:
         return {int(row["task"]): json.loads(row["staged"]) for row in rows}
 
     def _named(self, traceback: TracebackType | None) -> str:
-        """The function of from_dataframe, with the place in it at which it failed, or where it stands."""
+        """Return the function of from_dataframe, with the place in it at which it failed, or where it stands."""
         reader = self._stream.reader
         at = user_location(reader, traceback)
         return (
@@ -242,7 +242,7 @@ class _Reading:
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """Puts what Spark says into words, without secrets."""
+        """Report failures of Spark as our errors, without secrets."""
         try:
             yield
         except SamzaError:
@@ -278,7 +278,7 @@ class _Reading:
 
 
 def read_table(spark: SparkSession, table: SparkTable) -> DataFrame:
-    """What a DataFrame reader reads of a table."""
+    """Return what a DataFrame reader reads of a table."""
     if table.query and table.format != "jdbc":
         return spark.sql(table.query)
     if table.format == "jdbc":
@@ -289,12 +289,12 @@ def read_table(spark: SparkSession, table: SparkTable) -> DataFrame:
             return read_hidden(spark, table.format or "parquet", {**table.options, "path": table.path}, table.secret)
         reader = spark.read.options(**table.options)
         return (reader.format(table.format) if table.format else reader).load(table.path)
-    refuse_hidden(spark, table)
+    reject_hidden(spark, table)
     return spark.read.options(**table.options).table(table.table or table.stream)
 
 
-def refuse_hidden(spark: SparkSession, table: SparkTable) -> None:
-    """Refuse secret options where Spark takes options by a plan only, and the plan goes to a Spark Connect server."""
+def reject_hidden(spark: SparkSession, table: SparkTable) -> None:
+    """Reject secret options where Spark takes options by a plan only, and the plan goes to a Spark Connect server."""
     secret = sorted((secret_names(table.options) | table.secret) & set(table.options))
     if is_remote(spark) and secret:
         raise ConfigError(
@@ -308,7 +308,7 @@ def refuse_hidden(spark: SparkSession, table: SparkTable) -> None:
 
 
 def first_line(error: BaseException, table: SparkTable | None) -> str:
-    """What an exception of Spark says first, without secrets."""
+    """Return the first line of an exception of Spark, without secrets."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     text = text if table is None else table.without_secrets(text)
     kind = type(error).__name__
@@ -316,7 +316,7 @@ def first_line(error: BaseException, table: SparkTable | None) -> str:
 
 
 def _place(frame: DataFrame, partitions: int) -> Any:
-    """The partition of a row without a key.
+    """Return the partition of a row without a key.
 
     Of a hash of all that Spark can hash, so that equal data are packed in the same way.
     """

@@ -52,7 +52,7 @@ OPTIONS = ("root", "topic", "metadata", "startingOffsets", "endingOffsets", "key
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the format ``samza`` known to a session.
+    """Make the format ``samza`` known to a session.
 
     One of Spark Connect is sent this package, which its server may not have.
     """
@@ -83,11 +83,11 @@ class SamzaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return "samza"
 
     def schema(self) -> str:
-        """The columns of the topic, and the metadata's where they were asked for."""
+        """Return the columns of the topic, and the metadata's where they were asked for."""
         system, stream = _stream(self.options)
         declared = system.admin.metadata([stream])
         if stream.name not in declared:
@@ -102,7 +102,7 @@ class SamzaDataSource(DataSource):
         return f"{ddl}, _partition int, _offset bigint" if _flag(self.options, "metadata") else ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads what was there when the query was planned."""
+        """Read what was there when the query was planned."""
         return SamzaReader(dict(self.options), tuple(schema.fieldNames()))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -136,7 +136,7 @@ class SamzaReader(DataSourceReader):
         self._slice = system.slice(stream)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One per topic partition that has something to read, and at least one."""
+        """Return one Spark partition per topic partition that has something to read, and at least one."""
         ranges = [
             TopicPartition(partition, start, end)
             for partition, (start, end) in enumerate(_bounded(self._options, self._slice["offsets"]))
@@ -144,7 +144,7 @@ class SamzaReader(DataSourceReader):
         return [piece for piece in ranges if piece.end > piece.start] or ranges[:1]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The user messages of a partition as Arrow batches."""
+        """Return the user messages of a partition as Arrow batches."""
         import pyarrow as pa
 
         assert isinstance(partition, TopicPartition)
@@ -172,7 +172,7 @@ class SamzaReader(DataSourceReader):
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """What one Spark task staged."""
+    """The rows that one Spark task staged."""
 
     description: dict[str, Any]
 
@@ -195,7 +195,7 @@ class SamzaWriter(DataSourceArrowWriter):
             )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Stages one Spark partition's rows."""
+        """Stage one Spark partition's rows."""
         system, stream = _stream(self._options)
         producer = system.producer(stream, f"{self._write_id}-{uuid.uuid4().hex}")
         try:
@@ -210,13 +210,13 @@ class SamzaWriter(DataSourceArrowWriter):
             raise
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publishes what all tasks staged, at once; a second call changes nothing."""
+        """Publish what all tasks staged, at once; a second call changes nothing."""
         system, stream = _stream(self._options)
         staged = {task: message.description for task, message in enumerate(messages) if isinstance(message, Staged)}
         system.publish(stream, Publication(producer=self._write_id, generation="1", epoch=0, staged=staged))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Deletes what was staged."""
+        """Delete what was staged."""
         system, stream = _stream(self._options)
         topic = system.topic(stream.name)
         for message in messages:
@@ -225,7 +225,7 @@ class SamzaWriter(DataSourceArrowWriter):
 
 
 def _stream(options: Any) -> tuple[LogSystem, StreamSpec]:
-    """The log and the topic that the options name. Spark hands options on in lower case, too."""
+    """Return the log and the topic that the options name. Spark hands options on in lower case, too."""
     found = {key.lower(): value for key, value in dict(options).items()}
     for name in ("root", "topic"):
         if not found.get(name):
@@ -249,7 +249,7 @@ def _flag(options: Any, name: str) -> bool:
 
 
 def _bounded(options: dict[str, str], ranges: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """The offsets to read per partition, within what there is."""
+    """Return the offsets to read per partition, within what there is."""
     asked = {key.lower(): value for key, value in options.items()}
     starts = _offsets(asked, "startingOffsets", len(ranges))
     ends = _offsets(asked, "endingOffsets", len(ranges))

@@ -18,7 +18,7 @@ NOTHING_THERE = 4
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the stage runner; what is missing under the root is said on standard error, in one sentence."""
+    """Run the stage runner; report what is missing under the root on standard error, in one sentence."""
     package, handover, root, *runner = arguments
     if not os.path.isfile(package):
         print(

@@ -1,4 +1,4 @@
-"""What a stage runner needs of Spark, by whichever way it reaches it.
+"""Spark as its engine needs it, by whichever way it is reached.
 
 A session of its own, or a Spark Connect server.
 """
@@ -20,25 +20,25 @@ NO_PROPERTIES: Mapping[str, str] = {}
 
 
 class DriverSession(Protocol):
-    """Spark as a stage runner sees it.
+    """A session of Spark.
 
     Stages run in threads of their own, so all but ``ship`` and ``stop`` is called from many.
     """
 
     @property
     def place(self) -> str:
-        """Where Spark is, for sentences, without secrets: ``the Spark Connect server sc://host:15002``."""
+        """The place of Spark for sentences, without secrets: ``the Spark Connect server sc://host:15002``."""
         ...
 
     def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
-        """Has zips of code imported from, and archives (``path#name``) unpacked by, every worker.
+        """Bring zips of code and archives (``path#name``) to every worker, which imports from them and unpacks them.
 
         Before the first stage.
         """
         ...
 
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[SparkSession]:
-        """The session of one stage, with its settings.
+        """Return the session of one stage, with its settings.
 
         ``own``: no other stage may see what is registered there (temporary views).
         """
@@ -55,11 +55,11 @@ class DriverSession(Protocol):
         ...
 
     def executors(self) -> Sequence[Executor]:
-        """The executors that live now, where they are known."""
+        """Return the executors that live now, where they are known."""
         ...
 
     def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
-        """A DataFrame of one row in each partition, which Spark computes at the partition's locations while they are there.
+        """Return a DataFrame of one row in each partition, which Spark computes at the partition's locations.
 
         Only where executors are known.
         """
@@ -74,40 +74,40 @@ class DriverSession(Protocol):
         pool: str = "",
         properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> AbstractContextManager[None]:
-        """Jobs that this thread starts inside carry the tag, and the properties.
+        """Give jobs that this thread starts inside the tag, and the properties.
 
         Pools share the cores evenly, where Spark is ours.
         """
         ...
 
     def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
-        """Bindings as JSON for functions that Spark's workers call, which ``unsealed`` reads there.
+        """Return bindings as JSON for functions that Spark's workers call, which ``unsealed`` reads there.
 
         No secret stands in it where Spark may log the function with the plan that it is in.
         """
         ...
 
     def cancel(self, tag: str) -> None:
-        """Kills the jobs with the tag, and no other; there may be none, or none yet."""
+        """Kill the jobs with the tag, and no other; there may be none, or none yet."""
         ...
 
     def answers(self) -> bool:
-        """Asks Spark something small, which it answers also while jobs run; True when it has.
+        """Ask Spark something small, which it answers also while jobs run; True when it has.
 
         A Spark that is frozen never answers.
         """
         ...
 
     def processor_seconds(self) -> float | None:
-        """The processor time that Spark's own process has used; None where it is none of this host."""
+        """Return the processor time that Spark's own process has used; None where it is none of this host."""
         ...
 
     def stop(self) -> None:
-        """Ends the session with all that still runs in it."""
+        """End the session with all that still runs in it."""
         ...
 
     def kill(self) -> None:
-        """Ends Spark's own process where it is this runner's, without asking it.
+        """End Spark's own process where it is this runner's, without asking it.
 
         Calls that wait for an answer fail then.
         """
@@ -128,7 +128,7 @@ _GONE = (
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether an exception says that Spark itself is gone, and everything that will still be asked of this session fails, too."""
+    """Return whether an exception shows that Spark itself is gone, so that every later call of the session fails."""
     told = getattr(error, "getGrpcStatusCode", None)
     code = str(told()) if callable(told) else ""
     text = f"{code} {error}"

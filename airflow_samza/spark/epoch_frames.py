@@ -27,11 +27,10 @@ Tasks with nothing to do sit an epoch out, so the same few sets of tasks come ag
 
 
 class EpochFrames:
-    """Makes the frame of an epoch, with one partition for each task that runs in it.
+    """The maker of an epoch's frame, with one partition for each task that runs in it.
 
     What Catalyst runs is planned anew for each epoch: it fixes the current time, for one, when it plans. With a
-    ``placement`` Spark is told
-    where each task belongs: to the executor that ran it before, which has its state at hand.
+    ``placement`` Spark gets the place of each task: to the executor that ran it before, which has its state at hand.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class EpochFrames:
         self._frames: dict[tuple[object, ...], DataFrame] = {}
 
     def of(self, intent: Intent) -> DataFrame:
-        """Collecting it runs the epoch."""
+        """Return the frame; collecting it runs the epoch."""
         tasks = len(intent.running)
         locations = self._locations(intent.running)
         if not self._lasts:
@@ -71,7 +70,7 @@ class EpochFrames:
         return stage_frame(source, self._program, EpochTask(self._task, epoch))
 
     def _locations(self, running: Sequence[int]) -> list[list[str]] | None:
-        """Where the tasks of an epoch belong; None when that is not known."""
+        """Return the locations to which the tasks of an epoch belong; None when they are not known."""
         if self._placement is None:
             return None
         self._placement.update(self._driver.executors())
@@ -79,5 +78,5 @@ class EpochFrames:
         return [places[task].preferred for task in running] if places else None
 
     def properties(self, intent: Intent) -> Mapping[str, str]:
-        """What the job has to say to its tasks."""
+        """Return the properties that the job carries to its tasks."""
         return {EPOCH_PROPERTY: str(intent.epoch)} if self._lasts else {}

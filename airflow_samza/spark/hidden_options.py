@@ -47,10 +47,10 @@ def is_remote(spark: SparkSession) -> bool:
 
 
 def read_hidden(spark: SparkSession, format: str, options: Mapping[str, Any], hidden: Iterable[str] = ()) -> DataFrame:
-    """Return what Spark reads, as ``spark.read.format(format).options(**options).load()`` does, without a secret in a plan.
+    """Return what ``spark.read.format(format).options(**options).load()`` does, without a secret in a plan.
 
-    For functions of users, too: they get the session that Connect or a local Spark gave us. A session of this process sends plans to
-    nobody, and is simply asked. ``hidden`` names options that are secret whatever they are called.
+    For functions of users, too: they get the session that Connect or a local Spark gave us. A session of this process
+    sends plans to nobody, and reads as usual. ``hidden`` names options that are secret whatever they are called.
     """
     told = {str(name): option_text(value) for name, value in options.items()}
     secret = secret_names(told) | set(hidden)
@@ -76,8 +76,8 @@ def hidden_view(spark: SparkSession, format: str, options: Mapping[str, str], se
     return view
 
 
-def refuse_secrets(spark: SparkSession, frame: DataFrame, what: str) -> None:
-    """Refuse a DataFrame of a Spark Connect server that a user's function has made with a secret in its plan."""
+def reject_secrets(spark: SparkSession, frame: DataFrame, what: str) -> None:
+    """Reject a DataFrame of a Spark Connect server that a user's function has made with a secret in its plan."""
     if not is_remote(spark):
         return
     remote, client = cast("RemoteFrame", frame), cast("RemoteSession", spark).client
@@ -95,7 +95,7 @@ def refuse_secrets(spark: SparkSession, frame: DataFrame, what: str) -> None:
 
 @contextmanager
 def _settings(spark: Any, options: Mapping[str, str], book: Mapping[str, str]) -> Iterator[None]:
-    """The settings with which the session makes the view; the book is in it for no longer than that takes."""
+    """Set what the session needs to make the view; the book is in it for no longer than that takes."""
     from pyspark.sql.connect.proto import ConfigRequest
 
     patterns = {
@@ -117,7 +117,7 @@ def _settings(spark: Any, options: Mapping[str, str], book: Mapping[str, str]) -
 
 
 def _spelled(text: str, book: dict[str, str]) -> str:
-    """A text as a literal whose characters are names of settings.
+    """Return a text as a literal whose characters are names of settings.
 
     ``book`` gets the settings, of which every text has its own.
     """
@@ -135,7 +135,7 @@ def _lot() -> str:
 
 @contextmanager
 def _told_without(values: Collection[str]) -> Iterator[None]:
-    """Takes secrets out of what Spark says."""
+    """Take secrets out of errors of Spark."""
     from pyspark.errors import PySparkException
 
     try:
@@ -148,7 +148,7 @@ def _told_without(values: Collection[str]) -> Iterator[None]:
 
 
 def _secret_options(message: Any) -> Iterator[str]:
-    """Names of options in a plan that hold secrets, wherever in it."""
+    """Yield the names of options in a plan that hold secrets, wherever in it."""
     for field, value in message.ListFields():
         if field.message_type is None:
             continue
@@ -163,12 +163,12 @@ def _secret_options(message: Any) -> Iterator[str]:
 
 
 def _literal(text: str) -> str:
-    """A text as a literal of SQL."""
+    """Return a text as a literal of SQL."""
     return f"'{''.join(map(_escaped, text))}'"
 
 
 def _escaped(letter: str) -> str:
-    """A character in a literal.
+    """Return a character in a literal.
 
     ASCII letters and digits as they are, all others by number, so that none means anything.
     """

@@ -49,7 +49,7 @@ class PlanNode:
     children: list[PlanNode] = field(default_factory=list)
 
     def walk(self) -> Iterator[PlanNode]:
-        """This node and all below, itself first."""
+        """Yield this node and all below, itself first."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -71,7 +71,7 @@ class PhysicalPlan:
 
 
 def explained(frame: DataFrame) -> str:
-    """What ``frame.explain("formatted")`` prints.
+    """Return what ``frame.explain("formatted")`` prints.
 
     That itself would go to the standard output, which all threads share.
     """
@@ -85,7 +85,7 @@ def explained(frame: DataFrame) -> str:
 
 
 def parse_plan(text: str) -> PhysicalPlan:
-    """The plan that a formatted explanation shows; :class:`ValueError` for any other text."""
+    """Return the plan that a formatted explanation shows; :class:`ValueError` for any other text."""
     _, _, body = text.partition(_HEADING + "\n")
     root = _tree(body, body)
     if root is None:
@@ -95,7 +95,7 @@ def parse_plan(text: str) -> PhysicalPlan:
 
 
 def _tree(text: str, whole: str) -> PlanNode | None:
-    """The tree that a text begins with.
+    """Return the tree that a text begins with.
 
     A node stands below the nearest line before it that begins further to the left.
     """

@@ -1,7 +1,4 @@
-"""What Spark raises about a table push, as our errors.
-
-What is wrong for good, and what may pass and is worth another try.
-"""
+"""Failures of Spark in a push as our errors: those that stay, and those that may pass and are worth another try."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ _NO_SECRETS: Mapping[str, Any] = {}
 
 @contextmanager
 def told_of_source(request: PushRequest, secrets: Mapping[str, Any] = _NO_SECRETS) -> Iterator[None]:
-    """Spark's refusal of a source, as a sentence about the push, without what is secret."""
+    """Report Spark's rejection of a source as a sentence about the push, without secrets."""
     try:
         yield
     except SamzaError:
@@ -56,7 +53,7 @@ def told_of_source(request: PushRequest, secrets: Mapping[str, Any] = _NO_SECRET
 
 
 def function_failed(request: PushRequest, error: BaseException) -> StageFailed:
-    """The error of a function of the user's that was to return a DataFrame."""
+    """Return the error of a function of the user's that was to return a DataFrame."""
     at = SourceLocation.of_traceback(error.__traceback__)
     return StageFailed(
         f"The function {request.source['callable']!r} that makes the rows of table {request.table!r} failed: "
@@ -68,7 +65,7 @@ def function_failed(request: PushRequest, error: BaseException) -> StageFailed:
 
 
 def job_failed(request: PushRequest, text: str) -> SamzaError:
-    """The error of a Spark job that has failed with this text, and none of ours in it."""
+    """Return the error of a Spark job that has failed with this text, and none of ours in it."""
     raised = python_failure(text)
     if raised is not None and request.kind_of_source == "callable":
         return StageFailed(
@@ -95,7 +92,7 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
 
 
 def first_words(text: str) -> str:
-    """What says most in the text of an error of Spark.
+    """Return the most informative line in the text of an error of Spark.
 
     The first one that it names by its class in brackets, else the first line.
     """

@@ -16,7 +16,7 @@ from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.versions import DELETED
 from airflow_samza.schema import DataType, Field, Schema, parse_type
 from airflow_samza.secrecy import secret_names
-from airflow_samza.spark.hidden_options import is_remote, read_hidden, refuse_secrets
+from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_secrets
 from airflow_samza.spark.push_failures import told_of_source
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _LATEST = "__latest_by"
 
 
 def format_of(source: Mapping[str, Any]) -> str:
-    """The format of a path: as it is told, else by its ending, else Parquet."""
+    """Return the format of a path: the specified one, else by its ending, else Parquet."""
     path = str(source["path"]).rstrip("/*")
     return str(
         source.get("format") or next((name for ending, name in _BY_ENDING.items() if path.endswith(ending)), "parquet")
@@ -44,7 +44,7 @@ def format_of(source: Mapping[str, Any]) -> str:
 
 
 def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str, Any]) -> DataFrame:
-    """The source as Spark reads it. ``secrets`` are options that lie in no file, such as a password."""
+    """Return the source as Spark reads it. ``secrets`` are options that lie in no file, such as a password."""
     source = request.source
     kind = request.kind_of_source
     with told_of_source(request, secrets):
@@ -69,7 +69,7 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
                 table=request.table,
             )
         frame: DataFrame = made
-        refuse_secrets(
+        reject_secrets(
             spark, frame, f"The function {source['callable']!r} that makes the rows of table {request.table!r}"
         )
         return frame
@@ -78,7 +78,7 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
 def _read_path(
     spark: SparkSession, request: PushRequest, format: str, options: Mapping[str, Any], secrets: Mapping[str, Any]
 ) -> DataFrame:
-    """A source in files, one path or several."""
+    """Return a source in files, one path or several."""
     path = request.source["path"]
     if isinstance(path, str) and is_remote(spark):
         return read_hidden(spark, format, {**options, "path": path}, secrets)
@@ -93,7 +93,7 @@ def _read_path(
 
 
 def load_callable(request: PushRequest, reference: str) -> Any:
-    """The function ``module:name`` that makes the DataFrame."""
+    """Return the function ``module:name`` that makes the DataFrame."""
     module, _, name = reference.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -110,7 +110,7 @@ def load_callable(request: PushRequest, reference: str) -> Any:
 
 
 def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, Schema]:
-    """The rows as the push stream has them, with a column to order by at the end where one is asked for, and the table's columns."""
+    """Return the rows as the push stream has them, perhaps with a last column to order by, and the table's columns."""
     loose = request.kind_of_source == "path" and format_of(request.source) in ("csv", "json")
     with told_of_source(request):  # Spark Connect looks at the source only now
         columns = _expressions(request, source)
@@ -160,7 +160,7 @@ def _type(request: PushRequest, column: str, text: str) -> DataType:
 
 
 def _expressions(request: PushRequest, source: DataFrame) -> dict[str, str]:
-    """SQL by the name of the table's column."""
+    """Return SQL by the name of the table's column."""
     own = {name: _quoted(name) for name in source.columns}
     control = {request.deletes, (request.deletes or "").strip("`"), request.latest_by} - {None}
     if isinstance(request.columns, Mapping):
@@ -181,7 +181,7 @@ def _expressions(request: PushRequest, source: DataFrame) -> dict[str, str]:
 
 
 def partitioned(request: PushRequest, rows: DataFrame, schema: Schema) -> DataFrame:
-    """The rows in the partitions of the topic, those of one key beside each other, the latest last."""
+    """Return the rows in the partitions of the topic, those of one key beside each other, the latest last."""
     casts = {"bigint": "BIGINT", "double": "DOUBLE"}
     names = {name: key_type(schema[name].type) for name in request.key}
     # The hash of Spark's own repartitioning is the partitioner's: task k gets what belongs to partition k.

@@ -1,4 +1,4 @@
-"""The stage runner on Spark: ``python -m airflow_samza.spark.runner ROOT APPLICATION RUN KEY``, settings as standard input."""
+"""The stage runner on Spark: ``python -m airflow_samza.spark.runner ROOT APPLICATION RUN KEY``, settings on stdin."""
 
 from __future__ import annotations
 

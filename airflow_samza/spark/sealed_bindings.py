@@ -41,7 +41,7 @@ def unsealed_bindings(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def seal_bindings(told: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Bindings as JSON without secrets, and the content of the file that completes them."""
+    """Return bindings as JSON without secrets, and the content of the file that completes them."""
     hidden = {name: {key: b["options"][key] for key in b["secret"] if key in b["options"]} for name, b in told.items()}
     plain = json.dumps(hidden).encode()
     pad = os.urandom(len(plain))

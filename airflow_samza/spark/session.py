@@ -1,4 +1,4 @@
-"""The Spark session of a stage runner: how it is set up, and which settings need a runner of their own."""
+"""Set-up of the Spark session of a stage runner, and the settings that need a runner of their own."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 
 def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None:
-    """Makes settings in a session.
-
-    One that cannot be made there, or not so, is a :class:`~airflow_samza.errors.ConfigError`.
-    """
+    """Set settings in a session; one that cannot be set there is a :class:`~airflow_samza.errors.ConfigError`."""
     from pyspark.errors import PySparkException
 
     for key, value in conf.items():
@@ -49,7 +46,7 @@ def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None
 
 
 def _start_java(settings: Mapping[str, str]) -> None:
-    """Starts Java, unless one runs already: PySpark itself would give it all settings on its command line."""
+    """Start Java, unless one runs already: PySpark itself would give it all settings on its command line."""
     from pyspark import SparkContext
 
     if "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None:
@@ -59,7 +56,7 @@ def _start_java(settings: Mapping[str, str]) -> None:
 
 
 def start_session(name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> SparkSession:
-    """A Spark session in this process; :class:`~airflow_samza.errors.RuntimeMissing` when Java is missing or too old.
+    """Return a Spark session; :class:`~airflow_samza.errors.RuntimeMissing` when Java is missing or too old.
 
     ``class_archives`` is the folder of archives that a local Java maps (None: as the environment says).
     """

@@ -1,4 +1,4 @@
-"""The shuffles of a DataFrame, by name, each with the operator of an application that would do its work through a topic."""
+"""The shuffles of a DataFrame, each with the operator of an application that would do its work through a topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEYS = re.compile(r"hashpartitioning\((.*), \d+\)")
 
 
 def shuffles(frame: DataFrame) -> list[str]:
-    """A sentence for each exchange in the plan of a DataFrame, from the source to the end.
+    """Return a sentence for each exchange in the plan of a DataFrame, from the source to the end.
 
     What an aggregation or a join does over the rows of a key, an application does behind a ``partition_by`` of that
     key.
@@ -34,7 +34,7 @@ def shuffles(frame: DataFrame) -> list[str]:
 
 
 def planned_shuffles(spec: ApplicationSpec, conf: Mapping[str, str]) -> dict[str, list[str]]:
-    """The shuffles of each ``from_dataframe`` function of an application, by stream.
+    """Return the shuffles of each ``from_dataframe`` function of an application, by stream.
 
     Spark plans them here, and runs nothing.
     """
@@ -58,7 +58,7 @@ def planned_shuffles(spec: ApplicationSpec, conf: Mapping[str, str]) -> dict[str
 
 
 def _exchanges(node: PlanNode, above: PlanNode | None) -> list[tuple[PlanNode, PlanNode | None]]:
-    """The exchanges of a plan, from its end on, each with the operator that asked for it."""
+    """Return the exchanges of a plan, from its end on, each with the operator that asked for it."""
     is_exchange = node.name.split(" ")[0] in ("Exchange", "ShuffleExchange")
     found = [(node, above)] if is_exchange else []
     mine = above if node.name.split(" ")[0] in ("Sort", "AQEShuffleRead", "InputAdapter", "WholeStageCodegen") else node

@@ -108,7 +108,7 @@ class SparkEngine:
                 spark.range(0, tasks, 1, tasks).mapInArrow(job, _COMPACTION_RESULT).collect()
 
     def stop(self, *, in_a_hurry: bool = False) -> None:
-        """Stop Spark; then, as it needs no cores any more, have the archive made with which the next one starts sooner."""
+        """Stop Spark; then have the archive of classes made with which the next one starts sooner."""
         self.driver.stop()
         settings = self._settings
         if settings is None or in_a_hurry:
@@ -121,7 +121,7 @@ class SparkEngine:
 
 
 class SparkStage:
-    """A stage with a session of Spark: a :class:`~airflow_samza.engine.stage_engine.RunningStage`."""
+    """A :class:`~airflow_samza.engine.stage_engine.RunningStage` with a session of Spark."""
 
     def __init__(self, driver: DriverSession, spark: SparkSession, context: StageContext, setup: StageSetup) -> None:
         self.setup = setup

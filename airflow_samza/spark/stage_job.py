@@ -1,7 +1,4 @@
-"""The one Spark job of a stage's epoch.
-
-Run under the attempt's tag, tried again after a silent death, its failures put into words.
-"""
+"""The one Spark job of a stage's epoch: run under the attempt's tag, and tried again after a silent death."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ def run_job(
     properties: Mapping[str, str] = NO_PROPERTIES,
     level: int = logging.INFO,
 ) -> None:
-    """Collects the stage's frame. Raises a SamzaError, or what says that Spark itself is gone (``is_gone``)."""
+    """Collect the stage's frame. It raises a SamzaError, or an error by which Spark itself is gone."""
     attempt, handle = context.attempt, context.handle
     for tries in range(1, JOB_TRIES + 1):
         reject_unwanted(context.files, attempt)
@@ -84,7 +81,7 @@ def losses(driver: DriverSession, handle: StageHandle) -> Iterator[None]:
 
 
 def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
-    """The error for a stage whose Spark is gone."""
+    """Return the error for a stage whose Spark is gone."""
     return StageLost(
         f"{driver.place[0].upper()}{driver.place[1:]} went away while the stage {handle.stage_id} ran, or lost its "
         "session.",
@@ -115,10 +112,7 @@ def _failed(text: str, died: bool, handle: StageHandle, program: StageProgram) -
 
 
 def _lacking(text: str, driver: DriverSession) -> RuntimeMissing | None:
-    """What the Python of the workers lacks, where it is not the runner's own.
-
-    They fail before a word of ours is heard.
-    """
+    """Return the error for workers whose Python lacks something: they fail before any code of ours runs."""
     missing = re.search(r"No module named '(\w+)|PACKAGE_NOT_INSTALLED\] (\w+)", text)
     if missing is not None:
         package = missing[1] or missing[2].lower()
@@ -141,7 +135,7 @@ def _lacking(text: str, driver: DriverSession) -> RuntimeMissing | None:
 
 
 def _suspects(program: StageProgram) -> str:
-    """The operators of a stage that Catalyst runs, with their places.
+    """Return the operators of a stage that Catalyst runs, with their places.
 
     What fails without an error of ours fails in one of them.
     """
@@ -156,7 +150,7 @@ def _suspects(program: StageProgram) -> str:
 
 
 def _first_line(text: str) -> str:
-    """What says most in the text of a failed job: the line in which a Python traceback ends, else the first."""
+    """Return the most informative line of a failed job: the one in which a Python traceback ends, else the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     traced = next(
         (number for number, line in enumerate(lines) if line.endswith("Traceback (most recent call last):")), None

@@ -1,4 +1,4 @@
-"""What Spark's Python workers do between tables and topics.
+"""Tasks of Spark's Python workers between tables and topics.
 
 A DataFrame's rows go into segments, and a topic's rows to a writer.
 """
@@ -29,7 +29,7 @@ READ_RESULT = "task int, staged string"
 
 @dataclass(frozen=True)
 class ReadTask:
-    """Stages the rows of one Spark partition in one segment; its result is the segment's description.
+    """A task that stages the rows of one Spark partition in one segment; its result is the segment's description.
 
     With a ``serde`` a row is the bytes of a message, in the column ``value``.
     """
@@ -44,7 +44,7 @@ class ReadTask:
     serde: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One row: the number of the Spark partition, and what was staged."""
+        """Yield one row: the number of the Spark partition, and what was staged."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -86,7 +86,7 @@ class ReadTask:
             raise
 
     def _decoder(self) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """What makes messages of what Spark read."""
+        """Return the function that makes messages of what Spark read."""
         if self.serde is None:
             return lambda batch: batch.drop_columns([PLACE_COLUMN]) if PLACE_COLUMN in batch.schema.names else batch
         from airflow_samza.schema import Schema
@@ -106,7 +106,7 @@ class ReadTask:
 
 @dataclass(frozen=True)
 class WriteTask:
-    """Gives the rows of a topic to Spark: the k-th of ``parts`` is [partition, from, to).
+    """A task that gives the rows of a topic to Spark: the k-th of ``parts`` is [partition, from, to).
 
     With a ``serde`` a row is the bytes of a message, in the column ``value``.
     """
@@ -121,7 +121,7 @@ class WriteTask:
     serde: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of this Spark partition."""
+        """Yield the rows of this Spark partition."""
         number = own_partition(batches)
         try:
             if number < len(self.parts):  # nothing at all is one empty Spark partition

@@ -44,9 +44,7 @@ RESULT = "place bigint, bytes bigint"
 
 @dataclass(frozen=True)
 class StandbyTask:
-    """What ``mapInArrow`` calls on a host.
-
-    Fetches the state of tasks as of the committed ``epoch``, and fills their tables.
+    """The function that ``mapInArrow`` calls on a host to fetch the state of tasks as of the committed ``epoch``.
 
     ``tasks`` are, for each partition of the frame, pairs of a task and the epoch of its newest manifest.
     """
@@ -56,13 +54,13 @@ class StandbyTask:
     tasks: tuple[tuple[tuple[int, int], ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields one row: the bytes that were copied."""
+        """Yield one row: the bytes that were copied."""
         place = own_partition(batches)
         work = dataclasses.replace(self, stage=unsealed(self.stage))
         yield one_row(RESULT, place, sum(work.fetch(task, epoch) for task, epoch in self.tasks[place]))
 
     def fetch(self, task: int, epoch: int) -> int:
-        """Copies what this host lacks of a task's state, and reads what it lacks of its side inputs; the bytes."""
+        """Copy what this host lacks of a task's state, and read what it lacks of its side inputs; return the bytes."""
         stage = self.stage
         files = open_filesystem(stage.root)
         try:
@@ -79,9 +77,9 @@ class StandbyTask:
 
 
 def placement_of(driver: DriverSession, context: StageContext, setup: StageSetup) -> Placement | None:
-    """Where the tasks of a stage belong.
+    """Return the placement of a stage's tasks.
 
-    None where they keep nothing, where executors are not known, or nobody wants to know.
+    None where they keep nothing, where executors are not known, or where host affinity is off.
     """
     if not any(compiled.spec.keeps_state for compiled in setup.program.operators.values()):
         return None
@@ -99,10 +97,7 @@ def placement_of(driver: DriverSession, context: StageContext, setup: StageSetup
 
 
 class Standbys:
-    """Keeps the copies of one stage's state; ``bytes`` were copied so far.
-
-    Without a placement there are none to keep.
-    """
+    """The copies of one stage's state, none without a placement; ``bytes`` were copied so far."""
 
     def __init__(
         self, driver: DriverSession, spark: SparkSession, task: StageTask, placement: Placement | None, tag: str
@@ -117,7 +112,7 @@ class Standbys:
         self.bytes = 0
 
     def after(self, epoch: int, standing: Mapping[int, int]) -> None:
-        """An epoch is committed: begins a round, unless one is at work or has just been.
+        """Begin a round after a committed epoch, unless one is at work or has just been.
 
         ``standing``: each task's newest epoch.
         """
@@ -140,7 +135,7 @@ class Standbys:
             self._thread.start()
 
     def close(self) -> None:
-        """Ends the round that is at work."""
+        """End the round that is at work."""
         if self._thread is not None and self._thread.is_alive():
             self._driver.cancel(self._tag)
             self._thread.join(timeout=10)

@@ -1,4 +1,4 @@
-"""Writes what a stage has committed to a table of Spark.
+"""The writer of what a stage has committed to a table of Spark.
 
 Parquet, JDBC, a catalog's table, whatever a DataFrame writer writes.
 """
@@ -13,7 +13,7 @@ from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import SamzaError, SchemaError, StageFailed
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.schema import Schema
-from airflow_samza.spark.dataframe_inputs import first_line, refuse_hidden
+from airflow_samza.spark.dataframe_inputs import first_line, reject_hidden
 from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.hidden_options import hidden_view, is_remote
 from airflow_samza.spark.stage_job import lost
@@ -36,14 +36,14 @@ _DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
 class SparkTableWriter:
-    """Writes tables in the session of a stage: a :class:`~airflow_samza.systems.spark.system.TableWriter`."""
+    """A :class:`~airflow_samza.systems.spark.system.TableWriter` with the session of a stage."""
 
     def __init__(self, driver: DriverSession, context: StageContext) -> None:
         self._driver = driver
         self._context = context
 
     def write(self, table: SparkTable, staged: Staged) -> None:
-        """Writes all rows, as the table's mode says."""
+        """Write all rows, as the table's mode says."""
         context = self._context
         reach("table-before-write")
         conf = {
@@ -68,7 +68,7 @@ class SparkTableWriter:
         return StageFailed(
             f"Spark cannot write the output {table.stream!r} to {table.place} (system {table.system!r}): "
             f"{first_line(error, table)}.",
-            hint="The output is committed: when the cause is mended, a retry writes it, and runs no task again.",
+            hint="The output is committed: when the cause is fixed, a retry writes it, and runs no task again.",
             stream=table.stream,
             stage=self._context.handle.stage_id,
         )
@@ -82,7 +82,7 @@ def connect_tables(driver: DriverSession, context: StageContext) -> None:
 
 
 def _frame(spark: SparkSession, context: StageContext, table: SparkTable, staged: Staged) -> DataFrame:
-    """The staged rows, in parts of the topic's partitions."""
+    """Return the staged rows, in parts of the topic's partitions."""
     parts = tuple(
         (partition, start, min(start + _ROWS_OF_A_TASK, end))
         for partition, (first, end) in enumerate(staged.slice["offsets"])
@@ -118,15 +118,15 @@ def _write(frame: DataFrame, table: SparkTable, staged: Staged) -> None:
     elif table.format == "jdbc":
         writer.format("jdbc").option("dbtable", table.table or table.stream).mode(mode).save()
     elif table.path is not None:
-        refuse_hidden(frame.sparkSession, table)
+        reject_hidden(frame.sparkSession, table)
         _partitioned(writer.format(table.format or "parquet"), table).mode(mode).save(table.path)
     else:
-        refuse_hidden(frame.sparkSession, table)
+        reject_hidden(frame.sparkSession, table)
         _to_catalog(frame, writer, table, mode)
 
 
 def _to_hidden_table(frame: DataFrame, table: SparkTable, mode: str) -> None:
-    """A database's table by way of a view of Spark Connect, so that no password is in a plan.
+    """Write to a database's table by way of a view of Spark Connect, so that no password is in a plan.
 
     The table has to be there.
     """
@@ -151,7 +151,7 @@ def _to_hidden_table(frame: DataFrame, table: SparkTable, mode: str) -> None:
 
 
 def _to_catalog(frame: DataFrame, writer: DataFrameWriter, table: SparkTable, mode: str) -> None:
-    """A table that is there keeps its format and columns, unless all of it is replaced; one that is missing is made."""
+    """Write to a table, which keeps its format and columns unless all of it is replaced; make one that is missing."""
     name = table.table or table.stream
     spark = frame.sparkSession
     if spark.catalog.tableExists(name) and table.mode != OVERWRITE:

@@ -35,7 +35,7 @@ PRELOADED = (
 
 
 def preload() -> None:
-    """Imports what the workers need; one that fails to load here fails again, with its own words, in the worker."""
+    """Import what the workers need; one that fails to load here fails again, with its own words, in the worker."""
     for name in PRELOADED:
         try:
             importlib.import_module(name)
@@ -52,7 +52,7 @@ of a callable per message.
 
 
 def quiet_collector() -> None:
-    """Lets the collector look at fewer things, less often.
+    """Let the collector look at fewer things, less often.
 
     What is loaded stays, and messages come and go by the thousand.
     """
@@ -62,7 +62,7 @@ def quiet_collector() -> None:
 
 
 def close_sockets() -> None:
-    """Lets nobody else enter where the daemon and its workers listen.
+    """Keep everybody else out of the folder where the daemon and its workers listen.
 
     On hosts of a cluster Spark names a folder for all users.
     """

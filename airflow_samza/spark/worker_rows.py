@@ -1,7 +1,4 @@
-"""How the functions that ``mapInArrow`` calls in a Python worker begin and end.
-
-Which partition it is, and one row for the driver.
-"""
+"""The partition and the result row of functions that ``mapInArrow`` calls in a Python worker."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def own_partition(batches: Iterator[pa.RecordBatch]) -> int:
-    """The number of the Spark partition of a task that has its input elsewhere."""
+    """Return the number of the Spark partition of a task that has its input elsewhere."""
     from pyspark import TaskContext
 
     read_over(batches)
@@ -26,7 +23,7 @@ def own_partition(batches: Iterator[pa.RecordBatch]) -> int:
 
 
 def one_row(schema: str, *values: object) -> pa.RecordBatch:
-    """What a task gives back to the driver, in the columns of a DDL."""
+    """Return the row that a task gives to the driver, in the columns of a DDL."""
     import pyarrow as pa
 
     columns = Schema.of(schema).to_arrow()

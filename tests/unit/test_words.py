@@ -11,9 +11,11 @@ PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 
 DONE = (
     "application",
+    "engine",
     "launch",
     "planner",
     "prepare",
+    "spark",
     "storage",
     "systems",
     "task",

@@ -24,7 +24,7 @@ from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, St
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.stages.stage_state import FAILED
-from airflow_samza.spark.catalyst import refuse_wide
+from airflow_samza.spark.catalyst import reject_wide
 from airflow_samza.spark.datasource import register
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
@@ -304,7 +304,7 @@ def source(spark: SparkSession, number: int) -> DataFrame:
 def test_what_keeps_rows_in_their_partitions_is_let_through(spark: SparkSession) -> None:
     operator = load_application(APPLICATION).spec().operator("connected-1-transform-in-a-cache")
     for number, function in enumerate(NARROW.values()):
-        refuse_wide(function(source(spark, number)), operator)
+        reject_wide(function(source(spark, number)), operator)
 
 
 def test_what_moves_rows_or_reads_them_twice_is_refused(spark: SparkSession) -> None:
@@ -312,7 +312,7 @@ def test_what_moves_rows_or_reads_them_twice_is_refused(spark: SparkSession) -> 
     for number, (function, sentence) in enumerate(WIDE.values()):
         frame = function(source(spark, 100 + number))
         with pytest.raises((UnsupportedShape, InvalidApplication), match=sentence):
-            refuse_wide(frame, operator)
+            reject_wide(frame, operator)
 
 
 def test_the_format_samza_reads_and_writes_over_spark_connect(spark: SparkSession, tmp_path: Path) -> None:

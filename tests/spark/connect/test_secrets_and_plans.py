@@ -19,7 +19,7 @@ from airflow_samza.launch.masters import parse_master
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.spark.connect_session import ConnectSession
 from airflow_samza.spark.dataframe_inputs import read_table
-from airflow_samza.spark.hidden_options import read_hidden, refuse_secrets
+from airflow_samza.spark.hidden_options import read_hidden, reject_secrets
 from airflow_samza.spark.push_source import read_source
 from airflow_samza.spark.table_writer import _write
 from airflow_samza.systems.spark.system import Staged
@@ -171,10 +171,10 @@ def test_a_settings_alphabet_is_gone_when_the_view_is_there(spark: SparkSession)
 def test_a_function_of_the_user_that_reads_with_a_password_is_rejected(spark: SparkSession) -> None:
     frame = spark.read.format("jdbc").options(url=URL, query=QUERY, **LOGIN).load().filter("tier = 'gold'")
     with pytest.raises(ConfigError) as caught:
-        refuse_secrets(spark, frame, "members, the function of from_dataframe 'members' (apps/shop.py:9)")
+        reject_secrets(spark, frame, "members, the function of from_dataframe 'members' (apps/shop.py:9)")
     compare_with_page(rows_connect.READS_WITH_PASSWORD, str(caught.value))
     hidden = read_hidden(spark, "jdbc", {"url": URL, "query": QUERY, **LOGIN}).filter("tier = 'gold'")
-    refuse_secrets(spark, hidden, "The function")
+    reject_secrets(spark, hidden, "The function")
     assert hidden.count() == 1
 
 
