@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from airflow_samza.planner.plan import ExecutionPlan, PlannedOperator, PlannedStream, PlannedTable, Stage
-from airflow_samza.planner.wording import count_text, operator_title, partitioning_text, told_apart
+from airflow_samza.planner.wording import count_text, operator_title, partitioning_text, shown_apart
 
 T = TypeVar("T")
 
@@ -182,7 +182,7 @@ def _operator_changes(was: PlannedOperator, now: PlannedOperator, title: str, no
     for name in sorted({*before, *after} - {"renamed_from"}):
         if before.get(name) != after.get(name):
             word = name.replace("_", " ")
-            one, other = told_apart(before.get(name, "none"), after.get(name, "none"))
+            one, other = shown_apart(before.get(name, "none"), after.get(name, "none"))
             sentences.append(f"Operator {title} changed its {word}: it was {one} and is {other}.")
     if tuple(now_of.get(op, op) for op in was.inputs) != now.inputs:
         sentences.append(

@@ -20,7 +20,7 @@ def name_stages(stages: Sequence[tuple[frozenset[str], frozenset[str], bool]]) -
     """The ids of stages given as (inputs, outputs, whether it reads what it writes), in the same order.
 
     A stage is named after its inputs, a circular one after those that it does not write itself. Where that leaves two
-    stages with one name, their outputs tell them apart, and at last a number by the order of what they read and write.
+    stages with one name, their outputs distinguish them, and at last a number by the order of what they read and write.
 
     >>> name_stages([(frozenset({"by-member"}), frozenset({"by-country"}), False)])
     ['by-member']

@@ -33,24 +33,24 @@ def known_counts(edges: Mapping[str, StreamEdge], metadata: Mapping[str, int]) -
     counts: Counts = {}
     errors: list[PlanError] = []
     for stream_id, edge in edges.items():
-        said, declared = metadata.get(stream_id), edge.descriptor.partitions
-        if said is not None and (
-            isinstance(said, bool) or not isinstance(said, int) or not 1 <= said <= MAX_PARTITIONS
+        reported, declared = metadata.get(stream_id), edge.descriptor.partitions
+        if reported is not None and (
+            isinstance(reported, bool) or not isinstance(reported, int) or not 1 <= reported <= MAX_PARTITIONS
         ):
-            errors.append(_no_count(edge, said))
+            errors.append(_no_count(edge, reported))
         elif edge.broadcast:
             counts[stream_id] = PartitionCount(1, "broadcast: every task reads all of it")
-            if (said or declared or 1) != 1:
-                errors.append(_wide_broadcast(edge, said or declared or 1))
+            if (reported or declared or 1) != 1:
+                errors.append(_wide_broadcast(edge, reported or declared or 1))
         elif edge.is_intermediate:
             if declared is not None:
                 counts[stream_id] = PartitionCount(declared, "declared")
-        elif said is not None:
+        elif reported is not None:
             counts[stream_id] = PartitionCount(
-                said, _declared_where(edge) if said == declared else "as the system reports"
+                reported, _declared_where(edge) if reported == declared else "as the system reports"
             )
-            if declared not in (None, said) and edge.role is not StreamRole.OUTPUT:
-                errors.append(_not_as_declared(edge, said))
+            if declared not in (None, reported) and edge.role is not StreamRole.OUTPUT:
+                errors.append(_not_as_declared(edge, reported))
         elif declared is not None:
             counts[stream_id] = PartitionCount(declared, _declared_where(edge))
         elif edge.role is StreamRole.INPUT:
@@ -120,20 +120,20 @@ def _declared_where(edge: StreamEdge) -> str:
     return "declared"
 
 
-def _no_count(edge: StreamEdge, said: object) -> UnresolvedPartitions:
+def _no_count(edge: StreamEdge, reported: object) -> UnresolvedPartitions:
     what, hint = "is not known", "Declare it with partitions=, or make the stream in its system first."
-    if isinstance(said, int) and said > MAX_PARTITIONS:
+    if isinstance(reported, int) and reported > MAX_PARTITIONS:
         what, hint = (
-            f"is {said}, and a stream has at most {MAX_PARTITIONS:,}",
+            f"is {reported}, and a stream has at most {MAX_PARTITIONS:,}",
             "Make the stream with fewer partitions in its system.",
         )
-    elif said is not None:
-        what = f"is {said!r}, which is not a count"
+    elif reported is not None:
+        what = f"is {reported!r}, which is not a count"
     return UnresolvedPartitions(
         f"The partition count of the {edge.role.value.replace('_', ' ')} stream {edge.stream_id!r} {what}.",
         hint=hint,
         stream=edge.stream_id,
-        partitions=said,
+        partitions=reported,
     )
 
 
@@ -146,12 +146,12 @@ def _wide_broadcast(edge: StreamEdge, count: int) -> PartitionMismatch:
     )
 
 
-def _not_as_declared(edge: StreamEdge, said: int) -> PartitionMismatch:
+def _not_as_declared(edge: StreamEdge, reported: int) -> PartitionMismatch:
     return PartitionMismatch(
         f"The stream {edge.stream_id!r} is declared with {edge.descriptor.partitions} partitions, but its system "
-        f"reports {said}.",
-        hint=f"Declare partitions={said}, or leave partitions= out and let the system report it.",
+        f"reports {reported}.",
+        hint=f"Declare partitions={reported}, or leave partitions= out and let the system report it.",
         stream=edge.stream_id,
-        partitions=said,
+        partitions=reported,
         declared=edge.descriptor.partitions,
     )

@@ -76,7 +76,7 @@ class EdgeState:
 
 
 def keyed(key: Sequence[str], schema: Schema | None, partitioner: str = PARTITIONER) -> Partitioning:
-    """Partitioned by these columns, with their types where the schema tells them."""
+    """Partitioned by these columns, with their types where the schema is known."""
     return Partitioning("keyed", tuple(key), types_of(key, schema), partitioner)
 
 

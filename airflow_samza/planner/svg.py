@@ -41,7 +41,7 @@ def svg(plan: ExecutionPlan) -> str:
     layout = lay_out({name: size for name, (size, _) in nodes.items()}, edges)
     width = max(layout.width, 360) + 2 * _MARGIN
     height = layout.height + _TITLE + 2 * _MARGIN + (28 if back else 0)
-    told = [count_text(len(plan.stages), "stage"), "shape only" if plan.shape_only else f"plan {plan.fingerprint}"]
+    texts = [count_text(len(plan.stages), "stage"), "shape only" if plan.shape_only else f"plan {plan.fingerprint}"]
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} '
         f'{height:.0f}" '
@@ -51,7 +51,7 @@ def svg(plan: ExecutionPlan) -> str:
         '<path d="M0 0.5 8 4 0 7.5z" fill="#64748b"/></marker></defs>',
         f'<rect width="{width:.0f}" height="{height:.0f}" rx="10" fill="#ffffff"/>',
         f'<text class="title" x="{_MARGIN}" y="{_MARGIN + 10}">{escape(plan.application)}'
-        f'<tspan class="quiet" dx="10">{escape(", ".join(told))}</tspan></text>',
+        f'<tspan class="quiet" dx="10">{escape(", ".join(texts))}</tspan></text>',
         f'<g transform="translate({_MARGIN} {_MARGIN + _TITLE - 16})">',
     ]
     dashed = {
@@ -160,8 +160,8 @@ def _stage_box(plan: ExecutionPlan, stage: Stage, box: Box, lines: list[str]) ->
 
 def _pill(stream: PlannedStream, box: Box, label: str, count: str) -> str:
     fill, stroke = _COLOURS.get(stream.role, _COLOURS["intermediate"])
-    told = f"{stream.role.replace('_', ' ')} {stream.stream_id}: {partitioning_text(stream.partitioning)}"
-    told += f"; {count_text(stream.partitions, 'partition')}, {stream.reason}" if count else ""
+    texts = f"{stream.role.replace('_', ' ')} {stream.stream_id}: {partitioning_text(stream.partitioning)}"
+    texts += f"; {count_text(stream.partitions, 'partition')}, {stream.reason}" if count else ""
     badge = ""
     if count:
         wide = len(count) * 8 + 12
@@ -172,7 +172,7 @@ def _pill(stream: PlannedStream, box: Box, label: str, count: str) -> str:
             f'text-anchor="middle">{count}</text>'
         )
     return (
-        f"<g><title>{escape(told)}</title>"
+        f"<g><title>{escape(texts)}</title>"
         f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="14" '
         f'fill="{fill}" stroke="{stroke}"'
         f"{' stroke-dasharray=' + chr(34) + '4 3' + chr(34) if stream.broadcast else ''}/>"
@@ -183,9 +183,9 @@ def _pill(stream: PlannedStream, box: Box, label: str, count: str) -> str:
 def _drum(plan: ExecutionPlan, table_id: str, box: Box, label: str) -> str:
     fill, stroke = _COLOURS["table"]
     x, y, w, h, r = box.x, box.y, box.width, box.height, 6
-    told = f"{plan.table(table_id).kind} table {table_id}, by {', '.join(plan.table(table_id).key)}"
+    texts = f"{plan.table(table_id).kind} table {table_id}, by {', '.join(plan.table(table_id).key)}"
     return (
-        f"<g><title>{escape(told)}</title>"
+        f"<g><title>{escape(texts)}</title>"
         f'<path d="M{x:.1f} {y + r:.1f}v{h - 2 * r:.1f}a{w / 2:.1f} {r} 0 0 0 {w:.1f} 0v-{h - 2 * r:.1f}" '
         f'fill="{fill}" stroke="{stroke}"/>'
         f'<ellipse cx="{x + w / 2:.1f}" cy="{y + r:.1f}" rx="{w / 2:.1f}" ry="{r}" fill="{fill}" stroke="{stroke}"/>'

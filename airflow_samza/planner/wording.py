@@ -17,38 +17,38 @@ def operator_title(operator: PlannedOperator | OperatorSpec) -> str:
 
 def operator_text(operator: PlannedOperator) -> str:
     """Return in a few words what an operator does."""
-    told = dict(operator.details)
+    details = dict(operator.details)
     words: list[str] = []
     if operator.op == "join":
         words.append(
             f"with table {operator.table}"
             if operator.table
-            else f"within {duration_text(int(told.get('ttl_ms', '0')))}"
+            else f"within {duration_text(int(details.get('ttl_ms', '0')))}"
         )
-    if "window" in told:
-        words.append(told["window"])
-    if told.get("key"):
-        words.append(f"by {told['key']}")
-    if told.get("how", "inner") != "inner":
-        words.append(told["how"])
-    words += [told[name] for name in ("condition", "expressions", "aggregations") if told.get(name)]
-    words += [told[name].rpartition(".")[2] for name in ("task", "fold", "function") if told.get(name)]
-    if told.get("calls"):
-        words.append(told["calls"])
-    if told.get("stores"):
-        words.append(f"{'store' if ',' not in told['stores'] else 'stores'} {told['stores']}")
-    if told.get("assume_partitioned_by"):
-        words.append(f"assumed partitioned by {told['assume_partitioned_by']}")
-    if told.get("delivery"):
-        words.append(told["delivery"])
-    if told.get("broadcast_handled_by"):
+    if "window" in details:
+        words.append(details["window"])
+    if details.get("key"):
+        words.append(f"by {details['key']}")
+    if details.get("how", "inner") != "inner":
+        words.append(details["how"])
+    words += [details[name] for name in ("condition", "expressions", "aggregations") if details.get(name)]
+    words += [details[name].rpartition(".")[2] for name in ("task", "fold", "function") if details.get(name)]
+    if details.get("calls"):
+        words.append(details["calls"])
+    if details.get("stores"):
+        words.append(f"{'store' if ',' not in details['stores'] else 'stores'} {details['stores']}")
+    if details.get("assume_partitioned_by"):
+        words.append(f"assumed partitioned by {details['assume_partitioned_by']}")
+    if details.get("delivery"):
+        words.append(details["delivery"])
+    if details.get("broadcast_handled_by"):
         words.append("broadcast messages in task 0")
     if operator.op in ("send_to", "partition_by", "broadcast") and operator.stream:
         words.append(f"→ {operator.stream}")
     if operator.op == "send_to_table":
         words.append(f"→ table {operator.table}")
-    if told.get("outputs"):
-        words.append(f"→ {told['outputs']}")
+    if details.get("outputs"):
+        words.append(f"→ {details['outputs']}")
     return (
         ", ".join(words[:1])
         + ("" if len(words) < 2 else " " if words[0].startswith("by ") and words[1].startswith("→") else ", ")
@@ -81,23 +81,23 @@ def count_text(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-_TOLD = 160
+_SHOWN = 160
 """Characters of a text that is compared with another; what is longer is shown near the first difference."""
 
 
-def told_apart(before: str, after: str) -> tuple[str, str]:
+def shown_apart(before: str, after: str) -> tuple[str, str]:
     """Two different texts for people: whole, or of long ones the part where they begin to differ.
 
-    >>> told_apart("i = 1", "i = 2")
+    >>> shown_apart("i = 1", "i = 2")
     ('i = 1', 'i = 2')
     """
-    if max(len(before), len(after)) <= _TOLD:
+    if max(len(before), len(after)) <= _SHOWN:
         return before, after
     pairs = enumerate(zip(before, after, strict=False))
     differ = next((place for place, (one, other) in pairs if one != other), min(len(before), len(after)))
-    start = max(0, differ - _TOLD // 4)
+    start = max(0, differ - _SHOWN // 4)
     one, other = (
-        f"{'…' if start else ''}{text[start : start + _TOLD]}{'…' if len(text) > start + _TOLD else ''}"
+        f"{'…' if start else ''}{text[start : start + _SHOWN]}{'…' if len(text) > start + _SHOWN else ''}"
         for text in (before, after)
     )
     return one, other

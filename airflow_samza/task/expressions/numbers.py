@@ -126,7 +126,7 @@ def rounded(operand: Expression, digits: Expression | None = None) -> Expression
 def _half_up(values: Any, places: int) -> Any:
     """Doubles rounded by their shortest decimal form.
 
-    Away from a half the scaled value tells where to go; near one, and where scaling has no fraction left, the decimal
+    Away from a half the scaled value decides; near one, and where scaling has no fraction left, the decimal
     form decides.
     """
     scale = np.float64(10.0**places)

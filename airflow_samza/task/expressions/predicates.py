@@ -46,7 +46,7 @@ def _same_type(left: Expression, right: Expression) -> tuple[Expression, Express
 
 
 def compared(symbol: str, one: Any, other: Any, floating: bool) -> Any:
-    """Two values of one type compared; ``floating`` says that NaN may occur."""
+    """Two values of one type compared; ``floating``: NaN may occur."""
     import pyarrow.compute as pc
 
     if not floating:

@@ -53,8 +53,8 @@ class InputReading:
 
     :meth:`envelopes` gives them until all are read or ``limit`` messages are. What a chooser would not choose yet is
     left: then :attr:`waits` names the partitions (rule M7: a later epoch reads them). ``heads`` are those of the
-    partitions when the run began. ``state`` is what choosing goes on from (None: nothing goes on behind this epoch);
-    :attr:`state` is what the next epoch gets, None when nothing had to be chosen.
+    partitions when the run began. ``state`` is the former state of the chooser (None: there is no epoch behind this
+    one); :attr:`state` is what the next epoch gets, None when nothing had to be chosen.
     """
 
     def __init__(
@@ -201,8 +201,8 @@ def chooser_settings(
 ) -> tuple[ChooserSettings, dict[str, str]]:
     """Return the settings of choosing among streams, and the name (``system.stream``) of each in configuration.
 
-    ``systems`` says by stream id in which system the stream lies here, which is its name then; what the application
-    says of its system is another name for it. None: only the application says.
+    ``systems`` maps stream ids to the systems that hold them here, which make their names; the system that the
+    application declares makes another name. None: only the application declares one.
     """
     config = Config(spec.config)
     names: dict[str, str] = {}
@@ -210,15 +210,15 @@ def chooser_settings(
     also: dict[str, AlsoNamed] = {}
     for stream_id, bound in systems.items():
         stream = spec.stream(stream_id)
-        said = config.text(f"streams.{stream_id}.samza.system") or stream.system
-        said = said or config.text("job.default.system") or spec.default_system or bound or EMBEDDED
+        system = config.text(f"streams.{stream_id}.samza.system") or stream.system
+        system = system or config.text("job.default.system") or spec.default_system or bound or EMBEDDED
         physical = config.text(f"streams.{stream_id}.samza.physical.name", stream_id)
-        name = f"{bound or said}.{physical}"
+        name = f"{bound or system}.{physical}"
         if name in names.values():  # configuration gives two inputs one name: each is read all the same
             name = f"{name}@{stream_id}"
         names[stream_id] = name
         declared[name] = InputChoice(stream.priority, stream.bootstrap)
-        also[name] = AlsoNamed(stream_id, f"{said}.{physical}")
+        also[name] = AlsoNamed(stream_id, f"{system}.{physical}")
     return ChooserSettings.of(config, names.values(), declared, also), names
 
 

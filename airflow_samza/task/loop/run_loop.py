@@ -120,7 +120,7 @@ class SectionRun:
         self._instance = TaskInstance(program, self._section, task, resources, self._outputs.end)
         self._operators = self._instance.input_operators()
         for low_level in self._instance.low_level_tasks:
-            low_level.stops_at_commit = not whole  # one that goes on reads in its next epoch what it leaves
+            low_level.stops_at_commit = not whole  # an unbounded one reads in its next epoch what it leaves
             low_level.coordinator.shut_down = shut_down
 
     # -- running -------------------------------------------------------------------------------------------------------
@@ -417,7 +417,7 @@ def run_task(
     tables: dict[str, TableStore] | None = None,
     clock: Callable[[], int] | None = None,
 ) -> TaskReport:
-    """Runs one task of a stage of one section from first message to last; the report says what to commit.
+    """Runs one task of a stage of one section from first message to last; the report holds what to commit.
 
     ``tables`` is filled with the task's tables, so that callers can look at them afterwards; ``clock`` gives the time
     in ms. ``outputs`` maps every output stream of the stage to its producer (finishing it is the caller's). A stage

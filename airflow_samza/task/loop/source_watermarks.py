@@ -60,13 +60,13 @@ class SourceWatermark:
 
     def observe(self, batch: pa.RecordBatch) -> int | None:
         """Takes the next messages into account; the new watermark in ms, None when it has not moved."""
-        found = max(self._said(batch), default=NONE_YET) if batch.num_rows else NONE_YET
+        found = max(self._watermarks(batch), default=NONE_YET) if batch.num_rows else NONE_YET
         if found <= self.watermark:
             return None
         self.watermark = found
         return found
 
-    def _said(self, batch: pa.RecordBatch) -> Iterator[int]:
+    def _watermarks(self, batch: pa.RecordBatch) -> Iterator[int]:
         if self._reader is not None:
             for chunk in chunks(batch):
                 for message in self._reader.read(chunk):

@@ -204,7 +204,7 @@ class TaskInstance:
                 if node.op_id in source.held_end:
                     yield from self._end([(node, source.op_id, source.held_end.pop(node.op_id))])
 
-    # -- how it goes on ------------------------------------------------------------------------------------------------
+    # -- within --------------------------------------------------------------------------------------------------------
 
     def _run(self, stack: list[Work]) -> Iterator[pa.RecordBatch]:
         """Works a stack off, depth first: batches before an operator are processed, batches behind it handed on."""

@@ -37,11 +37,11 @@ def no_end(stage: str, task: str, missing: Mapping[tuple[str, int], tuple[int, i
     ``missing`` holds the producers that have ended each, and how many there are.
     """
     stream, partition = next(iter(missing))
-    spoken, total = missing[stream, partition]
-    said = f"{spoken} of {total} producers have ended it" if total is not None else "no producer has ended it"
+    ended, total = missing[stream, partition]
+    text = f"{ended} of {total} producers have ended it" if total is not None else "no producer has ended it"
     more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
     return StageError(
-        f"Input {stream!r}, partition {partition}{more}, of stage {stage!r} has no end-of-stream: {said}.",
+        f"Input {stream!r}, partition {partition}{more}, of stage {stage!r} has no end-of-stream: {text}.",
         hint="The stage that writes it did not finish, or its topic was cleaned up: clear it with its upstream.",
         stage=stage,
         task=task,

@@ -113,7 +113,7 @@ class BadRecords:
         """Reject messages of the present batch, at ``places`` in it (None: not known), with the error of each."""
         if rows.num_rows:
             texts = to_lines(decoded(rows)).decode().split("\n")[:-1]
-            self._take(texts, [_said(error) for error in errors], self._offsets(places, rows.num_rows))
+            self._take(texts, [_error_text(error) for error in errors], self._offsets(places, rows.num_rows))
 
     def reject_message(
         self, message: Any, schema: Schema, error: BaseException, origin: tuple[str, int, int] | None = None
@@ -127,16 +127,16 @@ class BadRecords:
         except ShapeError:  # the callable has changed it
             text = cut_short(repr(message))
         if origin is None:
-            self._take([text], [_said(error)], [None])
+            self._take([text], [_error_text(error)], [None])
         else:
-            self._take([text], [_said(error)], [origin[2]], origin[:2])
+            self._take([text], [_error_text(error)], [origin[2]], origin[:2])
 
     def reject_pair(self, sides: dict[str, pa.RecordBatch | None], error: BaseException) -> None:
         """Reject a pair with which a join was called: a message of each side, or None."""
         parts = (
             f'"{name}":{to_lines(row).decode()[:-1] if row is not None else "null"}' for name, row in sides.items()
         )
-        self._take(["{" + ",".join(parts) + "}"], [_said(error)], [None])
+        self._take(["{" + ",".join(parts) + "}"], [_error_text(error)], [None])
 
     def reject_texts(self, texts: Sequence[str], errors: Sequence[str], first: int) -> None:
         """Reject texts that an input could not read, from offset ``first`` on."""
@@ -144,7 +144,9 @@ class BadRecords:
 
     def reject_read(self, rows: pa.RecordBatch, errors: Sequence[BaseException], first: int) -> None:
         """Reject rows that an input read and that do not fit, from offset ``first`` on."""
-        self.reject_texts(to_lines(decoded(rows)).decode().split("\n")[:-1], [_said(error) for error in errors], first)
+        self.reject_texts(
+            to_lines(decoded(rows)).decode().split("\n")[:-1], [_error_text(error) for error in errors], first
+        )
 
     def _offsets(self, places: Sequence[int] | None, count: int) -> Sequence[int | None]:
         if places is None or not self._knows_offset or self._reading.stream is None:
@@ -177,7 +179,7 @@ class BadRecords:
                 pa.array([None if stream is None else partition] * count, pa.int32()),
                 pa.array(offsets, pa.int64()),
                 pa.array([self._spec.op_id] * count, pa.string()),
-                pa.array([_said(error) for error in errors], pa.string()),
+                pa.array([_error_text(error) for error in errors], pa.string()),
                 pa.array(texts, pa.string()),
                 pa.array([self._clock() * 1000] * count, pa.timestamp("us", "UTC")),
             ]
@@ -249,7 +251,7 @@ def _all_before(spec: OperatorSpec, kinds: tuple[Emits, ...], *, without_on_erro
     )
 
 
-def _said(error: BaseException | str) -> str:
+def _error_text(error: BaseException | str) -> str:
     if isinstance(error, str):
         text = error
     elif isinstance(error, SamzaError):

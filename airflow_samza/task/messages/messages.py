@@ -63,7 +63,7 @@ class Messages:
             return None
         if self._chosen is not None:
             mine = list(compress(mine, self._chosen))
-        # Lists are compared by identity first, at a nanosecond a value. Equality is not enough where it says that 1 is
+        # Lists are compared by identity first, at a nanosecond a value. Equality is not enough: by it 1 is
         # True, or 0.0 is -0.0.
         try:
             same = mine == values if kind in _equal_is_same() else all(map(is_, mine, values))
@@ -127,7 +127,7 @@ class MessageReader:
         return plain and kind is made_for.python_class and (kind is None or kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
 
     def remember(self, messages: Messages) -> None:
-        """Keeps the messages of a batch that goes on, so that the next operator does not make them again."""
+        """Keep the messages of a batch that is handed on, so that the next operator does not make them again."""
         _LATEST.schema, _LATEST.messages = self.schema, messages
 
 

@@ -28,7 +28,7 @@ def to_text(value: object) -> str:
         NotPlain: the value, or a part of it, is of another type than those that the module names.
     """
     try:
-        return json.dumps(_told(value, set()))
+        return json.dumps(_as_json(value, set()))
     except (RecursionError, ValueError) as error:  # a value within itself; an integer of thousands of digits
         raise NotPlain(str(error)) from None
 
@@ -38,7 +38,7 @@ def from_text(text: str) -> Any:
     return _made(json.loads(text))
 
 
-def _told(value: Any, seen: set[int]) -> Any:
+def _as_json(value: Any, seen: set[int]) -> Any:
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
         return value
@@ -47,21 +47,21 @@ def _told(value: Any, seen: set[int]) -> Any:
             raise NotPlain("it occurs twice")
         seen.add(id(value))
     if kind in (list, tuple, set, frozenset):
-        return [kind.__name__, [_told(item, seen) for item in value]]
+        return [kind.__name__, [_as_json(item, seen) for item in value]]
     if kind in (dict, Counter, Row):
-        return [kind.__name__, [[_told(key, seen), _told(item, seen)] for key, item in value.items()]]
+        return [kind.__name__, [[_as_json(key, seen), _as_json(item, seen)] for key, item in value.items()]]
     if kind is deque:
-        return ["deque", [[_told(item, seen) for item in value], value.maxlen]]
-    tell = _SCALARS.get(kind)
-    if tell is None:
+        return ["deque", [[_as_json(item, seen) for item in value], value.maxlen]]
+    scalar = _SCALARS.get(kind)
+    if scalar is None:
         raise NotPlain(f"it holds a {kind.__name__}")
-    return [kind.__name__, tell[0](value)]
+    return [kind.__name__, scalar[0](value)]
 
 
-def _made(told: Any) -> Any:
-    if not isinstance(told, list):
-        return told
-    tag, content = told
+def _made(kept: Any) -> Any:
+    if not isinstance(kept, list):
+        return kept
+    tag, content = kept
     if tag in _SEQUENCES:
         return _SEQUENCES[tag](_made(item) for item in content)
     if tag in _MAPPINGS:

@@ -68,7 +68,7 @@ def callable_failed(spec: OperatorSpec, function: object, message: object, error
 def wrong_shape(
     spec: OperatorSpec, function: object, result: object, expected: str, *, message: object = ..., why: str = ""
 ) -> SamzaError:
-    """The error for a callable whose result is not what the operator's schema says. ``expected`` lists the columns."""
+    """The error for a callable whose result does not fit the operator's schema. ``expected`` lists the columns."""
     facts: dict[str, Any] = {} if message is ... else {"message": shortened(message)}
     on = "" if message is ... else f", on the message {shortened(message)}"
     because = f" ({why})" if why else ""

@@ -84,7 +84,7 @@ def _int64() -> pa.DataType:
 
 def _dates(array: pa.Array) -> list[Any]:
     values = array.to_numpy(zero_copy_only=False).tolist()
-    # numpy gives numbers for what is no date of Python's; Arrow says so.
+    # numpy gives numbers for what is no date of Python's; Arrow raises an error.
     return array.to_pylist() if int in set(map(type, values)) else values  # type: ignore[no-any-return]
 
 

@@ -127,7 +127,7 @@ class _Values:
         if self.aggregation.function == "count_distinct":
             rows = self._distinct(rows)
         # One row without a value per key, before all others, so that keys without values are there, too. Arrow gives
-        # groups in no order that it promises, so that row's number says whose group it is.
+        # groups in no order that it promises, so that row's number identifies its group.
         count = len(keys[0])
         nothing = pa.nulls(count, rows.schema.field("v").type)
         first = pa.table([*keys, nothing, pa.array(range(count), pa.int64())], [*self._names, "v", "row"])

@@ -28,7 +28,7 @@ def called(spec: OperatorSpec, function: Callable[[Any], Any], messages: Sequenc
     left: Any = iter(messages)
     results: list[Any] = []
     try:
-        results.extend(map(function, left))  # in C; what is left of the iterator tells how far it came
+        results.extend(map(function, left))  # in C; the rest of the iterator shows how far it came
     except USER_ERRORS as error:
         raise callable_failed(spec, function, messages[len(messages) - left.__length_hint__() - 1], error) from error
     if len(results) < len(messages):  # StopIteration would end the map in silence

@@ -45,16 +45,16 @@ def call_each(
     function: Callable[[Any], Any],
     messages: Sequence[Any],
     failures: Failures,
-    taken: Callable[[Any], Any] | None = None,
+    use: Callable[[Any], Any] | None = None,
 ) -> list[Any]:
-    """The callable's results on the messages on which it does not fail, as ``taken`` takes them."""
-    call = function if taken is None else lambda message: taken(function(message))
+    """The callable's results on the messages on which it does not fail, as ``use`` hands them on."""
+    call = function if use is None else lambda message: use(function(message))
     left: Any = iter(messages)
     results: list[Any] = []
     while len(results) + len(failures.places) < len(messages):
         error: BaseException = RuntimeError("it raised StopIteration")
         try:
-            results.extend(map(call, left))  # in C; what is left of the iterator tells how far it came
+            results.extend(map(call, left))  # in C; the rest of the iterator shows how far it came
         except USER_ERRORS as raised:
             error = raised
         if len(results) + len(failures.places) < len(messages):

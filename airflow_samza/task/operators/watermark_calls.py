@@ -30,23 +30,25 @@ class WatermarkCalls:
         """The messages that the callable makes of a watermark."""
         method = self._function.process_watermark
         expected = f"an iterable of messages, or None: {self._writer.expected}"
-        said = f"the watermark {timestamp}"
-        pieces = self._pieces(method, timestamp, expected, said)
+        watermark = f"the watermark {timestamp}"
+        pieces = self._pieces(method, timestamp, expected, watermark)
         while True:
             try:
                 messages = next(pieces, None)
             except USER_ERRORS as error:
-                raise callable_failed(self._spec, method, said, error) from error
+                raise callable_failed(self._spec, method, watermark, error) from error
             if messages is None:
                 return
-            yield self._written(messages, method, expected, said)
+            yield self._written(messages, method, expected, watermark)
 
-    def _pieces(self, method: Callable[[int], Any], timestamp: int, expected: str, said: str) -> Iterator[list[Any]]:
+    def _pieces(
+        self, method: Callable[[int], Any], timestamp: int, expected: str, watermark: str
+    ) -> Iterator[list[Any]]:
         made = method(timestamp)
         if made is None:
             return
         if isinstance(made, str | bytes | dict) or not isinstance(made, Iterable):
-            raise wrong_shape(self._spec, method, made, expected, message=said)
+            raise wrong_shape(self._spec, method, made, expected, message=watermark)
         left = iter(made)
         while messages := list(islice(left, CHUNK)):
             yield messages
@@ -55,19 +57,19 @@ class WatermarkCalls:
         """Return how far time has come behind the operator, as the callable returns it; -1: it returns none."""
         method = self._function.get_output_watermark
         try:
-            said = method()
+            returned = method()
         except USER_ERRORS as error:
             raise callable_failed(self._spec, method, "no message", error) from error
-        if said is None:
+        if returned is None:
             return NONE_YET
-        if not isinstance(said, int) or isinstance(said, bool) or said > LATEST_MS:
-            raise wrong_shape(self._spec, method, said, "ms since 1970 in UTC (up to the year 9999), or None")
-        return said
+        if not isinstance(returned, int) or isinstance(returned, bool) or returned > LATEST_MS:
+            raise wrong_shape(self._spec, method, returned, "ms since 1970 in UTC (up to the year 9999), or None")
+        return returned
 
-    def _written(self, messages: list[Any], method: object, expected: str, said: str) -> pa.RecordBatch:
+    def _written(self, messages: list[Any], method: object, expected: str, watermark: str) -> pa.RecordBatch:
         try:
             return self._writer.write(messages)
         except ShapeError as error:
             raise wrong_shape(
-                self._spec, method, messages[error.index], expected, message=said, why=error.why
+                self._spec, method, messages[error.index], expected, message=watermark, why=error.why
             ) from None

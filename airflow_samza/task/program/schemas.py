@@ -79,7 +79,7 @@ class CompiledOperator:
 
     ``compiled`` holds the compiled expressions of ``where`` (a tuple of conjuncts) and ``select`` (a projection), for
     ``partition_by`` the schema that goes through the topic or the :class:`Combining`, and :data:`COMBINED` for an
-    aggregation behind one. ``unreadable`` is the place of what seems a syntax error, where nothing but Spark can say
+    aggregation behind one. ``unreadable`` is the place of what seems a syntax error, where only Spark can find
     that it is none.
     """
 
@@ -95,9 +95,9 @@ class CompiledOperator:
 class SchemaResolver:
     """Resolves the operators of one application in order; what is wrong is raised, or collected in ``errors``.
 
-    ``known`` maps streams (by id) and operators (by operator id) to schemas that the application does not declare: what
-    a system says of an input, what Spark says of an operator that Catalyst runs. ``contents`` says what goes through
-    topics, where that is less than whole messages.
+    ``known`` maps streams (by id) and operators (by operator id) to schemas that the application does not declare:
+    those that systems report of inputs, and Spark of operators that Catalyst runs. ``contents`` are those of topics
+    through which less than whole messages go.
     """
 
     def __init__(
@@ -119,9 +119,9 @@ class SchemaResolver:
     def resolve(self) -> dict[str, CompiledOperator]:
         """All operators, compiled as far as their schemas are known."""
         for stream in self.spec.side_inputs.values():
-            told = stream.schema or self.known.get(stream.stream_id)
-            if told is not None and stream.stream_id not in self.spec.inputs:
-                self.streams[stream.stream_id] = told
+            reported = stream.schema or self.known.get(stream.stream_id)
+            if reported is not None and stream.stream_id not in self.spec.inputs:
+                self.streams[stream.stream_id] = reported
         for table in self.spec.tables.values():
             self._declare_table(table)
         waiting = list(self.spec.operators)
@@ -236,12 +236,12 @@ class SchemaResolver:
         derived = stream.schema or self.streams.get(stream.stream_id)
         if derived is not None and content is not None and content.columns is not None:
             derived = cut(derived, lowered(content.columns))
-        told = self.known.get(stream.stream_id)
-        if derived is not None and told is not None and derived.fields == told.fields:
+        reported = self.known.get(stream.stream_id)
+        if derived is not None and reported is not None and derived.fields == reported.fields:
             return derived  # the same columns, and the dataclass, too
         if stream.stream_id in self.spec.intermediates:
-            return told or derived
-        return derived or told
+            return reported or derived
+        return derived or reported
 
     def _sql(self, operator: WhereSpec | SelectSpec, schema: Schema | None) -> CompiledOperator:
         texts = operator.sql

@@ -161,7 +161,7 @@ def check_application(
 
     Everything that is wrong is raised at once, before anything runs.
 
-    The result says per operator its schema (None: known when the stage runs), its engine and why.
+    The result holds per operator its schema (None: known when the stage runs), its engine and the reason.
     """
     errors: list[SamzaError] = []
     try:

@@ -33,17 +33,17 @@ Inputs = tuple[Schema | None, ...]
 
 
 def state_meanings(
-    spec: ApplicationSpec, plan: ExecutionPlan, told: Mapping[str, Schema], contents: Mapping[str, TopicContent]
+    spec: ApplicationSpec, plan: ExecutionPlan, reported: Mapping[str, Schema], contents: Mapping[str, TopicContent]
 ) -> dict[str, StateMeaning]:
     """Return the meaning of each operator's, table's and store's state, by key.
 
     A type that only Spark knows is left out.
 
-    ``told`` are the columns of inputs as their systems report them, ``contents`` those of topics.
+    ``reported`` are the columns of inputs as their systems report them, ``contents`` those of topics.
     """
-    resolver = SchemaResolver(spec, told, [])
+    resolver = SchemaResolver(spec, reported, [])
     messages = {op_id: compiled.inputs for op_id, compiled in resolver.resolve().items()}
-    kept = _kept_messages(spec, plan, told, contents)
+    kept = _kept_messages(spec, plan, reported, contents)
     found: dict[str, StateMeaning] = {}
     for op in spec.operators:
         if type(op) in MEANINGS:
@@ -55,7 +55,7 @@ def state_meanings(
 
 
 def _kept_messages(
-    spec: ApplicationSpec, plan: ExecutionPlan, told: Mapping[str, Schema], contents: Mapping[str, TopicContent]
+    spec: ApplicationSpec, plan: ExecutionPlan, reported: Mapping[str, Schema], contents: Mapping[str, TopicContent]
 ) -> dict[str, Inputs]:
     """The columns that come to operators which keep messages: those that the stage uses, as far as they are known."""
     found: dict[str, Inputs] = {}
@@ -64,7 +64,7 @@ def _kept_messages(
         members = keeping.intersection(stage.operators)
         if members:
             with suppress(SchemaError):  # Spark reports them when the stage runs
-                compiled = compile_stage(spec, plan, stage.stage_id, told, contents).operators
+                compiled = compile_stage(spec, plan, stage.stage_id, reported, contents).operators
                 found.update({op_id: compiled[op_id].inputs for op_id in members})
     return found
 
@@ -77,7 +77,7 @@ def _keeps_messages(op: OperatorSpec) -> bool:
 
 def _of_aggregate(op: AggregateSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
     facets = {"key": _columns(messages[0], op.key), "functions": _functions(messages[0], op.aggregations)}
-    yield op.op_id, StateMeaning(op.title, op.name, _told(facets))
+    yield op.op_id, StateMeaning(op.title, op.name, _known(facets))
 
 
 def _of_stream_join(op: StreamJoinSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
@@ -88,7 +88,7 @@ def _of_stream_join(op: StreamJoinSpec, messages: Inputs, kept: Inputs) -> Itera
         "times": f"{op.left_time or 'of arrival'} and {op.right_time or 'of arrival'}",
     }
     sides = _kept_columns(("left stream", "right stream"), kept)
-    yield op.op_id, StateMeaning(op.title, op.name, _told(facets), sides)
+    yield op.op_id, StateMeaning(op.title, op.name, _known(facets), sides)
 
 
 def _of_task(op: TaskSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
@@ -115,7 +115,7 @@ def _of_window(op: WindowOperatorSpec, messages: Inputs, kept: Inputs) -> Iterat
         facets["functions"] = _functions(messages[0], op.aggregations)
     elif op.fold_schema is not None:
         facets["fold to"] = op.fold_schema.ddl()
-    yield op.op_id, StateMeaning(op.title, op.name, _told(facets), _kept_columns(("messages",), kept))
+    yield op.op_id, StateMeaning(op.title, op.name, _known(facets), _kept_columns(("messages",), kept))
 
 
 def _of_table(table: TableDescriptor, schema: Schema | None) -> StateMeaning:
@@ -124,7 +124,7 @@ def _of_table(table: TableDescriptor, schema: Schema | None) -> StateMeaning:
         "columns": ", ".join(_typed(schema, name) for name in schema.names) if schema is not None else None,
         "time to live": "none" if table.ttl_ms is None else "of each row",
     }
-    return StateMeaning(f"the table {table.table_id!r}", table.table_id, _told(facets))
+    return StateMeaning(f"the table {table.table_id!r}", table.table_id, _known(facets))
 
 
 def _of_store(store: StoreDescriptor) -> StateMeaning:
@@ -140,8 +140,8 @@ def _of_store(store: StoreDescriptor) -> StateMeaning:
 
 def _window_text(window: WindowSpec) -> str:
     lengths = [window.duration_ms, window.hop_ms, window.gap_ms]
-    told = " / ".join(duration_text(length) for length in lengths if length is not None)
-    return f"{window.kind} {told}, {window.time} time, {window.zone}"
+    lasting = " / ".join(duration_text(length) for length in lengths if length is not None)
+    return f"{window.kind} {lasting}, {window.time} time, {window.zone}"
 
 
 def _functions(messages: Schema | None, aggregations: Sequence[Aggregation]) -> str | None:
@@ -176,7 +176,7 @@ def _kept_columns(sides: Sequence[str], kept: Inputs) -> dict[str, dict[str, str
     }
 
 
-def _told(facets: Mapping[str, str | None]) -> dict[str, str]:
+def _known(facets: Mapping[str, str | None]) -> dict[str, str]:
     return {name: text for name, text in facets.items() if text is not None}
 
 

@@ -22,8 +22,7 @@ def fitting_state(title: str) -> Iterator[None]:
         what = " ".join(str(error).split())
         raise StateError(
             f"The state that was kept of {title} does not fit it any more: {what[:200]}.",
-            hint="Change the code back; or give it a new id and say dropped=[…] with the former one; or forget the "
-            "state: "
-            "airflow-samza state reset.",
+            hint="Change the code back; or give it a new id and name the former one in dropped=[…]; or forget the "
+            "state: airflow-samza state reset.",
             operator=title,
         ) from error

@@ -240,7 +240,7 @@ class RemoteTable:
         counts = self._counts
         if self.reporter != reporter or not (counts.calls or self.hits):
             return {}
-        told = {
+        figures = {
             "remote_reads": self.reads,
             "remote_writes": self.writes,
             "remote_calls": counts.calls,
@@ -249,7 +249,7 @@ class RemoteTable:
             "remote_seconds": round(counts.seconds, 3),
             "remote_null_keys_ignored": self.ignored,
         }
-        return {f"{name}.{self.table.table_id}": value for name, value in told.items() if value}
+        return {f"{name}.{self.table.table_id}": value for name, value in figures.items() if value}
 
     def close(self) -> None:
         """Cancels what is in flight after a failure."""

@@ -63,7 +63,7 @@ class Output:
         del self._messages[count:]
 
     def flush(self) -> None:
-        """Writes what it has; coroutines of the task may go on adding meanwhile."""
+        """Write what it has; coroutines of the task may add more meanwhile."""
         messages = self._messages[:]
         if not messages:
             return

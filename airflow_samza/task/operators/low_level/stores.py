@@ -100,7 +100,7 @@ class TaskStore:
         except ShapeError as error:
             reject(
                 f"The store {self._declared.name!r} is asked for the key {quoted(key, 80)}: {error.why}",
-                hint=f"Its key is {_told(self._declared.key, len(self._keys) == 1)}.",
+                hint=f"Its key is {_form(self._declared.key, len(self._keys) == 1)}.",
                 kind=StoreError,
                 store=self._declared.name,
             )
@@ -111,7 +111,7 @@ class TaskStore:
         except ShapeError as error:
             reject(
                 f"The task puts {quoted(value, 200)} into the store {self._declared.name!r}: {error.why}",
-                hint=f"Its value is {_told(self._declared.value, self._declared.plain_value)}.",
+                hint=f"Its value is {_form(self._declared.value, self._declared.plain_value)}.",
                 kind=StoreError,
                 store=self._declared.name,
             )
@@ -188,7 +188,7 @@ class _ValueForm:
         return self._row(named) if self._kind is None else self._kind(**named)
 
 
-def _told(schema: Schema, plain: bool) -> str:
+def _form(schema: Schema, plain: bool) -> str:
     if plain:
         return schema.fields[0].type.ddl()
     kind = schema.python_class

@@ -107,7 +107,7 @@ class LowLevelTask(Operator[TaskSpec]):
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """One call per message; nothing goes on from here but what the task sends."""
+        """Call the task once per message; only what it sends is handed on."""
         assert self.origin is not None
         self._begin()
         if self._calls is not None:

@@ -31,7 +31,7 @@ class TaskTimers:
 
     ``event`` and ``processing`` are the times of the next ones, END_OF_TIME for none.
 
-    ``any``: whether there is one. ``listener`` says whether the task has ``on_timer``.
+    ``any``: whether there is one. ``listener``: whether the task has ``on_timer``.
     """
 
     def __init__(self) -> None:

@@ -49,7 +49,7 @@ def as_mask(flags: Flags) -> pa.Array:
 class SortedRun:
     """Rows with their keys' numbers and times (µs), all in one order, and what is needed to find them.
 
-    ``matched`` says which rows have had a partner; None where it is not needed. Rows before ``least_time`` are there no
+    ``matched`` marks the rows that have had a partner; None where it is not needed. Rows before ``least_time`` are not
     more.
     """
 

@@ -54,7 +54,7 @@ class EarlyResults:
     def carried(self, table: pa.Table, former: pa.Table | None, joined: Any, count: int, now: int) -> pa.Table:
         """Sessions with what is known of their results.
 
-        ``joined`` says in which one each former session (``count`` of them) and each message is.
+        ``joined`` is the number of the session in which each former one (``count`` of them) and each message is.
         """
         import numpy as np
         import pyarrow as pa

@@ -43,7 +43,7 @@ class Fold:
         self._inputs = inputs
         self._result = result
         self._rejected: set[int] = set()
-        self._told_pickled = False
+        self._pickling_reported = False
         self.bad: BadRecords | None = None
         """The handler of messages on which the function fails; the window continues without them."""
 
@@ -106,7 +106,7 @@ class Fold:
             try:
                 plain_ones[number] = to_text(value)
             except NotPlain as error:
-                self._tell_pickled(error)
+                self._report_pickled(error)
                 pickled[number] = cloudpickle.dumps(value)
         for name, kept, kind in (("plain", plain_ones, pa.string()), ("pickled", pickled, pa.binary())):
             if kept:
@@ -115,9 +115,9 @@ class Fold:
                 )
         return tables
 
-    def _tell_pickled(self, why: NotPlain) -> None:
-        if not self._told_pickled:
-            self._told_pickled = True
+    def _report_pickled(self, why: NotPlain) -> None:
+        if not self._pickling_reported:
+            self._pickling_reported = True
             title = self._spec.title
             logger.warning(
                 "The fold of %s keeps values that only pickle keeps (%s): who may write the root can run code here.",

@@ -1,8 +1,7 @@
 """Starts and ends of tumbling and hopping windows. Times are int64 microseconds since 1970 (UTC).
 
-Without a zone they start at whole multiples of the hop since 1970, as Spark's ``window()``. In a zone they start where
-the zone's wall
-clock says so: windows of whole days at local midnight (so a day may have 23 or 25 hours), shorter ones whenever the
+Without a zone they start at whole multiples of the hop since 1970, as Spark's ``window()``. In a zone they start by
+its wall clock: windows of whole days at local midnight (so a day may have 23 or 25 hours), shorter ones whenever the
 clock shows a multiple of the hop, or jumps over one. A window is then as many hops long as its length has.
 """
 
@@ -70,7 +69,7 @@ def grid_of(window: WindowSpec) -> Grid:
 def slices_of(window: WindowSpec, aggregations: Sequence[Aggregation]) -> Grid | None:
     """The pieces, one hop long, of which windows are put together; None where they cannot be.
 
-    A hopping window may not be so many hops long; and where the order counts in which messages came, pieces do not tell
+    A hopping window may not be so many hops long; and where the order counts in which messages came, pieces do not keep
     it.
     """
     assert window.duration_ms is not None

@@ -2,7 +2,7 @@
 
 Known from keys, aggregations and SQL, never from Python callables.
 
-A set of column names in lower case (Spark's SQL does not tell cases apart); None stands for all columns.
+A set of column names in lower case (Spark's SQL ignores case); None stands for all columns.
 """
 
 from __future__ import annotations
