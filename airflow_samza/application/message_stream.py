@@ -35,11 +35,7 @@ from airflow_samza.application.operator_specs import (
     TransformSpec,
     WhereSpec,
 )
-from airflow_samza.application.output_schemas import (
-    WINDOW_COLUMNS,
-    renamed_columns,
-    selected_schema,
-)
+from airflow_samza.application.output_schemas import WINDOW_COLUMNS, renamed_columns, selected_schema
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.sending import send
 from airflow_samza.application.stream import Stream
@@ -154,13 +150,8 @@ class MessageStream(Stream[T]):
 
         To find the rows on which it fails, ``on_error`` calls it again with parts of the batch.
         """
-        check_callable(
-            function,
-            "map_batches",
-            1,
-            hint="map_batches takes a callable: lambda batch: batch.slice(…)",
-            generator=True,
-        )
+        hint = "map_batches takes a callable: lambda batch: batch.slice(…)"
+        check_callable(function, "map_batches", 1, hint=hint, generator=True)
         with located():
             shape = self.schema if schema is None else Schema.of(schema)
         return self._add(MapBatchesSpec, id, on_error, schema=shape, function=function)
