@@ -48,12 +48,12 @@ class AttemptState:
         self._files = files
         self._error: SamzaError | None = None
         self._progress: StageProgress | None = None
-        self._told = 0.0
-        self._is_told = True
+        self._written_at = 0.0
+        self._is_written = True
         self._lock = threading.Lock()
         self._troubles = Troubles(log, f"{self.group}: writing the status")
 
-    def tell(self, state: str | None = None, error: SamzaError | None = None) -> None:
+    def write_status(self, state: str | None = None, error: SamzaError | None = None) -> None:
         """Replace the attempt's status; without arguments only its time is new.
 
         The first end that it comes to stands.
@@ -61,25 +61,25 @@ class AttemptState:
         with self._lock:
             if state is not None and not self.is_over:
                 self.state, self._error = state, error
-            self._told = time.monotonic()
+            self._written_at = time.monotonic()
             record = StatusRecord(
                 self.state, self._error.to_dict() if self._error else None, self._progress, time.time()
             )
             try:
                 replace(self._files, self.handle.folder.attempt(self.handle.attempt, "status"), record)
             except (SamzaError, OSError) as failure:
-                self._is_told = False
+                self._is_written = False
                 self._troubles.met(failure)
             else:
-                self._is_told = True
+                self._is_written = True
                 self._troubles.over()
 
     def report(self, progress: StageProgress) -> None:
         """Note progress; the status shows it after a fraction of a second at the latest, and with every heartbeat."""
         news = self._progress is None or progress.waiting_for != self._progress.waiting_for
         self._progress = progress
-        if news or time.monotonic() - self._told > REPORT_SECONDS:
-            self.tell()
+        if news or time.monotonic() - self._written_at > REPORT_SECONDS:
+            self.write_status()
 
     @property
     def is_over(self) -> bool:
@@ -89,7 +89,7 @@ class AttemptState:
     @property
     def is_settled(self) -> bool:
         """Return whether it has ended, and everybody can know."""
-        return self.is_over and self._is_told
+        return self.is_over and self._is_written
 
     def cancel_asked(self) -> bool:
         """Return whether somebody asked to cancel it, or a later attempt has taken its place."""

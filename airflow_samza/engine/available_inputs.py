@@ -97,11 +97,11 @@ class AvailableInputs:
     def _first(self, stream_id: str) -> InputIntent:
         bound = self._streams[stream_id]
         slice_ = bound.slice or {}
-        end = None  # what counts its offsets only while it is read says itself when it ends
+        end = None  # an input whose offsets are counted while it is read ends by itself
         if slice_.get("offsets") is not None:
             end = self._run.end_of(stream_id)
             if end is None and "sections" not in slice_:
-                end = True  # all that there is: nothing in a bounded topic says that it ends
+                end = True  # all that there is: no message of a bounded topic marks its end
         return InputIntent(bound.spec.name, slice_, None, end)
 
     def _now(self, stream_id: str, bound: BoundStream) -> InputIntent:
@@ -112,7 +112,7 @@ class AvailableInputs:
         self._reject_superseded(stream_id, bound, system)
         self._looked[stream_id] = slice_
         planned = (bound.slice or {}).get("offsets")
-        if planned is not None:  # it begins where the plan says
+        if planned is not None:  # it begins at the plan's offset
             heads = [int(head) for _, head in slice_["offsets"]]
             slice_["offsets"] = [
                 [int(first), max(int(first), head)] for (first, _), head in zip(planned, heads, strict=True)

@@ -64,7 +64,7 @@ class Heart:
                     carried, last = carry(self._files, self._output, self._folder.log, carried), time.monotonic()
                 if self._files.exists(self._folder.claim):
                     replace(self._files, self._folder.heartbeat, self._sign_of_life())
-                    self._records.tell()
+                    self._records.write_statuses()
                     self._records.look_who_took_over()
                 troubles.over()
             except (SamzaError, OSError) as error:
@@ -90,7 +90,7 @@ class Heart:
         for attempt in at_work:
             error = silent(spark, pulse.answered_at, attempt.handle.stage_id)
             log.error("%s: %s", attempt.group, error)
-            attempt.tell(FAILED, error)
+            attempt.write_status(FAILED, error)
         self.gone = gone
         spark.kill()
         threading.Thread(target=self._leave, name="leave", daemon=True).start()
@@ -114,7 +114,7 @@ class Heart:
     def _leave(self) -> None:
         """End this process also while a thread waits for an answer of Spark that never comes."""
         time.sleep(LEAVE_SECONDS)
-        while not self._records.are_told():
+        while not self._records.are_written():
             time.sleep(HEARTBEAT_SECONDS)
         with suppress(SamzaError, OSError):
             carry(self._files, self._output, self._folder.log)

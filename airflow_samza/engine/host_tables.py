@@ -2,8 +2,8 @@
 
 Opened before they are read on, written when much of them is new (rules S3, S4).
 
-What lies there is flushed first, then the file that says how far it has been read. A table that a processor fills lies
-under the digest of what makes its rows, and only where that can be told.
+What lies there is flushed first, then the file with the offsets to which it has been read. A table that a processor
+fills lies under the digest of what makes its rows, and only where that is known.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class HostTables:
             self._stores.columnar(
                 self._name(table), self._place(table), version, partial(ColumnarTable.of, rows, table.store.key)
             )
-            sources = {stream_id: _told(tables.sources[stream_id]) for stream_id in table.table.side_inputs}
+            sources = {stream_id: _identity_of(tables.sources[stream_id]) for stream_id in table.table.side_inputs}
             offsets = {place: offset - 1 for place, offset in table.reached.items()}
             self._file(table).write(
                 LocalOffsets(offsets, {"version": version, "sources": sources, "topics": self._topics(table)})
@@ -225,17 +225,17 @@ class HostTables:
         Whoever makes the same rows, in the same columns by the same key, may use what lies there.
         """
         tasks = self._program.plan.stage(self._program.stage.stage_id).task_count
-        told = [table.store.schema.ddl(), table.store.key, tasks, self._digests.get(table.table.table_id)]
-        return f"{table.table.table_id[:60]}-{_hash(told)}"
+        parts = [table.store.schema.ddl(), table.store.key, tasks, self._digests.get(table.table.table_id)]
+        return f"{table.table.table_id[:60]}-{_hash(parts)}"
 
     @staticmethod
     def _version(table: SideTable, reached: Mapping[Place, int], sources: Slices) -> str:
         read: list[Any] = [[*place, offset] for place, offset in sorted(reached.items())]
-        told = json.dumps(
-            [read, {stream_id: _told(sources[stream_id]) for stream_id in sorted(table.table.side_inputs)}],
+        text = json.dumps(
+            [read, {stream_id: _identity_of(sources[stream_id]) for stream_id in sorted(table.table.side_inputs)}],
             sort_keys=True,
         )
-        return hashlib.sha256(told.encode()).hexdigest()[:32]
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 _OFFSETS = "OFFSETS-"
@@ -245,11 +245,11 @@ def _missing(table: SideTable, target: Mapping[Place, int]) -> int:
     return sum(max(end - table.reached.get(place, 0), 0) for place, end in target.items())
 
 
-def _hash(told: Any) -> str:
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+def _hash(parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def _told(slice_: Mapping[str, Any]) -> dict[str, Any]:
+def _identity_of(slice_: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a slice that decides whether it may be read on: not the number of commits."""
     return (
         {name: slice_[name] for name in ("offsets", "sections", MADE) if name in slice_}

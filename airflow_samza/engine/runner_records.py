@@ -31,12 +31,12 @@ class RunnerRecords:
         self._attempts: dict[str, AttemptState] = {}
         self._damaged: set[str] = set()
         self._ending: RunnerEnd | None = None
-        """What the record of this runner's end says, once it has to be written."""
+        """The record of this runner's end, once it has to be written."""
         self._is_closed = False
         self._closing = threading.Lock()
         self._troubles = Troubles(log, "writing that this runner ends")
         self.is_replaced = threading.Event()
-        """Set when this runner was taken for dead: it takes no more requests."""
+        """Set when this runner was regarded as dead: it takes no more requests."""
 
     def attempts(self) -> list[AttemptState]:
         """Return all attempts that this runner was asked for."""
@@ -45,7 +45,7 @@ class RunnerRecords:
     def take(self, name: str) -> AttemptState | None:
         """Return the attempt of a request in the queue.
 
-        None when it is known already, or damaged: then it is told to have failed.
+        None when it is known already, or damaged: then its status is that it failed.
         """
         if name in self._attempts or name in self._damaged:
             return None
@@ -64,7 +64,7 @@ class RunnerRecords:
     def close(self, why: str, error: SamzaError | None = None) -> bool:
         """Write that this runner takes no more requests; return whether it is written.
 
-        What could not be is tried again by :meth:`tell`.
+        What could not be is tried again by :meth:`write_statuses`.
         """
         with self._closing:
             self._ending = self._ending or RunnerEnd(why, time.time(), error.to_dict() if error is not None else None)
@@ -84,26 +84,26 @@ class RunnerRecords:
         for name in self._files.list(self._folder.queue):
             attempt = self.take(name)
             if attempt is not None:
-                attempt.tell(FAILED, error)
+                attempt.write_status(FAILED, error)
 
-    def tell(self) -> None:
+    def write_statuses(self) -> None:
         """Write the status of what runs, and of every end whose status could not be written so far."""
         if self._ending is not None and not self._is_closed:
             self.close(self._ending.why)
         for attempt in self.attempts():
             if not attempt.is_settled:
-                attempt.tell()
+                attempt.write_status()
 
-    def are_told(self) -> bool:
+    def are_written(self) -> bool:
         """Return whether everybody can know of every end that attempts have come to, and of this runner's own."""
         return all(attempt.is_settled for attempt in self.attempts() if attempt.is_over) and (
             self._ending is None or self._is_closed
         )
 
-    def wait_until_told(self, seconds: float) -> None:
-        """Wait until :meth:`are_told`, which a heartbeat brings about, for ``seconds`` at most."""
+    def wait_until_written(self, seconds: float) -> None:
+        """Wait until :meth:`are_written`, which a heartbeat brings about, for ``seconds`` at most."""
         deadline = time.monotonic() + seconds
-        while not self.are_told() and time.monotonic() < deadline:
+        while not self.are_written() and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
 
     def look_who_took_over(self) -> None:
@@ -125,4 +125,4 @@ class RunnerRecords:
         if len(words) == 3 and words[2].isdigit():
             request = StageRequest(words[0], words[1], int(words[2]))
             attempt = self._attempts[name] = AttemptState(self._files, self._folder.run, request)
-            attempt.tell(FAILED, error)
+            attempt.write_status(FAILED, error)

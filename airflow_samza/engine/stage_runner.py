@@ -161,10 +161,10 @@ class StageRunner:
             if attempt.cancel_asked():
                 attempt.cancelled.set()
             else:
-                attempt.tell(RUNNING)
+                attempt.write_status(RUNNING)
                 work = run_push if is_push(self._files, attempt.handle) else run_stage
                 work(self._engine, self._files, self._bindings, attempt, self._settings)
-                attempt.tell(SUCCEEDED)
+                attempt.write_status(SUCCEEDED)
         except StageCancelled as error:  # cancelled, or superseded by a newer generation
             log.info("%s: %s", attempt.group, error.sentence)
             attempt.cancelled.set()
@@ -182,19 +182,19 @@ class StageRunner:
                 ),
             )
         if attempt.cancelled.is_set() and attempt.state != SUCCEEDED:
-            attempt.tell(CANCELLED)
+            attempt.write_status(CANCELLED)
         log.info("%s: %s after %.2f s", attempt.group, attempt.state, time.monotonic() - started)
 
     def _ended_badly(self, attempt: AttemptState, error: SamzaError) -> None:
-        if isinstance(error, StageLost):  # closed before it is told, so that a retry at once starts a runner of its own
+        if isinstance(error, StageLost):  # closed before the status, so that a retry at once starts a runner of its own
             self._records.close("Spark is gone", error)
             self._gone = error
         if not attempt.cancelled.is_set():
             log.error("%s: %s", attempt.group, error)
-            attempt.tell(FAILED, error)
+            attempt.write_status(FAILED, error)
 
     def _busy(self) -> bool:
-        return any(thread.is_alive() for thread in self._threads) or not self._records.are_told()
+        return any(thread.is_alive() for thread in self._threads) or not self._records.are_written()
 
     def _pass_on_cancels(self) -> None:
         for attempt in self._records.attempts():
@@ -232,7 +232,7 @@ class StageRunner:
         with suppress(SamzaError, OSError):
             if self._files.exists(self._folder.claim):
                 self._records.close("over")
-                self._records.wait_until_told(deadline - time.monotonic())
+                self._records.wait_until_written(deadline - time.monotonic())
         if self._gone is None:
             self._engine.stop(in_a_hurry=self._stop.is_set())  # by a signal: somebody wants this machine empty
 
@@ -240,7 +240,7 @@ class StageRunner:
         """Close, and answer every request that came meanwhile with the error."""
         log.error("%s", error)
         self._records.reject_all(error, why)
-        self._records.wait_until_told(LEAVE_SECONDS)
+        self._records.wait_until_written(LEAVE_SECONDS)
 
 
 def run_process(arguments: list[str], open_engine: OpenEngine, settings: dict[str, Any] | None = None) -> int:

@@ -89,7 +89,7 @@ def bound_streams(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, BoundSt
 def task_host_files(host_dir: str, root: str, stage_folder: str, task: int) -> HostFiles:
     """Return the copies of a task's state on this host.
 
-    ``$NAME`` in the folder's name is what the host's environment says; "": the default.
+    ``$NAME`` in the folder's name is a variable of the host's environment; "": the default.
     """
     folder = os.path.dirname(host_part("state", host_dir))
     _sweep_once(folder)

@@ -1,6 +1,6 @@
 """The inputs of one task in an epoch.
 
-Its partitions, each from where its checkpoint says up to the bound of the intent, and their ends.
+Its partitions, each from its checkpoint up to the bound of the intent, and their ends.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ class TaskSection:
             ended=report.ended,
             follows_clock=report.follows_clock,
             shuts_down_all=report.shuts_down_all,
-            report=_told(report),
+            report=_without_checkpoint(report),
         )
 
 
@@ -304,7 +304,7 @@ class _Before:
         return made(TaskCheckpoint, self.checkpoint, "of a task's checkpoint")
 
 
-def _told(report: TaskReport) -> dict[str, Any]:
+def _without_checkpoint(report: TaskReport) -> dict[str, Any]:
     """Return a report as a manifest holds it: the checkpoint stands beside it."""
     return {name: value for name, value in plain(report).items() if name != "checkpoint"}
 

@@ -11,7 +11,7 @@ LOG_SECONDS = 60.0
 class Troubles:
     """The failures of one thing that is tried again and again.
 
-    The log may lie on the very disk that is full, so little is said.
+    The log may lie on the very disk that is full, so little is logged.
     """
 
     def __init__(self, log: logging.Logger, doing: str) -> None:

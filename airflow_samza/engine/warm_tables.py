@@ -58,7 +58,7 @@ class WarmTables:
 
 @dataclass(frozen=True)
 class FilledTables:
-    """The tables of one section of a task, as the intent says, and what was read for that."""
+    """The tables of one section of a task, as the intent names them, and what was read for that."""
 
     tables: SideTables
     read: Filled
@@ -69,7 +69,7 @@ _WARM = WarmTables()
 
 @dataclass(frozen=True)
 class EpochTables:
-    """The tables of a task that side inputs feed, in one epoch, as its intent says.
+    """The tables of a task that side inputs feed, in one epoch, as its intent names them.
 
     ``streams`` are the side inputs without their slices (the intent has those); ``source`` names the program, and so
     the attempt that keeps the tables. ``digests`` are those of the tables with a processor that hosts may keep.

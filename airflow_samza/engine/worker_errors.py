@@ -30,7 +30,7 @@ def from_worker(error: BaseException, stage: str, task: int) -> WorkerError:
 
 
 def error_of_task(error: BaseException, stage: str, task: int) -> SamzaError:
-    """Return an error of ours as it is, and any other as one that says in which task it happened."""
+    """Return an error of ours as it is, and any other as one that names the task in which it happened."""
     if isinstance(error, SamzaError):
         return error
     last = traceback.extract_tb(error.__traceback__)[-1:]

@@ -40,7 +40,7 @@ _NO_SECRETS: Mapping[str, Any] = {}
 
 
 @contextmanager
-def told_of_source(request: PushRequest, secrets: Mapping[str, Any] = _NO_SECRETS) -> Iterator[None]:
+def failures_of_source(request: PushRequest, secrets: Mapping[str, Any] = _NO_SECRETS) -> Iterator[None]:
     """Report Spark's rejection of a source as a sentence about the push, without secrets."""
     try:
         yield

@@ -17,7 +17,7 @@ from airflow_samza.runs.tables.versions import DELETED
 from airflow_samza.schema import DataType, Field, Schema, parse_type
 from airflow_samza.secrecy import secret_names
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_secrets
-from airflow_samza.spark.push_failures import told_of_source
+from airflow_samza.spark.push_failures import failures_of_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +47,7 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
     """Return the source as Spark reads it. ``secrets`` are options that lie in no file, such as a password."""
     source = request.source
     kind = request.kind_of_source
-    with told_of_source(request, secrets):
+    with failures_of_source(request, secrets):
         if kind == "path":
             chosen = format_of(source)
             options = {**_OF_FORMAT.get(chosen, {}), **source.get("options", {}), **secrets}
@@ -112,7 +112,7 @@ def load_callable(request: PushRequest, reference: str) -> Any:
 def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, Schema]:
     """Return the rows as the push stream has them, perhaps with a last column to order by, and the table's columns."""
     loose = request.kind_of_source == "path" and format_of(request.source) in ("csv", "json")
-    with told_of_source(request):  # Spark Connect looks at the source only now
+    with failures_of_source(request):  # Spark Connect looks at the source only now
         columns = _expressions(request, source)
     if DELETED in columns:
         raise PushError(
@@ -123,7 +123,7 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
         )
     deletes = f"coalesce({request.deletes}, false)" if request.deletes is not None else "false"
     latest = [f"{_quoted(request.latest_by)} AS {_LATEST}"] if request.latest_by is not None else []
-    with told_of_source(request):
+    with failures_of_source(request):
         taken = source.selectExpr(
             *(f"{expression} AS {_quoted(name)}" for name, expression in columns.items()),
             f"{deletes} AS {DELETED}",
@@ -142,7 +142,7 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
         f"AS {field.type.ddl()}) AS {_quoted(field.name)}"
         for field in wanted.fields
     ]
-    with told_of_source(request):
+    with failures_of_source(request):
         return taken.selectExpr(*kept, DELETED, *([_LATEST] if latest else [])), wanted
 
 

@@ -16,7 +16,7 @@ from airflow_samza.runs.tables.push_checks import check_columns
 from airflow_samza.runs.tables.push_request import request_path
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.schema import Schema
-from airflow_samza.spark.push_failures import told_of_source
+from airflow_samza.spark.push_failures import failures_of_source
 from airflow_samza.spark.push_source import read_source
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, Scene, raised
@@ -172,7 +172,7 @@ def _(scene: Scene) -> str:
     request = pushes(scene).request("monday", source={"path": "hdfs://nn1/models"})
 
     def read() -> None:
-        with told_of_source(request):
+        with failures_of_source(request):
             raise OSError(
                 ": java.net.ConnectException: Call From worker-7 to nn1:8020 failed on connection exception: "
                 "Connection refused"

@@ -297,13 +297,13 @@ def test_a_damaged_record_that_only_tells_stops_nothing(ground: Ground) -> None:
 def test_progress_that_cannot_be_written_kills_no_stage_and_is_told_later(tmp_path: Path) -> None:
     files = FaultyFilesystem(tmp_path, 1, failing_with(errno.ENOSPC), lasting=True)
     attempt = AttemptState(files, RunFolder("a", "r"), StageRequest("s", "1.1", 1))
-    attempt.tell(RUNNING)
+    attempt.write_status(RUNNING)
     attempt.report(StageProgress(epochs=1))
-    attempt.tell(FAILED, SamzaError("It failed."))
-    attempt.tell(SUCCEEDED)
+    attempt.write_status(FAILED, SamzaError("It failed."))
+    attempt.write_status(SUCCEEDED)
     assert (attempt.is_over, attempt.is_settled) == (True, False)
     files.at = None
-    attempt.tell()
+    attempt.write_status()
     assert (attempt.is_over, attempt.is_settled) == (True, True)
     told = read(files, attempt.handle.folder.attempt(1, "status"), StatusRecord)
     assert told is not None

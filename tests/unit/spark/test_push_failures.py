@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
 
 from airflow_samza.errors import PushError, RuntimeMissing, SourceUnavailable, StageFailed
-from airflow_samza.spark.push_failures import function_failed, job_failed, told_of_source
+from airflow_samza.spark.push_failures import failures_of_source, function_failed, job_failed
 from tests.support.pushes import Pushes
 
 
@@ -46,7 +46,7 @@ BAD_LINE = (
 
 def told(tmp_path: Path, error: Exception, secrets: dict[str, Any] | None = None) -> Exception:
     request = Pushes(tmp_path).request("monday", source={"path": "hdfs://nn1/in"})
-    with pytest.raises(Exception) as caught, told_of_source(request, secrets or {}):  # noqa: PT011 - which one is what is tried
+    with pytest.raises(Exception) as caught, failures_of_source(request, secrets or {}):  # noqa: PT011 - which one is what is tried
         raise error
     return caught.value
 
