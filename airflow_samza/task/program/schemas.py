@@ -45,13 +45,10 @@ from airflow_samza.application.output_schemas import (
     joined_schema,
     joined_streams_schema,
     merged_schema,
-    unwritable,
     windowed_schema,
 )
-from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.application.system_times import stamped_schema
-from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError, UnknownName
-from airflow_samza.partitioner import key_type
+from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.compiler import (
@@ -66,6 +63,13 @@ from airflow_samza.task.messages.user_errors import cut_short
 from airflow_samza.task.operators.combiner import Combining
 from airflow_samza.task.operators.partial_groups import partial_schema
 from airflow_samza.task.program.pruning.columns import Columns, cut, lowered
+from airflow_samza.task.program.schema_checks import (
+    check_columns,
+    check_sides,
+    check_writable,
+    place_of,
+    unknown_column,
+)
 
 COMBINED = "combined"
 """The ``compiled`` of an aggregation that gets partial results instead of messages."""
@@ -255,14 +259,14 @@ class SchemaResolver:
             projection = compile_projection(operator.expressions, schema)
             return CompiledOperator(operator, (schema,), projection.schema, *operator.engine, projection)
         except UnknownColumn as unknown:
-            raise self._unknown(operator, unknown.name, cut_short(", ".join(texts)), schema) from None
+            raise unknown_column(operator, unknown.name, cut_short(", ".join(texts)), schema) from None
         except UnsupportedExpression as unsupported:
             missing = unknown_columns(texts, schema)
             if missing:
-                raise self._unknown(operator, missing[0], cut_short(", ".join(texts)), schema) from None
+                raise unknown_column(operator, missing[0], cut_short(", ".join(texts)), schema) from None
             if operator.on_error is not None:
                 raise InvalidApplication(
-                    f"{operator.title}{_at(operator)} has on_error={operator.on_error.text}, and Catalyst runs it "
+                    f"{operator.title}{place_of(operator)} has on_error={operator.on_error.text}, and Catalyst runs it "
                     f"({unsupported}): there a "
                     "row that fails fails the stage.",
                     hint="Leave on_error= out, and keep such rows out before: try_cast, try_divide, CASE WHEN … THEN "
@@ -274,11 +278,11 @@ class SchemaResolver:
             return CompiledOperator(operator, (schema,), output, CATALYST, str(unsupported), unreadable=place)
         except SchemaError as error:
             raise InvalidApplication(
-                f"{operator.title}{_at(operator)}: {error.sentence}", hint=error.hint, operator=operator.op_id
+                f"{operator.title}{place_of(operator)}: {error.sentence}", hint=error.hint, operator=operator.op_id
             ) from None
 
     def _results(self, operator: KeyedResultSpec, schema: Schema | None) -> Schema | None:
-        self._check_columns(operator, operator.columns_named, schema)
+        check_columns(operator, operator.columns_named, schema)
         key, aggregations = operator.key, operator.aggregations
         if isinstance(operator, WindowOperatorSpec):
             folded = operator.fold_schema
@@ -302,81 +306,32 @@ class SchemaResolver:
         return merged_schema([cut(schema, used) if schema is not None else None for schema in schemas], operator.title)
 
     def _looked_up(self, join: TableJoinSpec, schema: Schema | None) -> Schema | None:
-        self._check_columns(join, join.key, schema)
+        check_columns(join, join.key, schema)
         if join.function is not None:
             return join.schema or schema
         return joined_schema(schema, self.tables.get(join.table.table_id), join.table.key, join.how, join.title)
 
     def _by_key(self, operator: PartitionBySpec, schema: Schema | None) -> Schema | None:
-        self._check_columns(operator, operator.key, schema)
+        check_columns(operator, operator.key, schema)
         return None
 
     def _to_stream(self, operator: SendToSpec, schema: Schema | None) -> Schema | None:
         stream = operator.stream
-        self._check_columns(operator, stream.key, schema)
-        self._check_writable(operator, stream.schema, schema, f"output stream {stream.stream_id!r}")
+        check_columns(operator, stream.key, schema)
+        check_writable(operator, stream.schema, schema, f"output stream {stream.stream_id!r}")
         return None
 
     def _to_table(self, operator: SendToTableSpec, schema: Schema | None) -> Schema | None:
         table = operator.table
-        self._check_columns(operator, table.key, schema)
-        self._check_writable(operator, table.schema, schema, f"table {table.table_id!r}")
+        check_columns(operator, table.key, schema)
+        check_writable(operator, table.schema, schema, f"table {table.table_id!r}")
         return None
 
     def _stream_join(self, join: StreamJoinSpec, left: Schema | None, right: Schema | None) -> Schema | None:
-        for schema, key, time in ((left, join.left_key, join.left_time), (right, join.right_key, join.right_time)):
-            self._check_columns(join, [*key, *([time] if time is not None else [])], schema)
-        if (join.left_time is None) != (join.right_time is None):
-            known, lacking = ("left", "right") if join.right_time is None else ("right", "left")
-            raise InvalidApplication(
-                f"{join.title}{_at(join)} knows the event time of its {known} stream "
-                f"({join.left_time or join.right_time!r}), and none of "
-                f"its {lacking} stream.",
-                hint=f"Declare timestamp= of the {lacking} stream's input and keep the column, or leave it out on "
-                "both: then arrival counts.",
-                operator=join.op_id,
-            )
-        if left is not None and right is not None:
-            for mine, theirs in zip(join.left_key, join.right_key, strict=True):
-                if key_type(left[mine].type) != key_type(right[theirs].type):
-                    raise InvalidApplication(
-                        f"{join.title}{_at(join)} compares {mine!r}, of type {left[mine].type.ddl()}, with "
-                        f"{theirs!r}, of type "
-                        f"{right[theirs].type.ddl()}.",
-                        hint="Cast one side before its partition_by, with select.",
-                        operator=join.op_id,
-                    )
+        check_sides(join, left, right)
         if join.function is not None:
             return join.schema or left
         return joined_streams_schema(left, right, join.left_key, join.right_key, join.how, join.title)
-
-    def _check_columns(self, operator: OperatorSpec, columns: Any, schema: Schema | None) -> None:
-        for column in columns:
-            if schema is not None and column is not None and column not in schema:
-                raise self._unknown(operator, column, f"the key or columns of {operator.op}", schema)
-
-    def _check_writable(
-        self, operator: OperatorSpec, declared: Schema | None, schema: Schema | None, target: str
-    ) -> None:
-        problem = unwritable(declared, schema) if declared is not None and schema is not None else ""
-        if problem:
-            raise InvalidApplication(
-                f"{operator.title}{_at(operator)} cannot write to {target} as it is declared: {problem}.",
-                hint="Bring the messages to the declared columns with select or map, or declare the schema that they "
-                "have.",
-                operator=operator.op_id,
-            )
-
-    def _unknown(self, operator: OperatorSpec, column: str, text: str, schema: Schema) -> UnknownName:
-        return UnknownName(
-            f"There is no column {column!r} for {operator.title}: {text}{_at(operator)}.",
-            hint=f"{did_you_mean(column, schema.names)}The columns are {', '.join(schema.names)}.",
-            name=column,
-            column=column,
-            operator=operator.op_id,
-            file=operator.location.file if operator.location is not None else None,
-            line=operator.location.line if operator.location is not None else None,
-        )
 
 
 def _stamped(operator: ReadTimeSpec, read: Schema | None) -> Schema | None:
@@ -387,10 +342,6 @@ def _stamped(operator: ReadTimeSpec, read: Schema | None) -> Schema | None:
         return stamped_schema(Schema(read.fields), operator.column, operator.title)
     fields = tuple(field for field in operator.schema.fields if field.name in read or field.name == operator.column)
     return operator.schema if fields == operator.schema.fields else Schema(fields)
-
-
-def _at(operator: OperatorSpec) -> str:
-    return f" ({operator.location})" if operator.location is not None else ""
 
 
 SCHEMAS: Mapping[type[OperatorSpec], Callable[..., CompiledOperator | Schema | None]] = {
