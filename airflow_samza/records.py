@@ -85,9 +85,13 @@ def durable(
 
 def encode(record: object) -> bytes:
     """Return a durable record as the bytes of its file."""
-    form = FORMS[type(record)]
-    found = {name: value for name, value in _json(record).items() if name not in form.beside}
-    return json.dumps({**found, FORMAT: form.version}, default=_json).encode()
+    return json.dumps({**_fields(record), FORMAT: FORMS[type(record)].version}, default=_json).encode()
+
+
+def _fields(value: object) -> Json:
+    form = FORMS.get(type(value))
+    beside = form.beside if form is not None else ()
+    return {name: found for name, found in _json(value).items() if name not in beside}
 
 
 def _json(value: object) -> Any:
@@ -154,13 +158,8 @@ def _upgraded(found: Json, form: Form, location: str) -> Json:
 
 
 def plain(value: object) -> Json:
-    """Return the JSON form of a dataclass as a dict, for what is no file of its own: all keys are texts."""
-    import msgspec
-
-    found: Json = msgspec.to_builtins(value, str_keys=True, order="deterministic", enc_hook=_json)
-    form = FORMS.get(type(value))
-    for name in form.beside if form is not None else ():
-        found.pop(name, None)
+    """Return the JSON form of a dataclass as a dict, for what is no file of its own."""
+    found: Json = json.loads(json.dumps(_fields(value), default=_json))
     return found
 
 

@@ -154,6 +154,7 @@ def test_rejects_a_damaged_record_with_its_place_and_what_was_expected(text: str
 
 def test_a_value_that_is_no_record_of_its_own_is_made_the_same_way() -> None:
     assert made(Part, plain(Part(1))) == Part(1)
+    assert plain(Small(1, ("a",), {0: 1.0}))["names"] == ["a"]
     assert Part not in FORMS
     with pytest.raises(RecordUnreadable, match="The record of Part is damaged: it has no 'count'"):
         made(Part, {})

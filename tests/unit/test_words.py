@@ -15,6 +15,7 @@ DONE = (
     "launch",
     "planner",
     "prepare",
+    "runs",
     "spark",
     "storage",
     "systems",

@@ -126,10 +126,10 @@ def begin(files: Filesystem, lineage: LineageFolder, lease: Lease) -> None:
     path = lineage.lease(lease.fence, "begun")
     if read(files, path, Begun) is None:  # asked first, because a run may commit many times a second
         write_once(files, path, Begun(True, lease.run, time.time()))
-    refuse_ended(files, lineage, lease)
+    reject_ended(files, lineage, lease)
 
 
-def refuse_ended(files: Filesystem, lineage: LineageFolder, lease: Lease) -> None:
+def reject_ended(files: Filesystem, lineage: LineageFolder, lease: Lease) -> None:
     """Raises :class:`StateFenced` for a lease that was taken over, superseded or abandoned.
 
     One that was finished is fine.

@@ -100,7 +100,7 @@ def _utc(at: float) -> str:
 
 
 def holder_works(files: Filesystem, application: str, app_id: str, grace_seconds: float = 600.0) -> bool:
-    """Return whether the state of an application is held by a run that is at work, or about to be: then waiting helps."""
+    """Return whether a run that is at work, or about to be, holds the state of an application: then waiting helps."""
     lineage = LineageFolder(application, app_id)
     lease = newest_lease(files, lineage)
     return lease is not None and standing_of(files, lineage, lease, grace_seconds).state == AT_WORK

@@ -22,9 +22,9 @@ def changed_state(
     dropped: tuple[str, ...],
     application: str,
 ) -> list[PlanChanged]:
-    """Return an error for each state of a version that the application would misread, or leave behind without saying so.
+    """Return an error for each state of a version that the application would misread, or leave behind unnoticed.
 
-    ``meanings`` are those of the application as it is now, ``former`` the keys under which renamed state was kept, by the present key.
+    ``meanings`` are those of the application as it is now, ``former`` the keys of renamed state by the present key.
     ``dropped`` are the names of which the application says that their state may go.
     """
     kept = _kept(version, _TIMES)

@@ -1,4 +1,4 @@
-"""The state that a run leaves when all its stages have succeeded: the next version of the lineage, or a state of its own.
+"""The state that a run leaves when all its stages have succeeded: the next version, or a state of its own.
 
 Everything is read from the run's records, so whoever comes next can do it: the run's own cleanup, or the plan of the
 run after it.
@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.lease import begin, load_lease, refuse_ended
+from airflow_samza.runs.lineage.lease import begin, load_lease, reject_ended
 from airflow_samza.runs.lineage.lease_holder import finished_stage
 from airflow_samza.runs.lineage.versions import (
     Version,
@@ -32,19 +32,19 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 def before_commit(files: Filesystem, run: RunPlan) -> None:
-    """To be called before anything of a run is committed: a run that has lost its lease is refused (StateFenced)."""
+    """To be called before anything of a run is committed: a run that has lost its lease is rejected (StateFenced)."""
     if run.state is not None and run.state.fence is not None:
         lineage = LineageFolder(run.application, run.app_id)
         begin(files, lineage, load_lease(files, lineage, run.state.fence))
 
 
 def reject_fenced(files: Filesystem, run: RunPlan) -> None:
-    """Refuses early what would be refused at its commit, and a stage whose start is not kept any more."""
+    """Rejects early what would be rejected at its commit, and a stage whose start is not kept any more."""
     if run.state is None:
         return
     lineage = LineageFolder(run.application, run.app_id)
     if run.state.fence is not None:
-        refuse_ended(files, lineage, load_lease(files, lineage, run.state.fence))
+        reject_ended(files, lineage, load_lease(files, lineage, run.state.fence))
     if run.state.version:
         find_version(files, lineage, run.state.version)
 

@@ -4,7 +4,7 @@ The lease on the lineage, or a named version of it for a run of its own.
 
 Runs carry the state on one after the other. Of the run that holds it: one that has finished is rolled forward; one that
 committed nothing and is gone is passed by, and cannot commit any more; one that is at work, or half done, is waited for
-or named in the refusal.
+or named in the rejection.
 """
 
 from __future__ import annotations

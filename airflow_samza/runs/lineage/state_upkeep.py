@@ -52,7 +52,7 @@ def abandon(files: Filesystem, lineage: LineageFolder, run_id: str, *, force: bo
     """Frees the state of a run that will not finish; its output stays as it is, and the next run reads its slice again.
 
     A run that has finished after all is not given up: the version that it leaves is returned. One that is at work is
-    refused, unless ``force`` says that it is known to be dead.
+    rejected, unless ``force`` says that it is known to be dead.
     """
     lease = newest_lease(files, lineage)
     if lease is None or is_free(files, lineage, lease) or lease.run != run_id:
@@ -81,7 +81,7 @@ def abandon(files: Filesystem, lineage: LineageFolder, run_id: str, *, force: bo
 def reset(files: Filesystem, lineage: LineageFolder, to: int) -> Version:
     """Goes back to a version, or to nothing (0), by a new version that is like it.
 
-    Refused while a run holds the state.
+    Rejected while a run holds the state.
     """
     former = find_version(files, lineage, to)
     newest = newest_lease(files, lineage)

@@ -201,7 +201,7 @@ def expire(files: Filesystem, lineage: LineageFolder, keep: int) -> list[int]:
 
 
 def _is_pinned(files: Filesystem, folder: str) -> bool:
-    """Return whether a run that may still be at work reads a version; one that never ended releases it after a while."""
+    """Return whether a run that may be at work reads a version; one that never ended releases it after a while."""
     pins = (read(files, f"{folder}/{name}", VersionPin) for name in files.list(folder))
     return any(pin.at > time.time() - _PINNED_SECONDS for pin in pins if pin is not None)
 

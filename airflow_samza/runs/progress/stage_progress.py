@@ -284,7 +284,7 @@ def _ends_expected(run: RunPlan, stream_id: str) -> int:
 
 
 def _heads(systems: Mapping[str, System], run: RunPlan, intent: Intent, stream_id: str) -> list[int | None]:
-    """Return where the partitions of an input end for this run: the end of its slice, or as far as they are written now."""
+    """Return where the partitions of an input end for this run: the end of its slice, or the latest offsets now."""
     read_intent = intent.inputs[stream_id]
     bounds: list[int | None] = [int(end) for _, end in (read_intent.slice or {}).get("offsets") or ()]
     if not run.is_own(stream_id) and (

@@ -1,6 +1,6 @@
 """The data interval of a run, and path templates over it: ``{data_interval_start:%Y/%m/%d/%H}``.
 
-The templates are Python's own format fields over a fixed set of names; anything else in braces is refused, so that a
+The templates are Python's own format fields over a fixed set of names; anything else in braces is rejected, so that a
 misspelt name is not taken for a folder.
 """
 
@@ -28,7 +28,7 @@ class DataInterval:
     end: datetime
 
     def __post_init__(self) -> None:
-        """Refuse moments without a time zone and an end before the start."""
+        """Reject moments without a time zone and an end before the start."""
         for name, moment in (("start", self.start), ("end", self.end)):
             if moment.tzinfo is None:
                 raise ConfigError(
@@ -68,7 +68,7 @@ class DataInterval:
 
 
 def needed_interval(interval: DataInterval | None, *, stream: str, what: str) -> DataInterval:
-    """The data interval that a stream's slice needs; none, or an empty one, is refused."""
+    """The data interval that a stream's slice needs; none, or an empty one, is rejected."""
     if interval is None:
         raise ConfigError(
             f"The input {stream!r} needs the data interval for its {what}, and this run has none.",
@@ -96,7 +96,7 @@ def render_path(
     Fields: ``data_interval_start`` and ``data_interval_end`` (with a strftime format after a colon), ``ds`` and
     ``ds_nodash`` (the start's date), ``run_id``, and ``config[key]``. ``{{`` and ``}}`` stand for braces. What comes
     with a run (its id, configuration) is one
-    name of a file or folder: values with ``/``, ``..`` or ``*`` in them would lead anywhere, and are refused.
+    name of a file or folder: values with ``/``, ``..`` or ``*`` in them would lead anywhere, and are rejected.
 
     >>> hour = DataInterval.from_iso("2026-01-01T05:00", "2026-01-01T06:00")
     >>> render_path("in/{data_interval_start:%Y/%m/%d/%H}", stream="views", interval=hour, run_id="r", config={})

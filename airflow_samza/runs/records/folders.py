@@ -43,7 +43,7 @@ def read(files: Filesystem, path: str, kind: type[T]) -> T | None:
 
 
 def read_told(files: Filesystem, path: str, kind: type[T]) -> T | None:
-    """Return a record that only reports; None for a damaged one, as if there were none: the next one takes its place."""
+    """Return a record that only reports; None for a damaged one, whose place the next one takes."""
     try:
         return read(files, path, kind)
     except RecordUnreadable:
@@ -175,7 +175,7 @@ class RunFolder:
         return f"{self.path}/removing.json"
 
     def drain(self, generation: int) -> str:
-        """Written when the run, as planned in this generation, was asked to stop reading and to end every stream for good."""
+        """Written when the run, as planned in this generation, was asked to drain: to end every stream for good."""
         return f"{self.path}/ends/{generation}/drain.json"
 
     def stop(self, generation: int) -> str:

@@ -17,7 +17,7 @@ from airflow_samza.systems.system import System
 
 
 def reject_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) -> None:
-    """Refuses a run without records that has written to an output before, in this generation of its plan or a later one."""
+    """Reject a run without records that has written to an output before, in this generation of its plan or later."""
     if RunFolder(run.application, run.run_id).plan_generations(files):
         return
     for stage in run.plan.stages:

@@ -65,7 +65,7 @@ def process_is_there(who: Mapping[str, Any]) -> bool | None:
 
 
 def is_alive(who: Mapping[str, Any], heartbeat: float | None, *, now: float | None = None) -> bool:
-    """Return whether the process lives: looked up where possible, and judged by its last heartbeat (seconds since 1970).
+    """Return whether the process lives: looked up where possible, judged by its last heartbeat (seconds since 1970).
 
     A process of this host that writes no heartbeats (None) lives as long as it is there.
     """

@@ -1,7 +1,7 @@
 """All names that a run makes: its folders, its topics, its producers, its attempts. Made here and nowhere else.
 
 Airflow's run ids (``scheduled__2026-01-01T00:00:00+00:00``) hold characters that folders and topics of some systems
-refuse, so every part of a name is made safe the same way.
+reject, so every part of a name is made safe the same way.
 """
 
 from __future__ import annotations

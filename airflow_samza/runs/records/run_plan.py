@@ -66,8 +66,8 @@ class RunPlan:
     (``continuous``). ``tables`` are the versions of pushed tables that are read (``PinnedTable`` as JSON, by table id).
     ``meanings`` tell, by key, what the state means that the run leaves. ``names`` is the way in which the run's own
     topics are named (:data:`~airflow_samza.runs.records.names.NAMES`): a run keeps the names with which it began.
-    ``options`` are those with which the run was planned (``RunRequest.options``), with the sections and versions that it
-    reads.
+    ``options`` are those with which the run was planned (``RunRequest.options``), with the sections and versions that
+    it reads.
     """
 
     application: str
@@ -145,7 +145,7 @@ class RunPlan:
         return self.mode in (PIPELINED, CONTINUOUS)
 
     def runs_epochs(self, stage_id: str) -> bool:
-        """Return whether a stage runs epoch after epoch until all its tasks have ended; else one epoch is all there is."""
+        """Return whether a stage runs epoch after epoch until all its tasks have ended, instead of one epoch."""
         return self.stages_run_concurrently or self.keeps_state or self.plan.stage(stage_id).several_epochs
 
     @property

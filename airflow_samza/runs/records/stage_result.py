@@ -15,7 +15,7 @@ from airflow_samza.runs.records.totals import GAUGES, gauges
 
 @dataclass(frozen=True)
 class InputResult:
-    """The messages that a stage read of one input; ``bytes`` as they lie in the system, 0 where it does not report them.
+    """The messages that a stage read of one input; ``bytes`` in the system, 0 where it does not report them.
 
     ``unit`` says what ``messages`` counts where those are partial results of an aggregation.
     """
@@ -32,7 +32,7 @@ class InputResult:
 
 @dataclass(frozen=True)
 class OutputResult:
-    """The messages that a stage wrote to one output. ``control`` counts every copy: n tasks times m partitions (rule C2).
+    """The messages that a stage wrote to one output. ``control`` counts copies: n tasks times m partitions (rule C2).
 
     ``own`` marks an intermediate topic of the run; ``facts`` are what the system told on publishing (paths, offsets);
     ``unit`` as of an input.

@@ -20,7 +20,7 @@ class TaskLeft:
 @durable("start of a stage")
 @dataclass(frozen=True)
 class StageStart:
-    """The state of version ``version`` as the tasks of a stage of this run have it; a task that is missing starts empty."""
+    """The state of ``version`` by the tasks of a stage of this run; a task that is missing starts empty."""
 
     stage: str
     version: int

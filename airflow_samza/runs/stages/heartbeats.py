@@ -28,7 +28,7 @@ _MOST = 10_000
 
 @dataclass
 class _Seen:
-    """The last heartbeat (``at``, its writer's clock), since when it is known here, and whether another was seen before it."""
+    """The last heartbeat (``at``, its writer's clock), since when it is known here, and whether one was seen before."""
 
     at: float
     since: float
@@ -62,7 +62,7 @@ class Heartbeats:
         return now - seen.silent_since < CONFIRM_SECONDS
 
     def is_fresh(self, path: str, who: Mapping[str, Any], at: float) -> bool:
-        """Return whether that heartbeat is a sign of life now: it was seen to move, or this host's own clock says so."""
+        """Return whether that heartbeat is a sign of life now: it was seen to move, or this host's clock says so."""
         now = time.monotonic()
         seen = self._look(path, at, now)
         if seen.has_moved and now - seen.since < FRESH_SECONDS:

@@ -62,7 +62,7 @@ def set_deadline(files: Filesystem, run: RunFolder, generation: int, at: float, 
 
 
 def is_ending(files: Filesystem, run: RunFolder, generation: int, now: float | None = None) -> bool | None:
-    """Return whether the run is to end, and how: for good (True: a drain), or only for now (False: a stop, or its deadline).
+    """Return how the run is to end: for good (True: a drain), or only for now (False: a stop, or its deadline).
 
     None: it goes on.
     """

@@ -29,7 +29,7 @@ LOOK_SECONDS = 0.05
 @durable("claim of a stage runner", reports=True)
 @dataclass(frozen=True)
 class Claim:
-    """The process that is a stage runner: its host, place and id, and when it started and claimed that (seconds since 1970)."""
+    """The process that is a stage runner: host, place and id, and when it started and claimed (seconds since 1970)."""
 
     host: str = ""
     place: str = ""
@@ -132,7 +132,7 @@ class RunnerFolder:
         return plain(claim) if claim is not None else {} if files.exists(self.claim) else None
 
     def heard_at(self, files: Filesystem) -> float:
-        """Return when the runner gave its last sign of life (seconds since 1970, by the clock of its host); 0.0: never."""
+        """Return when the runner gave its last sign of life (seconds since 1970, its host's clock); 0.0: never."""
         beat = read_told(files, self.heartbeat, Heartbeat)
         if beat is not None and beat.at:
             return beat.at

@@ -109,7 +109,7 @@ class StageProgress:
 
 @dataclass(frozen=True)
 class StageStatus:
-    """The status of a stage. ``error`` is the JSON form of a ``SamzaError``; ``log`` the runner's log file, from the root.
+    """The status of a stage. ``error`` is the JSON form of a ``SamzaError``; ``log`` the path of the runner's log.
 
     ``tasks`` and ``tasks_done`` are the open epoch's; ``progress`` is told by stages of several epochs.
     ``silent_since`` (seconds since 1970): the runner's process is there, and has given no sign of life since then.

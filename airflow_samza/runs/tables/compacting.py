@@ -64,7 +64,7 @@ def staged_path(folder: TableFolder, number: int, task: int) -> str:
 
 
 def compaction_producer(table: str, number: int) -> str:
-    """Return the producer of the compacted section: beside the pushes, whose ids have no such form (a safe text has no ``@``)."""
+    """Return the producer of the compacted section; no push has such an id, as a safe text has no ``@``."""
     return f"pushes/{safe(table)}/compacted@{number}"
 
 

@@ -78,7 +78,7 @@ class Compactions:
         return self._found[number]
 
     def from_above(self, number: int | None) -> tuple[Compaction, ...]:
-        """The compaction of a version, that on which its chain stands, and so on, down to the first chain that is given up."""
+        """Return the compaction of a version, that below it, and so on, down to the first chain that is given up."""
         found: list[Compaction] = []
         while number is not None and (not found or not found[-1].is_given_up):
             compaction = self.of(number)

@@ -45,7 +45,7 @@ def push_stream(table: TableDescriptor) -> str | None:
 
 
 def check_asked(spec: ApplicationSpec, asked: Mapping[str, str]) -> None:
-    """Refuses to name a version of what is no pushed table."""
+    """Rejects to name a version of what is no pushed table."""
     pushed = sorted(table_id for table_id, table in spec.tables.items() if push_stream(table) is not None)
     for table_id in asked:
         if table_id not in pushed:
@@ -93,11 +93,11 @@ def find_version(
             )
     return (
         found if found is None else table_versions.by_number(files, system, topic, found.number)
-    )  # an expired one is refused
+    )  # rejects an expired one
 
 
 def check_columns(table: TableDescriptor, version: TableVersion) -> None:
-    """Refuses a version that was pushed by another key, or has not all columns of the table in types that can be read as its own."""
+    """Reject a version that was pushed by another key, or lacks one of its columns in a type that can be read."""
     if table.key != version.key:
         raise SchemaError(
             f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) was pushed by the key "

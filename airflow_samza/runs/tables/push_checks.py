@@ -1,6 +1,6 @@
 """Checks of a push before it becomes visible: its columns, keys, and number of rows.
 
-Pure; every refusal names both sides.
+Pure; every rejection names both sides.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PushTotals:
 
 
 def check_columns(request: PushRequest, source: Schema, wanted: Schema, *, loose: bool) -> None:
-    """Refuses a source whose columns are not the table's; all differences at once, each with both sides.
+    """Rejects a source whose columns are not the table's; all differences at once, each with both sides.
 
     ``loose``: the format knows no types of its own (CSV, JSON), so a text may become anything.
     """
@@ -110,7 +110,7 @@ def fits(actual: DataType, declared: DataType, *, loose: bool = False) -> bool:
 
 
 def check_rows(request: PushRequest, found: PushTotals, current: TableVersion | None) -> None:
-    """Refuses null keys, keys that come twice, nulls where none may be, and a push that is too small or too different."""
+    """Reject null keys, keys that come twice, nulls where none may be, and pushes that are too small or different."""
     key = ", ".join(request.key)
     if found.null_keys and request.on_null_key == "fail":
         raise PushError(

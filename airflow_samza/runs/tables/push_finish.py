@@ -38,7 +38,7 @@ log = logging.getLogger("airflow_samza.runner")
 def finish_push(
     files: Filesystem, system: System, request: PushRequest, then: Callable[[TableVersion], None] = lambda version: None
 ) -> TableVersion:
-    """The version that a push has become; makes it one if nobody did. A refusal throws away what was staged.
+    """The version that a push has become; makes it one if nobody did. A rejection throws away what was staged.
 
     ``then`` is done when the version stands, before the push is over; it must not fail.
     """
@@ -46,7 +46,7 @@ def finish_push(
     known = _known(files, request)
     if known is None:
         try:
-            versions.refuse_late(files, request.system, request.topic, request.table, request.push_id, request.after)
+            versions.reject_late(files, request.system, request.topic, request.table, request.push_id, request.after)
             publication = _published(files, request) or _decide(files, system, request)
             known = _make_visible(files, system, request, publication)
         except PushError as error:

@@ -76,36 +76,36 @@ class PushRequest:
     messages_shown: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
+        """Reject what cannot be meant."""
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                self._refuse(name, f"Choose one of {', '.join(choices)}.")
+                self._reject(name, f"Choose one of {', '.join(choices)}.")
         kinds = [kind for kind in _KINDS if kind in self.source]
         if len(kinds) != 1:
-            self._refuse("source", f"Give exactly one of {', '.join(_KINDS)}; a text is a path.")
+            self._reject("source", f"Give exactly one of {', '.join(_KINDS)}; a text is a path.")
         self._check_shapes(kinds[0])
         if (self.on_duplicate == "last") != (self.latest_by is not None):
-            self._refuse(
+            self._reject(
                 "latest_by",
                 'on_duplicate="last" and latest_by="<column>" go together: the row with its greatest value stays.',
             )
         if self.deletes is not None and self.mode != INCREMENTAL:
-            self._refuse(
+            self._reject(
                 "deletes", 'A full push replaces all rows: leave deletes= out, or push with mode="incremental".'
             )
         if self.min_rows is not None and self.min_rows < 0:
-            self._refuse("min_rows", "Give 0 or more; 0 lets a push empty the table.")
+            self._reject("min_rows", "Give 0 or more; 0 lets a push empty the table.")
         if self.max_change_ratio is not None and not self.max_change_ratio >= 0:
-            self._refuse(
+            self._reject(
                 "max_change_ratio", "Give a number from 0, such as 0.2 for a fifth more or less, or inf for any."
             )
         if self.keep_versions < 1:
-            self._refuse("keep_versions", "Give 1 or more; the current version is always kept.")
+            self._reject("keep_versions", "Give 1 or more; the current version is always kept.")
         if self.compact_after < 0:
-            self._refuse("compact_after", "Give 1 or more, or 0 for never.")
+            self._reject("compact_after", "Give 1 or more, or 0 for never.")
 
     def _check_shapes(self, kind: str) -> None:
-        """Refuses what would mislead or fail where Spark reads.
+        """Rejects what would mislead or fail where Spark reads.
 
         The value of ``jdbc`` is not shown, it may hold a password.
         """
@@ -142,7 +142,7 @@ class PushRequest:
                 value=secret,
             )
         if isinstance(self.columns, str):
-            self._refuse(
+            self._reject(
                 "columns", 'Give a list of names, or SQL by the column of the table: {"tier": "upper(level)"}.'
             )
         for name, kinds in (
@@ -153,11 +153,11 @@ class PushRequest:
         ):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
-                self._refuse(
+                self._reject(
                     name, "Give a whole number." if kinds is int else "Give a number, such as 0.2 for a fifth."
                 )
 
-    def _refuse(self, name: str, hint: str) -> None:
+    def _reject(self, name: str, hint: str) -> None:
         raise ConfigError(
             f"The push of table {self.table!r} has {name}={getattr(self, name)!r}.",
             hint=hint,

@@ -68,7 +68,7 @@ def rollback(
     """Makes what an older version read current again, as a new version (``to``: see :func:`find_target`).
 
     A rollback of the same id finds its version. ``bound`` is the system of the push stream: a version whose rows are
-    gone there is refused.
+    gone there is rejected.
     """
     known = by_push_id(files, system, topic, push_id)
     if known is not None:
@@ -80,7 +80,7 @@ def rollback(
     former = pin(files, system, topic, target, reader)
     try:
         if bound is not None:
-            _refuse_without_rows(bound, topic, former)
+            _reject_without_rows(bound, topic, former)
         return add(files, system, topic, _brought_back(files, system, topic, former, push_id))
     finally:
         files.delete(TableFolder(system, topic).pin(target, reader))
@@ -100,8 +100,8 @@ def _brought_back(files: Filesystem, system: str, topic: str, former: TableVersi
     )
 
 
-def _refuse_without_rows(bound: System, topic: str, version: TableVersion) -> None:
-    """Refuses a version of which a section was given up: whatever its records say, it cannot be read."""
+def _reject_without_rows(bound: System, topic: str, version: TableVersion) -> None:
+    """Rejects a version of which a section was given up: whatever its records say, it cannot be read."""
     if not isinstance(bound, RemembersWriters):
         return
     stream = StreamSpec(topic, len(version.offsets))

@@ -117,7 +117,7 @@ class TableVersion:
 
     @property
     def slice(self) -> dict[str, Any]:
-        """The slice from which ``system.consumer(spec, slice)`` reads just this version, in the order in which its rows apply."""
+        """The slice with which ``system.consumer(spec, slice)`` reads this version, in the order of its changes."""
         found = {
             "kind": "log",
             "partitions": len(self.offsets),
@@ -274,7 +274,7 @@ def add(files: Filesystem, system: str, topic: str, version: TableVersion) -> Ta
     raise lost(table, version.push_id, winner)
 
 
-def refuse_late(files: Filesystem, system: str, topic: str, table: str, push_id: str, after: int) -> None:
+def reject_late(files: Filesystem, system: str, topic: str, table: str, push_id: str, after: int) -> None:
     """Tells a push that began when version ``after`` was the newest that another has been faster meanwhile."""
     winner = read(files, TableFolder(system, topic).version(after + 1), TableVersion)
     if winner is not None and winner.push_id != push_id:

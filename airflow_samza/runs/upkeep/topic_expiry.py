@@ -22,7 +22,7 @@ KEEP_AFTER_FAILURE_SECONDS = 7 * 24 * 3600.0
 
 
 def own_topics(files: Filesystem, run: RunPlan) -> list[tuple[str, str]]:
-    """The run's own topics, of every generation of its stages under this plan, each as the name of its system and its own; there or not."""
+    """Return the run's own topics, of every generation of its stages under this plan: system and name; there or not."""
     folder = RunFolder(run.application, run.run_id)
     found: dict[tuple[str, str], None] = {}
     first = Generation(run.generation, 1)
@@ -55,7 +55,7 @@ def expire_topics(files: Filesystem, systems: Mapping[str, System], run: RunPlan
 
 
 def reopen(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> None:
-    """Opens a closed run again: its topics expire no more. One whose records are being deleted is refused.
+    """Opens a closed run again: its topics expire no more. One whose records are being deleted is rejected.
 
     The note that it is closed goes first: a sweep looks for it after it has begun to take a topic, and gives the topic
     back.
@@ -68,7 +68,7 @@ def reopen(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> No
 
 
 def open_again(files: Filesystem, folder: RunFolder) -> None:
-    """Takes the note away that a run is closed; one whose records are being deleted is refused, and stays closed."""
+    """Takes the note away that a run is closed; one whose records are being deleted is rejected, and stays closed."""
     closed = read(files, folder.closed, RunEnd)
     files.delete(folder.closed)
     if files.exists(folder.removing):

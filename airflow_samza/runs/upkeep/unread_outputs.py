@@ -1,6 +1,6 @@
 """Runs whose output another application, that goes on from a state, has not read yet.
 
-Such a reader may still refuse what a run wrote, or want it written anew, and that takes the run's records.
+Such a reader may still reject what a run wrote, or want it written anew, and that takes the run's records.
 """
 
 from __future__ import annotations

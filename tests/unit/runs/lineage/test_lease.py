@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import StateBusy, StateError, StateFenced
-from airflow_samza.runs.lineage.lease import ABANDONED, Lease, begin, end, newest_lease, refuse_ended, take, take_away
+from airflow_samza.runs.lineage.lease import ABANDONED, Lease, begin, end, newest_lease, reject_ended, take, take_away
 from airflow_samza.runs.lineage.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, PLANNING_SECONDS, standing_of
 from airflow_samza.runs.lineage.state_left import leave_state
 from airflow_samza.runs.lineage.state_taken import Patience, give_back, take_lease
@@ -211,7 +211,7 @@ def test_beginning_and_taking_over_exclude_each_other(carried: Carried) -> None:
     lease = lease_of(carried)
     begin(carried.files, carried.lineage, lease)
     assert not take_away(carried.files, carried.lineage, lease, "b")
-    refuse_ended(carried.files, carried.lineage, lease)
+    reject_ended(carried.files, carried.lineage, lease)
 
 
 def test_a_lease_given_back_is_free(carried: Carried) -> None:
