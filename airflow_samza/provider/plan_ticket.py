@@ -26,7 +26,7 @@ class PlanTicket:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {**plain(self), "stages": list(self.stages)}
+        return plain(self)
 
     @classmethod
     def from_dict(cls, data: Any) -> PlanTicket:
