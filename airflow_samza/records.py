@@ -1,12 +1,12 @@
 """Durable records: JSON objects with a format version, one encoder and one decoder for all of them.
 
 A record is a dataclass that :func:`durable` has registered. Its JSON form has the fields' names as keys, and ``format``
-beside them: the version of its form. A reader ignores keys that it does not know, and knows what records without a later
-key mean, so the number rises only where an older reader would misunderstand what is written.
+beside them: the version of its form. A reader ignores keys that it does not know, and knows what records without a
+later key mean, so the number rises only where an older reader would misunderstand what is written.
 
 A record that was cut off, edited by hand, written by other code or by a later version is a
-:class:`~airflow_samza.errors.RecordUnreadable` that names the file, what was expected and what to do; it never ends in a
-KeyError, nor goes on as a value of the wrong type.
+:class:`~airflow_samza.errors.RecordUnreadable` that names the file, what was expected and what to do; it never ends in
+a KeyError, nor goes on as a value of the wrong type.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ def run_application(
     What is interrupted is cancelled, and resumed by running it again.
 
     A run that was planned before continues by its plan, unless ``again``: other options than then are rejected. Without
-    ``master`` and ``deploy_mode`` those of the environment's Spark settings count, by Spark's own keys. ``until`` is the
-    length of time after which an unbounded run stops.
+    ``master`` and ``deploy_mode`` those of the environment's Spark settings count, by Spark's own keys. ``until`` is
+    the length of time after which an unbounded run stops.
     """
     from airflow_samza.application.loader import load_application
     from airflow_samza.cli.resumed_runs import planned_before, reject_other_options, tell_if_all_is_done

@@ -130,7 +130,8 @@ class SamzaDrainOperator(SamzaOperator):
         )
         if not self.missing_ok:
             raise UnknownName(
-                f"No run of {application!r}{f' ({wanted})' if wanted else ''} is running; there is nothing to {self.action}.",
+                f"No run of {application!r}{f' ({wanted})' if wanted else ''} is running; there is nothing to "
+                f"{self.action}.",
                 hint="Only continuous and pipelined runs are drained and stopped; pass missing_ok=True if none has to "
                 "be running.",
                 name=application,

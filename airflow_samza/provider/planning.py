@@ -35,7 +35,8 @@ class PlanningOperator(SamzaOperator):
     :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
     :param data_interval: The slice of time instead of the run's data interval: two moments, or a text ``start/end``
         (templated).
-    :param state_from: What a run starts from whose application carries state from run to run: ``previous`` (what the run
+    :param state_from: What a run starts from whose application carries state from run to run: ``previous`` (what the
+    run
         before left; ``lineage`` is another name), ``fresh`` (nothing), or the id of a run. By default runs of a
         backfill start fresh and all others continue from the previous state (templated).
     :param table_versions: Which version of a pushed table the run reads, by table: ``current`` (the default),
