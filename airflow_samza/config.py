@@ -83,7 +83,7 @@ class Config(Mapping[str, str]):
     def __repr__(self) -> str:
         return f"Config({len(self)} keys from {self.source})"  # never the values: they may be secrets
 
-    def refuse(self, key: str, wanted: str) -> NoReturn:
+    def reject(self, key: str, wanted: str) -> NoReturn:
         """Raise :class:`ConfigError` for a key's value; ``wanted`` says what it has to be."""
         value = self._values.get(key)
         raise ConfigError(
@@ -103,21 +103,21 @@ class Config(Mapping[str, str]):
             return default
         wanted = "a whole number" + ("" if least is None else f" from {least}")
         if not re.fullmatch(r"[+-]?[0-9]+", text):
-            self.refuse(key, wanted)
+            self.reject(key, wanted)
         if (
             len(text.lstrip("+-").lstrip("0")) > len(str(_MAX_LONG))
             or not -_MAX_LONG - 1 <= (number := int(text)) <= _MAX_LONG
         ):
-            self.refuse(key, f"{wanted} that fits into 64 bits")
+            self.reject(key, f"{wanted} that fits into 64 bits")
         if least is not None and number < least:
-            self.refuse(key, wanted)
+            self.reject(key, wanted)
         return number
 
     def boolean(self, key: str, default: bool = False) -> bool:
         """``true`` or ``false``, in any case; blank means unset."""
         text = (self.text(key) or str(default)).lower()
         if text not in ("true", "false"):
-            self.refuse(key, "true or false")
+            self.reject(key, "true or false")
         return text == "true"
 
     def listing(self, key: str) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class Config(Mapping[str, str]):
         if number is None or number == -1:
             return None
         if not 1 <= number <= most:
-            self.refuse(key, f"a number of partitions from 1 to {most:,}, or -1 for unset")
+            self.reject(key, f"a number of partitions from 1 to {most:,}, or -1 for unset")
         return number
 
     @property
@@ -160,7 +160,7 @@ class Config(Mapping[str, str]):
         """``STREAM`` (default) or ``BATCH``."""
         mode = (self.text(APP_MODE) or "STREAM").upper()
         if mode not in ("STREAM", "BATCH"):
-            self.refuse(APP_MODE, "STREAM or BATCH")
+            self.reject(APP_MODE, "STREAM or BATCH")
         return mode
 
     @property
@@ -168,7 +168,7 @@ class Config(Mapping[str, str]):
         """Return the number of hosts that keep a task's state: 1 unless set (rule S9). More need host affinity."""
         copies = self.integer(STANDBY_REPLICATION, 1, least=1) or 1
         if copies > 1 and not self.host_affinity:
-            self.refuse(
+            self.reject(
                 STANDBY_REPLICATION, f"1 where {self.host_affinity_key} is false: nobody would know where a copy serves"
             )
         return copies
@@ -249,7 +249,7 @@ class Config(Mapping[str, str]):
         """Return whether every input is read to its head before the first message is chosen (rule M3)."""
         value = self.text(CHOOSER_WAIT_FOR_HEAD)
         if value not in (None, "all"):
-            self.refuse(CHOOSER_WAIT_FOR_HEAD, 'the word "all", or unset')
+            self.reject(CHOOSER_WAIT_FOR_HEAD, 'the word "all", or unset')
         return value == "all"
 
     @property
@@ -286,7 +286,7 @@ class Config(Mapping[str, str]):
         if number is None or number == -1:
             return None
         if number < 1:  # 0 ms would be "always", which nobody means
-            self.refuse(key, "a number of ms from 1, or -1 for off")
+            self.reject(key, "a number of ms from 1, or -1 for off")
         return number
 
     # -- state from run to run -----------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ class Config(Mapping[str, str]):
         key = f"streams.{stream}.samza.offset.default"
         value = self.text(key, "oldest") or "oldest"
         if value not in ("oldest", "upcoming"):
-            self.refuse(key, "oldest or upcoming")
+            self.reject(key, "oldest or upcoming")
         return value
 
     # -- stores ------------------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ class Config(Mapping[str, str]):
         found = self.text(key, default) or default
         backend = _BACKENDS.get(found.rpartition(".")[2], found)
         if backend not in STORE_BACKENDS:
-            self.refuse(key, " or ".join(STORE_BACKENDS))
+            self.reject(key, " or ".join(STORE_BACKENDS))
         return backend
 
     def store_ttl_ms(self, store: str, default: int | None) -> int | None:

@@ -37,7 +37,7 @@ def private_folder(path: str) -> str:
     else:
         return path
     found = os.lstat(path)
-    _refuse_others(path, found, _owners())
+    _reject_others(path, found, _owners())
     if stat.S_IMODE(found.st_mode) & 0o077:  # made before this rule was: nobody else could write there
         os.chmod(path, OURS_ONLY)
     return path
@@ -54,7 +54,7 @@ def named_folder(path: str, *, may_be_roots: bool = False) -> str:
     """
     if not os.path.lexists(path):
         return private_folder(path)
-    _refuse_others(path, os.stat(path), _owners() | ({0} if may_be_roots else set()))
+    _reject_others(path, os.stat(path), _owners() | ({0} if may_be_roots else set()))
     return path
 
 
@@ -65,7 +65,7 @@ def is_ours_alone(path: str, *, may_be_roots: bool = False) -> bool:
     return stat.S_ISREG(found.st_mode) and (not owners or found.st_uid in owners) and not found.st_mode & 0o022
 
 
-def _refuse_others(path: str, found: os.stat_result, owners: set[int]) -> None:
+def _reject_others(path: str, found: os.stat_result, owners: set[int]) -> None:
     if not stat.S_ISDIR(found.st_mode):
         why = "is a link" if stat.S_ISLNK(found.st_mode) else "is no folder"
     elif owners and found.st_uid not in owners:

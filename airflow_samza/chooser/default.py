@@ -122,7 +122,7 @@ def make_chooser(context: ChooserContext) -> HeadGate[Any]:
     def made(inner: ChooserContext) -> MessageChooser[Any]:
         chooser = factory(inner)
         if not isinstance(chooser, MessageChooser):
-            raise _refused(
+            raise _rejected(
                 name,
                 f"makes a {type(chooser).__name__}, which is no chooser",
                 "It needs start, stop, register, update and choose.",
@@ -151,21 +151,21 @@ def _factory(name: str) -> Callable[[ChooserContext], object]:
     if not colon:
         module_name, _, attributes = name.rpartition(".")
     if not module_name or not attributes:
-        raise _refused(name, "names no factory", 'Write "package.module:attribute".')
+        raise _rejected(name, "names no factory", 'Write "package.module:attribute".')
     try:
         found: object = importlib.import_module(module_name)
     except ImportError as error:
-        raise _refused(
+        raise _rejected(
             name, f"cannot be imported: {error}", "Put its folder on the Python path, or correct the name."
         ) from error
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
-            raise _refused(name, f"is not there: {module_name!r} has no {attributes!r}", "Correct the name.")
+            raise _rejected(name, f"is not there: {module_name!r} has no {attributes!r}", "Correct the name.")
         found = getattr(found, attribute)
     if not callable(found):
-        raise _refused(name, "cannot be called", "Name a class or a function that takes a ChooserContext.")
+        raise _rejected(name, "cannot be called", "Name a class or a function that takes a ChooserContext.")
     return found
 
 
-def _refused(name: str, what: str, hint: str) -> ConfigError:
+def _rejected(name: str, what: str, hint: str) -> ConfigError:
     return ConfigError(f"{CHOOSER_CLASS} is {name!r}, which {what}.", hint=hint, key=CHOOSER_CLASS, value=name)

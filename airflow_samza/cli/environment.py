@@ -176,7 +176,7 @@ class _Section:
     def environment(self, section: Mapping[str, Any]) -> Environment:
         for key in section:
             if key not in _KEYS:
-                raise self.refusal(key, "is not known", f"The keys of an environment are {', '.join(_KEYS)}.")
+                raise self.rejection(key, "is not known", f"The keys of an environment are {', '.join(_KEYS)}.")
         root = self.text(section.get("root", DEFAULT_ROOT), "root")
         default = section.get("default_system")
         return Environment(
@@ -195,13 +195,13 @@ class _Section:
     def binding(self, name: str, body: Any) -> SystemBinding:
         where = f"systems.{name}"
         if not isinstance(body, dict):
-            raise self.refusal(
+            raise self.rejection(
                 where,
                 f"is not a table but {_kind_of(body)}",
                 f'Write it as [env.{self.name}.{where}] with kind = "files".',
             )
         if "kind" not in body:
-            raise self.refusal(
+            raise self.rejection(
                 f"{where}.kind", "is missing", 'Say what kind of system it is: kind = "files" or kind = "log".'
             )
         kind = self.text(body["kind"], f"{where}.kind")
@@ -222,12 +222,12 @@ class _Section:
 
     def from_variable(self, key: str, reference: Mapping[str, Any]) -> str:
         if set(reference) != {"env"}:
-            raise self.refusal(
+            raise self.rejection(
                 key, "is a table of an unknown form", 'Refer to an environment variable: { env = "NAME" }.'
             )
         variable = self.text(reference["env"], f"{key}.env")
         if variable not in self.variables:
-            raise self.refusal(
+            raise self.rejection(
                 key, f"refers to the environment variable {variable}, which is not set", f"Set it: export {variable}=…"
             )
         return self.variables[variable]
@@ -242,33 +242,33 @@ class _Section:
     def plain(self, value: Any, key: str) -> None:
         """Reject what is no single value; the error names its kind and never the value, which may be a secret."""
         if not isinstance(value, str | int | float) or value != value:
-            raise self.refusal(
+            raise self.rejection(
                 key, f"is not a text, a number or true or false but {_kind_of(value)}", "Write one of these."
             )
 
     def number(self, section: Mapping[str, Any], key: str, default: float) -> float:
         value = section.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 1:
-            raise self.refusal(key, "is not a number from 1", f"Write one: {key} = {default:g}.")
+            raise self.rejection(key, "is not a number from 1", f"Write one: {key} = {default:g}.")
         return value
 
     def table(self, section: Mapping[str, Any], key: str) -> dict[str, Any]:
         value = section.get(key, {})
         if not isinstance(value, dict):
-            raise self.refusal(key, f"is not a table but {_kind_of(value)}", f"Write it as [env.{self.name}.{key}].")
+            raise self.rejection(key, f"is not a table but {_kind_of(value)}", f"Write it as [env.{self.name}.{key}].")
         return value
 
     def text(self, value: Any, key: str) -> str:
         form = f'Write it as {key.rpartition(".")[2]} = "…".'
         if not isinstance(value, str):
-            raise self.refusal(key, f"is not a text but {_kind_of(value)}", form)
+            raise self.rejection(key, f"is not a text but {_kind_of(value)}", form)
         if not value.strip():
-            raise self.refusal(key, "is empty", form)
+            raise self.rejection(key, "is empty", form)
         if "\0" in value:
-            raise self.refusal(key, "holds a NUL character, which no path or name has", form)
+            raise self.rejection(key, "holds a NUL character, which no path or name has", form)
         return value
 
-    def refusal(self, key: str, what: str, hint: str) -> ConfigError:
+    def rejection(self, key: str, what: str, hint: str) -> ConfigError:
         return _bad_key(self.file, f"env.{self.name}.{key}", what, hint)
 
 

@@ -1,6 +1,6 @@
 """Reporting of errors: one sentence and a hint on standard error, and an exit code for scripts.
 
-Exit codes: 0 done; 1 the work failed (trying again may help); 2 refused as asked; 70 a mistake in this program; 130
+Exit codes: 0 done; 1 the work failed (trying again may help); 2 rejected as asked; 70 a mistake in this program; 130
 interrupted (Ctrl-C); 143 terminated (SIGTERM).
 """
 
@@ -22,7 +22,7 @@ from airflow_samza.cli.remedies import on_the_command_line
 from airflow_samza.errors import SamzaError
 
 FAILED = 1
-REFUSED = 2
+REJECTED = 2
 OUR_MISTAKE = 70
 INTERRUPTED = 130
 TERMINATED = 143
@@ -45,7 +45,7 @@ class ReportingGroup(TyperGroup):
                 return super().invoke(ctx)
         except SamzaError as error:
             _tell(error, _debug(ctx))
-            code = FAILED if error.retryable else REFUSED
+            code = FAILED if error.retryable else REJECTED
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)
             code = INTERRUPTED

@@ -116,9 +116,9 @@ def push(
     latest_by: Annotated[
         str | None, typer.Option("--latest-by", metavar="COLUMN", help="Which row of a key is the last.")
     ] = None,
-    min_rows: Annotated[int | None, typer.Option("--min-rows", help="Refuse a push of fewer.")] = None,
+    min_rows: Annotated[int | None, typer.Option("--min-rows", help="Reject a push of fewer.")] = None,
     max_change_ratio: Annotated[
-        float | None, typer.Option("--max-change-ratio", help="Refuse one that differs more; inf: none.")
+        float | None, typer.Option("--max-change-ratio", help="Reject one that differs more; inf: none.")
     ] = None,
     keep: Annotated[int, typer.Option("--keep", metavar="N", help="How many versions are kept.")] = 10,
     compact_after: Annotated[

@@ -117,7 +117,7 @@ def expire(
         )
     if topic is not None:
         found = log.topic(topic)
-        _refuse_push_stream(log, topic, place)
+        _reject_push_stream(log, topic, place)
         what = (
             f"the messages of {topic!r} that are older than {older_than}"
             if older_than
@@ -130,7 +130,7 @@ def expire(
     typer.echo(topic_reports.sweep(log, time.time_ns() // 1_000_000))
 
 
-def _refuse_push_stream(log: LogSystem, topic: str, place: Place) -> None:
+def _reject_push_stream(log: LogSystem, topic: str, place: Place) -> None:
     """Reject expiring rows of a pushed table: its versions name rows by offset, and would lose them silently."""
     from airflow_samza.runs.tables.versions import newest
     from airflow_samza.systems.filesystems.opening import open_filesystem

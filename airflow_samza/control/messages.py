@@ -76,7 +76,7 @@ def message_type(message: ControlMessage) -> MessageType:
 def from_json(kind: int, body: object, *, stream: str, partition: int, offset: object) -> ControlMessage:
     """Return the control message of a JSON object; an error names stream, partition and offset."""
 
-    def refuse(what: str) -> ControlError:
+    def rejected(what: str) -> ControlError:
         return ControlError(
             f"The control message at {stream}/{partition} offset {offset} {what}.",
             hint="The stream was written by an incompatible producer: clear the stage that writes it, or upgrade the "
@@ -87,22 +87,22 @@ def from_json(kind: int, body: object, *, stream: str, partition: int, offset: o
         )
 
     if kind not in (MessageType.WATERMARK, MessageType.END_OF_STREAM):
-        raise refuse(f"has the unknown type byte {kind}")
+        raise rejected(f"has the unknown type byte {kind}")
     if not isinstance(body, dict):
-        raise refuse("is not a JSON object")
+        raise rejected("is not a JSON object")
 
     def value(name: str, kinds: tuple[type, ...], default: Any = ...) -> Any:
         if name not in body:
             if default is ...:
-                raise refuse(f"has no {name!r}")
+                raise rejected(f"has no {name!r}")
             return default
         found = body[name]
         if not isinstance(found, kinds) or (isinstance(found, bool) and bool not in kinds):
-            raise refuse(f"has {found!r} as {name!r}")
+            raise rejected(f"has {found!r} as {name!r}")
         return found
 
     if value("version", (int,)) != VERSION:
-        raise refuse(f"has the unknown version {body['version']!r}")
+        raise rejected(f"has the unknown version {body['version']!r}")
     task_name = value("taskName", (str, type(None)))
     task_count = value("taskCount", (int,))
     run = value("run", (str, type(None)), None)

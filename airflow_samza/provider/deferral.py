@@ -28,7 +28,7 @@ OF_ONE_TASK = ("kubernetes", "ecs", "batch", "lambda")
 """Executors (by a part of their names) that give each task a container, which ends with it."""
 
 
-def refuse_short_lived(task_id: str, conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> None:
+def reject_short_lived(task_id: str, conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> None:
     """Reject deferring where the stage runner ends with the task.
 
     ``in_cluster``: the runner is a driver that runs in Spark's cluster, so that no worker has to last. ``executor`` is

@@ -16,7 +16,7 @@ from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.prepare.run_request import PREVIOUS, RunRequest
 from airflow_samza.provider.bindings import bind_connections, extra_of, root_of, text_map
-from airflow_samza.provider.deferral import refuse_short_lived, runner_outlives
+from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.push_source import source_options
 from airflow_samza.provider.spark_connection import SparkPlace, spark_place
@@ -230,9 +230,9 @@ class SamzaHook(BaseHook):
 
         return open_filesystem(self.root)
 
-    def refuse_short_lived(self, task_id: str, executor: str | None = None) -> None:
+    def reject_short_lived(self, task_id: str, executor: str | None = None) -> None:
         """Reject deferring a task whose stage runner would end with it; ``executor`` is the task's own."""
-        refuse_short_lived(
+        reject_short_lived(
             task_id, self.conn_id, self._connection(self.conn_id), executor, _is_in_cluster(self.spark_place())
         )
 

@@ -23,7 +23,7 @@ class SamzaPlanOperator(PlanningOperator):
     The return value says where the plan lies, for ``SamzaStreamOperator(plan=...)``; the XCom ``plan_text`` is the plan
     to read. Parameters as of :class:`PlanningOperator`.
 
-    :param expected_stages: The stages that the Dag has tasks for; a plan with others is refused.
+    :param expected_stages: The stages that the Dag has tasks for; a plan with others is rejected.
     """
 
     def __init__(self, *, expected_stages: Iterable[str] | None = None, **kwargs: Any) -> None:

@@ -44,7 +44,7 @@ class PlanningOperator(SamzaOperator):
         (templated).
     :param wait_for_state: Whether to wait, deferred, while another run holds the state; else the task fails, and may be
         retried.
-    :param shape: The fingerprint of the application as the Dag file saw it; a plan of another one is refused.
+    :param shape: The fingerprint of the application as the Dag file saw it; a plan of another one is rejected.
     """
 
     template_fields: Sequence[str] = (

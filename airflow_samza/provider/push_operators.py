@@ -98,8 +98,8 @@ class TablePushOperator(TableOperator):
     :param on_duplicate: What happens when a key comes twice: ``fail``, ``last`` (the greatest ``latest_by`` stays) or
         ``any``.
     :param latest_by: The column that says which row is the last.
-    :param min_rows: The push is refused with fewer; default 1, for an incremental one 0 (templated).
-    :param max_change_ratio: A full push is refused whose rows differ by more from the current version's (0.2: a fifth),
+    :param min_rows: The push is rejected with fewer; default 1, for an incremental one 0 (templated).
+    :param max_change_ratio: A full push is rejected whose rows differ by more from the current version (0.2: a fifth),
         an incremental one that changes more; default: a full push may not lose more than half; ``inf``: anything goes
         (templated).
     :param keep_versions: How many versions are kept, for rollbacks and backfills.
@@ -174,7 +174,7 @@ class TablePushOperator(TableOperator):
         with mapped_failures(self.log.error):
             hook, deadline = self.hook, deadline_of(self)
             if self.deferrable:
-                hook.refuse_short_lived(self.task_id, self.executor)
+                hook.reject_short_lived(self.task_id, self.executor)
             handle = self._handle = hook.push(
                 self.application,
                 self.table,

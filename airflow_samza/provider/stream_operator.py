@@ -173,7 +173,7 @@ class SamzaStreamOperator(PlanningOperator):
         with mapped_failures(self.log.error, lambda: self.hook.root):
             hook = self.hook
             if self.deferrable:
-                hook.refuse_short_lived(self.task_id, self.executor)
+                hook.reject_short_lived(self.task_id, self.executor)
             run, generation = self._run_and_generation(hook, context, deadline)
             if run.stages_run_concurrently and self.stage is not None:
                 self._wait_for_producers(hook, run, self.stage, context, deadline)
@@ -307,12 +307,12 @@ class SamzaStreamOperator(PlanningOperator):
         )
         asked = self._producer_tasks(context)
 
-        def refuse_lost() -> None:
+        def reject_lost() -> None:
             assert asked is not None
             for upstream in asked.lost(hook.files, run):
                 raise producer_failed(str(self.stage), run, upstream)
 
-        guard = refuse_lost if asked is not None and run.stages_run_concurrently else None
+        guard = reject_lost if asked is not None and run.stages_run_concurrently else None
         return StageWatch(hook, self.log, self._poll_interval, on_result=self._report, progress=progress, guard=guard)
 
     @property

@@ -61,7 +61,7 @@ class TestDriver:
     ``config`` adds Samza keys; ``partitions`` is the count of every input whose count the application does not declare,
     one number or a mapping by stream id. Messages are piped in, :meth:`run` processes all of them as one bounded run,
     and what came out is read with :meth:`output`. :meth:`step` runs it continuously instead, until :meth:`drain` or
-    :meth:`stop`; :meth:`catch_up` is one scheduled run. What only Spark can run, and what cannot run yet, is refused
+    :meth:`stop`; :meth:`catch_up` is one scheduled run. What only Spark can run, and what cannot run yet, is rejected
     with a sentence. Whole messages go through intermediate streams, so that they can be looked at; ``reduced`` sends
     only what is read, as stages on Spark do. Messages of streams with a serde are kept as its bytes;
     ``intermediate_serde`` does so with intermediate streams, control messages among them in the wire form (rule C1).
@@ -197,7 +197,7 @@ class TestDriver:
                 continue
             while stage.run(limit=epoch_messages, ends=self._ends_of_slices) and not stage.ended:
                 pass
-        self._refuse_open()
+        self._reject_open()
         self._running = False
         return self
 
@@ -238,7 +238,7 @@ class TestDriver:
     ) -> TestDriver:
         self._open()
         self._work(ends, epoch_messages, shuffle)
-        self._refuse_open()
+        self._reject_open()
         self._running = False
         return self
 
@@ -286,7 +286,7 @@ class TestDriver:
                 if not stage.ended:
                     moved = stage.run(limit=epoch_messages, ends=ends) or moved
 
-    def _refuse_open(self) -> None:
+    def _reject_open(self) -> None:
         left = [stage for stage in self._stages if not stage.ended]
         if left:
             raise StageError(

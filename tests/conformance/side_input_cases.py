@@ -52,7 +52,7 @@ def run_processing_case(case: Mapping[str, Any]) -> None:
     )
     if "reject" in expect:
         with pytest.raises(SamzaError) as refused:
-            _refused(case)
+            _rejected(case)
         assert refused.value.rule == expect["reject"]
         return
     stores = case.get("stores", {"s": ["S/0"]})
@@ -101,7 +101,7 @@ def _messages(case: Mapping[str, Any]) -> list[Any]:
     return [["S/0", case.get("offset", "0")]]
 
 
-def _refused(case: Mapping[str, Any]) -> None:
+def _rejected(case: Mapping[str, Any]) -> None:
     if "store" in case:
         store = fields(case["store"], "store", ["side_inputs"], ["changelog"])
         config = {"stores.s.side.inputs": ",".join(store["side_inputs"])}

@@ -22,7 +22,7 @@ from airflow_samza.systems.log.index import LogIndex
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 from airflow_samza.testing import TestDriver
 from tests.support.carrying_apps import windowed
-from tests.support.forked_runs import BUSY, FENCED, REFUSED, ForkedRuns
+from tests.support.forked_runs import BUSY, FENCED, REJECTED, ForkedRuns
 from tests.support.runs_here import Here
 
 APPLICATION = "tests.support.carrying_apps:windowing"
@@ -82,7 +82,7 @@ class Scenario:
         run_id, generation = f"run-{self.number}", 1
         step = self.rng.choice([*PLACES, *STATE_PLACES]) if self.rng.random() < 0.7 else ""
         ended = self.run(run_id, die_at=step)
-        while ended not in (0, REFUSED):  # refused: it had finished, and a later run went on from it
+        while ended not in (0, REJECTED):  # refused: it had finished, and a later run went on from it
             assert ended in (-signal.SIGKILL, FENCED)
             self.messages()
             then = self.rng.choice(["retry", "clear", "next"]) if ended != FENCED else "clear"

@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_samza.runs.failpoints import VARIABLE
 
-BUSY, FENCED, REFUSED = 3, 4, 5
+BUSY, FENCED, REJECTED = 3, 4, 5
 """How a process ends whose run finds the state held by another, taken over, or gone on from by later runs."""
 
 _PARENT = """

@@ -56,11 +56,11 @@ def _(scene: Scene) -> str:
 @row("dag", "Deferring where the stage runner ends with the task", "when the task starts")
 def _(scene: Scene) -> str:
     _home(scene)
-    from airflow_samza.provider.deferral import refuse_short_lived
+    from airflow_samza.provider.deferral import reject_short_lived
 
     connection = SimpleNamespace(extra="")
     return raised(
-        lambda: refuse_short_lived("views.by-country", "samza_default", connection, "KubernetesExecutor", False)
+        lambda: reject_short_lived("views.by-country", "samza_default", connection, "KubernetesExecutor", False)
     )
 
 

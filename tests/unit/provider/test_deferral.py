@@ -21,7 +21,7 @@ from airflow.sdk.exceptions import (
 from airflow.sdk.serde import deserialize, serialize
 
 from airflow_samza.errors import ConfigError, StageFailed
-from airflow_samza.provider.deferral import refuse_short_lived, runner_outlives
+from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.operators import SamzaPlanOperator, SamzaStreamOperator
 from airflow_samza.provider.triggers import SamzaStageTrigger
@@ -39,7 +39,7 @@ def stream_operator(**given: Any) -> SamzaStreamOperator:
 
 @pytest.fixture(autouse=True)
 def _lasting_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SamzaHook, "refuse_short_lived", lambda *_: None)
+    monkeypatch.setattr(SamzaHook, "reject_short_lived", lambda *_: None)
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_deferring_is_refused_where_the_runner_ends_with_the_task(
     )
     if refused:
         with pytest.raises(ConfigError, match="its stage runner would end with the task"):
-            refuse_short_lived("views", "samza", connection, executor, in_cluster)
+            reject_short_lived("views", "samza", connection, executor, in_cluster)
     else:
-        refuse_short_lived("views", "samza", connection, executor, in_cluster)
+        reject_short_lived("views", "samza", connection, executor, in_cluster)
     assert runner_outlives("samza", connection, executor, in_cluster) is not refused

@@ -92,7 +92,7 @@ def test_a_driver_in_the_cluster_outlives_any_task(
     place = SparkPlace("spark://spark:7077", SubmitOptions(mode, "", 600.0))
     monkeypatch.setattr(SamzaHook, "spark_place", lambda self: place)
     with pytest.raises(ConfigError, match="would end with the task") if refused else nullcontext():
-        SamzaHook().refuse_short_lived("views", "KubernetesExecutor")
+        SamzaHook().reject_short_lived("views", "KubernetesExecutor")
 
 
 @pytest.mark.parametrize(

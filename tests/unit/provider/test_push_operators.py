@@ -78,7 +78,7 @@ def pushing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pushing:
     found = Pushing(LocalFilesystem(tmp_path))
     monkeypatch.setattr(SamzaHook, "get_conn", lambda self: found)
     monkeypatch.setattr(SamzaHook, "root", str(tmp_path))
-    monkeypatch.setattr(SamzaHook, "refuse_short_lived", lambda *_: None)
+    monkeypatch.setattr(SamzaHook, "reject_short_lived", lambda *_: None)
     return found
 
 
