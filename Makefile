@@ -59,6 +59,7 @@ nightly: setup setup-browser ## Run what takes long: soaks, big data, chaos (an 
 	@FUZZ_SECONDS=600 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/fuzz $(ARGS)
 	@CRASH_SECONDS=3600 $(PYTHON_IN_VENV) -m pytest -s tests/unit/engine/test_epoch_crashes.py $(ARGS)
 	@EXPRESSIONS_SCALE=20 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/property/test_expressions_against_spark.py $(ARGS)
+	@MODES_EXAMPLES=5000 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/property/test_modes.py $(ARGS)
 
 bench: setup ## Measure all workloads beside plain PySpark, and scale; write docs/benchmarks.md and docs/scale.md (BENCH_ROWS=5000000).
 	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check -c constraints.txt matplotlib  # draws the pictures

@@ -103,7 +103,7 @@ class Scenario:
         """A run beside the others, which must leave no trace in them."""
         self.number += 1
         state = self.rng.choice(["fresh", self.finished[-1]]) if self.finished else "fresh"
-        assert self.run(f"backfill-{self.number}", state=state) == 0
+        assert self.run(f"backfill-{self.number}", state_from=state) == 0
 
     def written(self, topic: str) -> list[str]:
         """What scheduled runs have written, without the windows of the last messages."""

@@ -13,7 +13,7 @@ from samza_spark_apps.random_apps import plan_of
 
 from tests.support.random_runs import driver_of, in_pieces, outputs, whole
 
-EXAMPLES = int(os.environ.get("MODES_EXAMPLES", "500"))
+EXAMPLES = int(os.environ.get("MODES_EXAMPLES", "120"))
 GROUPS = 10
 
 

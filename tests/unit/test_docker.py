@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from airflow_samza.launch.class_archive import VARIABLE, class_archive
+from airflow_samza.launch.class_archive import MAKER, VARIABLE
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
@@ -123,7 +123,7 @@ def test_the_image_has_an_archive_of_sparks_classes_where_its_setting_says() -> 
         word == "RUN" and "install --directory --owner airflow" in rest and setting[1] in rest.split()
         for word, rest in found
     )
-    made = found.index(("RUN", f"python -m {class_archive.__module__} {setting[1]}"))
+    made = found.index(("RUN", f"python -m {MAKER} {setting[1]}"))
     assert ("USER", "airflow") in found[:made]  # who runs stages owns it
 
 
