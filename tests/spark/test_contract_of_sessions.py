@@ -325,7 +325,7 @@ def test_changes_come_from_a_database_whose_password_nobody_sees_and_are_compact
     assert (pushes.rows(1), pushes.rows(2)) == (IRON, {**IRON, 7: "gold"})
     # All that Spark's page shows lies in the log of its events.
     until(
-        lambda: [path for path in files_with(pushes.session.folder, "PushTask") if path.name.startswith("events_")], 60
+        lambda: [path for path in files_with(pushes.session.folder, "PushJob") if path.name.startswith("events_")], 60
     )
     assert files_with(pushes.session.folder, SECRET) == []
 

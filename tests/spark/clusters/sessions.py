@@ -140,7 +140,14 @@ ALL_RULES = "standalone-client"
 OTHERS: dict[str, frozenset[str]] = {
     "local": frozenset({"runner_that_is_killed", "java_that_is_killed", "closing_the_run"}),
     "connect": frozenset(
-        {"cancel_ends_one_stage", "error_of_a_callable", "no_secret", "java_that_is_killed", "password_nobody_sees"}
+        {
+            "cancel_ends_one_stage",
+            "error_of_a_callable",
+            "no_secret",
+            "java_that_is_killed",
+            "submitter_and_driver_are_killed",  # the push that the next one changes
+            "password_nobody_sees",
+        }
     ),
     "standalone-cluster": frozenset(
         {"workers_get_our_package", "no_secret", "runner_that_is_killed", "submitter_and_driver_are_killed"}
