@@ -150,7 +150,13 @@ OTHERS: dict[str, frozenset[str]] = {
         }
     ),
     "standalone-cluster": frozenset(
-        {"workers_get_our_package", "no_secret", "runner_that_is_killed", "submitter_and_driver_are_killed"}
+        {
+            "workers_get_our_package",
+            "no_secret",
+            "runner_that_is_killed",
+            "closing_the_run",
+            "submitter_and_driver_are_killed",
+        }
     ),
 }
 """Of the other kinds, the rules that they keep in a way of their own. All the rest runs in ``make nightly``."""
