@@ -6,7 +6,7 @@ A callable that calls ``sys.exit()`` has failed, a Ctrl-C has not.
 from __future__ import annotations
 
 USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
-"""What to catch around a call of the user's code.
+"""The exceptions to catch around a call of the user's code.
 
 The last three would else end the process, or an iteration, without a word.
 

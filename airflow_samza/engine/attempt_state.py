@@ -24,7 +24,7 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 log = logging.getLogger("airflow_samza.runner")
 
 REPORT_SECONDS = 0.25
-"""How often at most an epoch's end is worth a status of its own: writing one costs some ms of the disk."""
+"""The least time between two statuses for ends of epochs: writing one costs some ms of the disk."""
 
 
 class AttemptState:

@@ -263,6 +263,8 @@ class TaskSection:
         ignored = sum(table.ignored for table in report.tables.values())
         if ignored:
             facts["table_rows_ignored_for_a_null_key"] = ignored
+        reported = plain(report)
+        checkpoint = reported.pop("checkpoint")
         return Manifest(
             task=self.task,
             epoch=self._intent.epoch,
@@ -271,12 +273,12 @@ class TaskSection:
             read=read,
             staged=staged,
             facts=facts,
-            checkpoint=None if self._intent.whole else plain(report.checkpoint),
+            checkpoint=None if self._intent.whole else checkpoint,
             state=state,
             ended=report.ended,
             follows_clock=report.follows_clock,
             shuts_down_all=report.shuts_down_all,
-            report=_without_checkpoint(report),
+            report=reported,
         )
 
 
@@ -302,11 +304,6 @@ class _Before:
         if self.checkpoint is None:
             return TaskCheckpoint()
         return made(TaskCheckpoint, self.checkpoint, "of a task's checkpoint")
-
-
-def _without_checkpoint(report: TaskReport) -> dict[str, Any]:
-    """Return a report as a manifest holds it: the checkpoint stands beside it."""
-    return {name: value for name, value in plain(report).items() if name != "checkpoint"}
 
 
 def _abort(producers: Mapping[str, SystemProducer]) -> None:
