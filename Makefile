@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo hdfs test unit lint format types check bench nightly constraints wheel screenshot clean distclean
+.PHONY: help setup setup-browser demo hdfs kafka test unit lint format types check bench nightly matrix constraints wheel screenshot clean distclean
 
 # VENV=.venv-3.13 PYTHON=python3.13 works with another Python, in an environment beside.
 VENV := .venv
@@ -20,24 +20,27 @@ help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Start here
-demo: setup ## Run the flights example in a real Airflow and show what came out (KEEP=1 leaves Airflow running).
-	@$(PYTHON_IN_VENV) -m demo $(if $(KEEP),--keep) $(ARGS)
+demo: setup ## Run the flights example in a real Airflow and show what came out (KEEP=1 leaves Airflow running; ROOT=s3 or azure: on an object store).
+	@$(PYTHON_IN_VENV) -m demo $(if $(ROOT),--root $(ROOT)) $(if $(KEEP),--keep) $(ARGS)
 
 hdfs: setup ## Start an HDFS (NameNode and DataNode, from Maven) to try things with, and print its addresses; Ctrl-C stops it.
 	@$(PYTHON_IN_VENV) -m demo.hdfs $(ARGS)
 
+kafka: setup ## Start a Kafka broker (from Maven) to try things with, and print its address; Ctrl-C stops it (ARGS=--secure: with TLS and SASL).
+	@$(PYTHON_IN_VENV) -m demo.kafka $(ARGS)
+
 test: setup ## Run all tests but the nightly ones (ARGS="-k join" narrows them down).
 	@scripts/setup-browser.sh || true  # without one, the tests that need it fail and say so; the others run
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs" -n $(WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs and not kafka" -n $(WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
 	@$(PYTHON_IN_VENV) -m airflow_samza.launch.class_archive_maker $(VENV)/class-archives || true  # without it, each Spark starts slower
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser or hdfs)" -n $(SERVER_WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser or hdfs or kafka)" -n $(SERVER_WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
 
 setup: ## Build .venv (PYTHON=... chooses the Python) and look for Java; nothing to do when up to date.
 	@scripts/setup.sh
 
 ##@ While working
-unit: setup ## Run the tests that need no Spark, Airflow, HDFS or browser: seconds.
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs" $(ARGS)
+unit: setup ## Run the tests that need no Spark, Airflow, HDFS, Kafka or browser: seconds.
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs and not kafka" $(ARGS)
 
 lint: setup ## Check style and formatting.
 	@$(PYTHON_IN_VENV) -m ruff check .
@@ -54,12 +57,18 @@ check: setup ## Do all that continuous integration does.
 	@.ci/run
 
 ##@ Now and then
-nightly: setup setup-browser ## Run what takes long: soaks, big data, chaos (an hour of it; CHAOS_SECONDS=1800 for each half).
+nightly: setup setup-browser ## Run what takes long: the matrix of versions, soaks, big data, chaos (an hour of it; CHAOS_SECONDS=1800 for each half).
+	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check "uv>=0.9"  # builds the matrix
 	@$(PYTHON_IN_VENV) -m pytest -m nightly --timeout 7200 $(ARGS)
 	@FUZZ_SECONDS=600 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/fuzz $(ARGS)
 	@CRASH_SECONDS=3600 $(PYTHON_IN_VENV) -m pytest -s tests/unit/engine/test_epoch_crashes.py $(ARGS)
 	@EXPRESSIONS_SCALE=20 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/property/test_expressions_against_spark.py $(ARGS)
 	@MODES_EXAMPLES=5000 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/property/test_modes.py $(ARGS)
+	@$(MAKE) --no-print-directory matrix
+
+matrix: setup ## Build an environment for each combination of Airflow, Spark and Python, and try it there (MATRIX="--only airflow-3.1").
+	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check "uv>=0.9"
+	@$(PYTHON_IN_VENV) -m tests.matrix $(MATRIX)
 
 bench: setup ## Measure all workloads beside plain PySpark, and scale; write docs/benchmarks.md and docs/scale.md (BENCH_ROWS=5000000).
 	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check -c constraints.txt matplotlib  # draws the pictures
@@ -82,7 +91,7 @@ wheel: setup ## Build wheel and sdist into dist/, and try the wheel in an empty 
 	@scripts/check-wheel.sh
 
 clean: ## Remove what runs, builds and checks leave behind (.demo included).
-	@rm -rf .demo .bench build dist spark-warehouse metastore_db derby.log .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .demo .bench .matrix build dist spark-warehouse metastore_db derby.log .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +
 
 distclean: clean ## Remove .venv, too, and those of other Pythons.

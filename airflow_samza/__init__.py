@@ -57,10 +57,15 @@ if TYPE_CHECKING:
     from airflow_samza.errors import SamzaError as SamzaError
     from airflow_samza.planner.planner import ExecutionPlanner as ExecutionPlanner
     from airflow_samza.planner.planner import plan_shape as plan_shape
+    from airflow_samza.provider.dag import SamzaDag as SamzaDag
+    from airflow_samza.provider.freshness_sensor import SamzaTableFreshnessSensor as SamzaTableFreshnessSensor
     from airflow_samza.provider.freshness_sensor import TableFreshnessSensor as TableFreshnessSensor
     from airflow_samza.provider.hooks import SamzaHook as SamzaHook
     from airflow_samza.provider.operators import SamzaDrainOperator as SamzaDrainOperator
+    from airflow_samza.provider.operators import SamzaStopOperator as SamzaStopOperator
     from airflow_samza.provider.operators import SamzaStreamOperator as SamzaStreamOperator
+    from airflow_samza.provider.operators import SamzaTablePushOperator as SamzaTablePushOperator
+    from airflow_samza.provider.operators import SamzaTableRollbackOperator as SamzaTableRollbackOperator
     from airflow_samza.provider.operators import TablePushOperator as TablePushOperator
     from airflow_samza.provider.operators import TableRollbackOperator as TableRollbackOperator
     from airflow_samza.provider.task_group import SamzaTaskGroup as SamzaTaskGroup
@@ -111,9 +116,18 @@ _HOMES = {
     ),
     "errors": ("SamzaError",),
     "planner.planner": ("ExecutionPlanner", "plan_shape"),
+    "provider.dag": ("SamzaDag",),
     "provider.hooks": ("SamzaHook",),
-    "provider.freshness_sensor": ("TableFreshnessSensor",),
-    "provider.operators": ("SamzaDrainOperator", "SamzaStreamOperator", "TablePushOperator", "TableRollbackOperator"),
+    "provider.freshness_sensor": ("SamzaTableFreshnessSensor", "TableFreshnessSensor"),
+    "provider.operators": (
+        "SamzaDrainOperator",
+        "SamzaStopOperator",
+        "SamzaStreamOperator",
+        "SamzaTablePushOperator",
+        "SamzaTableRollbackOperator",
+        "TablePushOperator",
+        "TableRollbackOperator",
+    ),
     "provider.task_group": ("SamzaTaskGroup",),
     "row": ("Row",),
     "schema": ("Schema",),

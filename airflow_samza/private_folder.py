@@ -6,6 +6,7 @@ owns it, and could plant state, code or settings; so each is looked at every tim
 
 from __future__ import annotations
 
+import getpass
 import os
 import stat
 import tempfile
@@ -63,6 +64,14 @@ def is_ours_alone(path: str, *, may_be_roots: bool = False) -> bool:
     found = os.lstat(path)
     owners = _owners() | ({0} if may_be_roots else set())
     return stat.S_ISREG(found.st_mode) and (not owners or found.st_uid in owners) and not found.st_mode & 0o022
+
+
+def user_name() -> str | None:
+    """Return the name of the user of this process; None where the host knows none, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return None
 
 
 def _reject_others(path: str, found: os.stat_result, owners: set[int]) -> None:

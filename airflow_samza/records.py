@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from airflow_samza.errors import RecordUnreadable
+from airflow_samza.typed_values import converted
 
 HINT = (
     "Restore the file, or have the run planned anew: in Airflow clear its plan task, on the command line say run … "
@@ -173,7 +174,7 @@ def made(kind: type[T], data: Any, location: str | None = None) -> T:
 
     where = location or f"of {kind.__name__}"
     try:
-        return msgspec.convert(data, kind, str_keys=True)
+        return converted(data, kind, str_keys=True)
     except msgspec.ValidationError as error:
         form = FORMS.get(kind)
         raise unreadable(where, _problem(str(error)), form.hint if form is not None else HINT) from None

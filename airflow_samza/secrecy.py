@@ -25,6 +25,7 @@ WORDS = (
     "accesskey",
     "accountkey",
     "privatekey",
+    "keypem",
     "sharedkey",
     "encryptionkey",
     "signingkey",

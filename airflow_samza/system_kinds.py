@@ -43,10 +43,14 @@ class SystemTraits:
     """Only the process that bound it sees its streams."""
     through_topics: bool = False
     """Tasks do not reach it: the driver process carries its streams through topics of the run, before and after."""
+    stages_outputs: bool = False
+    """Output waits in topics of the run, until the commit has decided and it is published for good."""
     keeps_versions: bool = False
-    """What was written stays readable by its offsets, as the versions of a pushed table need."""
+    """Records that were written stay readable by their offsets, as the versions of a pushed table need."""
+    partitioner: str = "samza"
+    """Rule by which keyed streams that others write are partitioned, where the stream declares no other."""
     without_serdes: tuple[str, str] | None = None
-    """Why ``serde=`` is rejected (the end of a sentence), and the remedy; None: messages are sent as bytes."""
+    """Reason why ``serde=`` is rejected (the end of a sentence), and the remedy; None: messages are sent as bytes."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class SystemKind:
     loader: str
     traits: SystemTraits = SystemTraits()
     connects: bool = False
+    extra: str | None = None
+    """The extra of this package that brings its clients."""
 
     def load(self) -> type[Any]:
         """Return the class; its clients may be heavy, or not installed."""
@@ -96,6 +102,11 @@ BUILT_IN = {
     "spark": SystemKind(
         "airflow_samza.systems.spark.system:SparkSystem",
         SystemTraits(carries_control=False, unkeyed_splits=True, through_topics=True),
+    ),
+    "kafka": SystemKind(
+        "airflow_samza.systems.kafka.system:KafkaSystem",
+        SystemTraits(carries_control=False, stages_outputs=True, partitioner="kafka"),
+        extra="kafka",
     ),
 }
 

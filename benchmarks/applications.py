@@ -242,6 +242,22 @@ def wide(app: Any) -> None:
     )
 
 
+@stream_application("bench-new-files")
+def new_files(app: Any) -> None:
+    """Long views of the files that came since the run before, Parquet to Parquet."""
+    views = app.input_stream(
+        "page-views",
+        system="lake",
+        schema=PAGE_VIEWS,
+        path="in",
+        partitions=2,
+        format="parquet",
+        slice="checkpoint",
+    )
+    slow = views.where("dwell_ms > 1000").select("*", "cast(dwell_ms / 1000 as int) AS slow")
+    slow.send_to(app.output_stream("slow-views", system="results", path="out", format="parquet"))
+
+
 @stream_application("bench-scale")
 def scale(app: Any) -> None:
     """Two re-partitions over ``partitions``.

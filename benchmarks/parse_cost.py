@@ -1,8 +1,8 @@
-"""What a Dag file with an application of 50 stages costs to parse, beyond ``import airflow.sdk``.
+"""Cost of parsing a Dag file with an application of 50 stages, beyond ``import airflow.sdk`` and a Dag with a task.
 
 ``python -m benchmarks.parse_cost`` prints one JSON line and ends with 1 when it is over the limit. Each measurement is
-a fresh interpreter, as Airflow forks one for each file; the best of several counts, because the machine may do other
-things.
+a fresh interpreter, as Airflow forks one for each file. It counts seconds of the processor, and limits their share of
+what Airflow's own part takes in the same interpreter: so the result is the same on a machine that does other things.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-LIMIT_SECONDS = 0.3
+LIMIT = 0.3
+"""Of Airflow's own seconds."""
 
 APPLICATION = """
 from airflow_samza import count, stream_application
@@ -29,24 +30,25 @@ def long_chain(app):
 
 DAG = """
 import time
-import airflow.sdk
-from airflow.sdk import DAG
-begin = time.perf_counter()
+from airflow.sdk import DAG, BaseOperator
+with DAG("any", schedule=None):
+    BaseOperator(task_id="task")  # in Airflow 3.1 the first task of a process loads half a second of Airflow
+airflows = time.process_time()
 from airflow_samza.provider.task_group import SamzaTaskGroup
 with DAG("long_chain", schedule=None) as dag:
     SamzaTaskGroup(group_id="chain", application="long_chain_app:long_chain", conn_id="samza_default")
-print(time.perf_counter() - begin, len(dag.task_ids))
+print(time.process_time() - airflows, airflows, len(dag.task_ids))
 """
 
 
-def parse_once(folder: Path) -> tuple[float, int]:
-    """Seconds beyond ``import airflow.sdk``, and the number of tasks."""
+def parse_once(folder: Path) -> tuple[float, float, int]:
+    """CPU seconds beyond a Dag with one task of Airflow's own, those until then, and the number of tasks."""
     command = [sys.executable, "-W", "ignore", str(folder / "dag_file.py")]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
-    seconds, tasks = done.stdout.split()[-2:]
-    return float(seconds), int(tasks)
+    seconds, airflows, tasks = done.stdout.split()[-3:]
+    return float(seconds), float(airflows), int(tasks)
 
 
 def main() -> int:
@@ -59,17 +61,18 @@ def main() -> int:
         (folder / "long_chain_app.py").write_text(APPLICATION.format(stages=arguments.stages))
         (folder / "dag_file.py").write_text(DAG)
         runs = [parse_once(folder) for _ in range(arguments.repeat)]
-    best, tasks = min(runs)
+    share = min(seconds / airflows for seconds, airflows, _ in runs)
     line = {
         "benchmark": "parse_cost",
         "stages": arguments.stages,
-        "tasks": tasks,
-        "seconds": round(best, 3),
-        "all_seconds": [round(seconds, 3) for seconds, _ in runs],
-        "limit": LIMIT_SECONDS,
+        "tasks": runs[0][2],
+        "share": round(share, 3),
+        "limit": LIMIT,
+        "seconds": [round(seconds, 3) for seconds, _, _ in runs],
+        "airflows_seconds": [round(airflows, 3) for _, airflows, _ in runs],
     }
     print(json.dumps(line))
-    return 0 if best < LIMIT_SECONDS else 1
+    return 0 if share < LIMIT else 1
 
 
 if __name__ == "__main__":

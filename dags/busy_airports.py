@@ -6,7 +6,7 @@ job's shuffle, and the ``partition_by`` that would do that work as a stage of it
 
 from airflow.sdk import DAG
 
-from airflow_samza.provider.task_group import SamzaTaskGroup
+from airflow_samza import SamzaTaskGroup
 
 with DAG("busy_airports", schedule=None, tags=["samza"], doc_md=__doc__, default_args={"retries": 1}):
     SamzaTaskGroup(

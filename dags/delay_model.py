@@ -14,11 +14,12 @@ Flights are scored by the newest one as they come.
 from typing import Any
 
 import pendulum
-from airflow.sdk import DAG, BaseHook, CronDataIntervalTimetable, Param, task
+from airflow.sdk import DAG, BaseHook, Param, task
+from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_samza.provider.assets import pushed_table
-from airflow_samza.provider.operators import SamzaStreamOperator, TablePushOperator, TableRollbackOperator
-from airflow_samza.provider.task_group import SamzaTaskGroup
+from airflow_samza import SamzaTaskGroup
+from airflow_samza.assets import pushed_table
+from airflow_samza.operators import SamzaStreamOperator, SamzaTablePushOperator, SamzaTableRollbackOperator
 
 DAILY: dict[str, Any] = {
     "schedule": CronDataIntervalTimetable("@daily", timezone="UTC"),
@@ -37,7 +38,7 @@ with DAG("delay_model_refresh", tags=["samza"], doc_md=__doc__, **DAILY):
 
         return str(train_to_file(BaseHook.get_connection("flights_data").extra_dejson["path"], last))
 
-    TablePushOperator(
+    SamzaTablePushOperator(
         task_id="push",
         application=SCORES,
         table="delay-model",
@@ -58,7 +59,7 @@ with DAG(
     doc_md=__doc__,
     params={"to": Param("previous", type="string")},
 ):
-    TableRollbackOperator(task_id="rollback", application=SCORES, table="delay-model", to="{{ params.to }}")
+    SamzaTableRollbackOperator(task_id="rollback", application=SCORES, table="delay-model", to="{{ params.to }}")
 
 with DAG("delay_scores_daily", tags=["samza"], doc_md=__doc__, **DAILY):
     SamzaTaskGroup(

@@ -7,7 +7,7 @@ run of a backfill has a state of its own.
 import pendulum
 from airflow.sdk import DAG
 
-from airflow_samza.provider.task_group import SamzaTaskGroup
+from airflow_samza import SamzaTaskGroup
 
 with DAG(
     "departures_catch_up",

@@ -5,8 +5,8 @@
 
 from airflow.sdk import DAG
 
-from airflow_samza import SamzaDrainOperator
-from airflow_samza.provider.task_group import SamzaTaskGroup
+from airflow_samza import SamzaTaskGroup
+from airflow_samza.operators import SamzaDrainOperator
 
 with DAG(
     "departures_live", schedule=None, max_active_runs=1, tags=["samza"], doc_md=__doc__, default_args={"retries": 1}

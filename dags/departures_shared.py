@@ -7,8 +7,8 @@ What the producer has written ends by the end-of-stream in the topic, so the con
 
 from airflow.sdk import DAG, Param
 
-from airflow_samza.provider.assets import shared_stream
-from airflow_samza.provider.task_group import SamzaTaskGroup
+from airflow_samza import SamzaTaskGroup
+from airflow_samza.assets import shared_stream
 
 with DAG(
     "departures_producer",

@@ -6,7 +6,7 @@ flights are, where the results go). ``make demo`` sets all of it up.
 
 from airflow.sdk import DAG
 
-from airflow_samza.provider.task_group import SamzaTaskGroup
+from airflow_samza import SamzaTaskGroup
 
 SYSTEMS = {"data": "flights_data", "warehouse": "flights_warehouse"}
 

@@ -6,9 +6,10 @@ A plain ``schedule="@daily"`` has no data interval in Airflow 3; CronDataInterva
 """
 
 import pendulum
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_samza.provider.task_group import SamzaTaskGroup
+from airflow_samza import SamzaTaskGroup
 
 with DAG(
     "flights_daily",

@@ -2,7 +2,7 @@
 
 from airflow.sdk import DAG
 
-from airflow_samza.provider.operators import SamzaStreamOperator
+from airflow_samza.operators import SamzaStreamOperator
 
 with DAG("flights_fused", schedule=None, tags=["samza"], doc_md=__doc__):
     SamzaStreamOperator(

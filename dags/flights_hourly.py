@@ -1,9 +1,10 @@
 """A run per hour: the slice is a timestamp column over the data interval, whatever files the flights are in."""
 
 import pendulum
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_samza.provider.task_group import SamzaTaskGroup
+from airflow_samza import SamzaTaskGroup
 
 with DAG(
     "flights_hourly",

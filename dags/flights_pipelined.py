@@ -5,7 +5,7 @@ Stages that have nothing to read yet, and stages at work (``deferrable``), hold 
 
 from airflow.sdk import DAG
 
-from airflow_samza.provider.task_group import SamzaTaskGroup
+from airflow_samza import SamzaTaskGroup
 
 with DAG("flights_pipelined", schedule=None, tags=["samza"], doc_md=__doc__, default_args={"retries": 1}):
     SamzaTaskGroup(

@@ -7,7 +7,7 @@ applications that run no more, segments that nobody names, and what dead process
 import pendulum
 from airflow.sdk import DAG
 
-from airflow_samza.provider.operators import SamzaRetentionOperator
+from airflow_samza.operators import SamzaRetentionOperator
 
 with DAG(
     "samza_retention",

@@ -1,9 +1,9 @@
 """``make demo``: the flights example in a real Airflow, from nothing to the first rows of the result.
 
-    python -m demo [--keep] [--screenshot FILE] [--home DIR]
+    python -m demo [--root local|s3|azure] [--keep] [--screenshot FILE] [--home DIR]
 
-Everything lies under ``.demo``: the data, Airflow's home, the log's root and the warehouse. Every process that is
-started is ended.
+Everything lies under ``.demo``: the data, Airflow's home, the log's root and the warehouse; with ``--root s3`` or
+``azure`` root and warehouse lie in a bucket of a store that the demo starts. Every process that is started is ended.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from pathlib import Path
 from types import FrameType
 
 from airflow_samza.launch.class_archive import VARIABLE, class_archive
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS
 from demo import flights_data, show
 from demo.local_airflow import AirflowProblem, LocalAirflow
+from demo.object_stores import ROOTS, DemoStore, running_store
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DAG = "flights"
@@ -34,6 +36,12 @@ RUN_SECONDS = 1200.0
 def main(arguments: list[str] | None = None) -> int:
     """Runs the demo; 0 when the Dag run succeeded."""
     parser = argparse.ArgumentParser(prog="python -m demo", description="Run the flights example in a real Airflow.")
+    parser.add_argument(
+        "--root",
+        choices=ROOTS,
+        default="local",
+        help="where the root lies: on this disk, or on a store that is started",
+    )
     parser.add_argument("--keep", action="store_true", help="leave Airflow running until Ctrl-C")
     parser.add_argument(
         "--screenshot", type=Path, metavar="FILE", help="take a picture of the finished Dag run in Airflow's page (PNG)"
@@ -52,19 +60,20 @@ def main(arguments: list[str] | None = None) -> int:
             )
             flights_data.prepare(home / "data")
             show.fact(f"{home / 'data'}")
-            show.step("Airflow starts (half a minute; its own log is standalone.log beside its database)")
-            with _airflow(home) as airflow:
-                show.fact(f"{airflow.url} is up after {time.monotonic() - clock:.0f} s")
-                state = _run(airflow, home, options.screenshot)
-                show.step(
-                    f"Done in {time.monotonic() - clock:.0f} s"
-                    if state == "success"
-                    else f"The Dag run ended as {state}"
-                )
-                if options.keep:
-                    _keep(airflow)
-                else:
-                    show.fact("Airflow is stopped now; KEEP=1 make demo leaves it running.")
+            with _store(options.root, home) as store:
+                show.step("Airflow starts (half a minute; its own log is standalone.log beside its database)")
+                with _airflow(home, store) as airflow:
+                    show.fact(f"{airflow.url} is up after {time.monotonic() - clock:.0f} s")
+                    state = _run(airflow, home, store, options.screenshot)
+                    show.step(
+                        f"Done in {time.monotonic() - clock:.0f} s"
+                        if state == "success"
+                        else f"The Dag run ended as {state}"
+                    )
+                    if options.keep:
+                        _keep(airflow)
+                    else:
+                        show.fact("Airflow is stopped now; KEEP=1 make demo leaves it running.")
             return 0 if state == "success" else 1
     except AirflowProblem as problem:
         print(f"\nAirflow: {problem}", file=sys.stderr)
@@ -74,9 +83,22 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
-def _run(airflow: LocalAirflow, home: Path, screenshot: Path | None) -> str:
+@contextmanager
+def _store(kind: str, home: Path) -> Iterator[DemoStore | None]:
+    """An object store for root and results, unless they lie on this disk."""
+    if kind == "local":
+        yield None
+        return
+    show.step(f"An object store starts: {'moto, an S3' if kind == 's3' else 'Azurite, an Azure Blob Storage (by npm)'}")
+    with running_store(kind, home / f"store-{kind}") as store:
+        show.fact(f"{store.place}; its log of requests is in {home / f'store-{kind}'}")
+        yield store
+
+
+def _run(airflow: LocalAirflow, home: Path, store: DemoStore | None, screenshot: Path | None) -> str:
     """Triggers the Dag, follows it to its end, and shows what came out."""
     airflow.wait_for_dag(DAG)
+    before = store.requests() if store is not None else None
     run_id = airflow.trigger(DAG)
     page = f"{airflow.url}/dags/{DAG}/runs/{run_id}"
     show.step(f"The Dag {DAG!r} runs: each stage of the plan is a task")
@@ -86,23 +108,30 @@ def _run(airflow: LocalAirflow, home: Path, screenshot: Path | None) -> str:
     show.indented(
         airflow.xcom(DAG, run_id, f"{GROUP}.plan", key="plan_text") or "(there is none: the plan task failed)"
     )
-    picture = show.draw(airflow.xcom(DAG, run_id, f"{GROUP}.plan"), home / "samza", home / "plan.svg")
+    cost = store.requests() - before if store is not None and before is not None else None
+    root, access = (store.root, store.access) if store is not None else (str(home / "samza"), NO_ACCESS)
+    picture = show.draw(airflow.xcom(DAG, run_id, f"{GROUP}.plan"), root, access, home / "plan.svg")
     if state != "success":
         show.failures(airflow, DAG, run_id)
         return state
     stages = [task for task in airflow.task_states(DAG, run_id) if task not in (f"{GROUP}.plan", f"{GROUP}.cleanup")]
     show.step(f"What the log of the last stage says ({stages[-1]})")
     show.stage_lines(airflow.log(DAG, run_id, stages[-1]))
-    result = Path(airflow.xcom(DAG, run_id, stages[-1])["outputs"]["delays"]["path"])
+    result = airflow.xcom(DAG, run_id, stages[-1])["outputs"]["delays"]["path"]
     show.step("The first rows of the result: which makers' planes leave late, and at which hour")
-    show.first_rows(result)
+    show.first_rows(result, access)
+    if store is not None and cost is not None:
+        show.step("What the bucket holds now")
+        show.bucket(store.folders())
+        show.step("What the Dag run asked of the store, by the store's own log")
+        show.requests(cost)
     show.step("Where everything lies")
     show.places(
         {
             "the result": result,
             "the plan as a picture": picture,
-            "the plan as JSON, and each stage's records": home / "samza" / "runs",
-            "the topics between the stages": home / "samza" / "topics",
+            "the plan as JSON, and each stage's records": f"{root}/runs",
+            "the topics between the stages": f"{root}/topics",
             "the tasks' logs": home / "airflow" / "logs" / f"dag_id={DAG}" / f"run_id={run_id}",
             "the Dag and its application": REPOSITORY / "dags",
         }
@@ -115,7 +144,7 @@ def _run(airflow: LocalAirflow, home: Path, screenshot: Path | None) -> str:
     return state
 
 
-def _airflow(home: Path) -> LocalAirflow:
+def _airflow(home: Path, store: DemoStore | None) -> LocalAirflow:
     for name in ("samza", "warehouse"):
         (home / name).mkdir(parents=True, exist_ok=True)
     archives = str(Path(sys.prefix) / "class-archives")
@@ -128,6 +157,7 @@ def _airflow(home: Path) -> LocalAirflow:
             "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(home / "samza")}}),
             "flights_data": json.dumps({"conn_type": "fs", "extra": {"path": str(home / "data")}}),
             "flights_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(home / "warehouse")}}),
+            **(store.connections if store is not None else {}),
         },
     )
 

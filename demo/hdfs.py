@@ -60,7 +60,7 @@ class Hdfs:
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.conf_dir = folder / "conf"
-        self.rpc_port, self.http_port = _free_ports(2)
+        self.rpc_port, self.http_port = free_ports(2)
         self.namenode: subprocess.Popen[bytes] | None = None
         self.datanode: subprocess.Popen[bytes] | None = None
         self.settings = dict(settings or {})
@@ -166,9 +166,13 @@ class Hdfs:
             )
 
 
+def java_program() -> str:
+    """The Java of ``JAVA_HOME``, or the one on the path."""
+    return str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if os.environ.get("JAVA_HOME") else "java"
+
+
 def _java_command(classpath: list[str], program: str, *arguments: str) -> list[str]:
-    java = str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if os.environ.get("JAVA_HOME") else "java"
-    return [java, *_JAVA_OPTIONS, "-cp", os.pathsep.join(classpath), program, *arguments]
+    return [java_program(), *_JAVA_OPTIONS, "-cp", os.pathsep.join(classpath), program, *arguments]
 
 
 def _formatted(folder: Path) -> Path:
@@ -192,7 +196,8 @@ def _write_settings(file: Path, settings: Mapping[str, str]) -> None:
     file.write_text("\n".join(["<configuration>", *lines, "</configuration>", ""]))
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on; all of them differ."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -94,6 +94,7 @@ class LocalAirflow:
             **(env or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None
+        self._parts: dict[str, psutil.Process] = {}
         self._client: httpx.Client | None = None
 
     def __enter__(self) -> LocalAirflow:
@@ -134,6 +135,7 @@ class LocalAirflow:
                 start_new_session=True,
             )
         self.wait_until(self._is_healthy, timeout, "Airflow to become healthy")
+        self._parts = {_part_name(child): child for child in psutil.Process(self._process.pid).children()}
         self._client = httpx.Client(base_url=f"{self.url}/api/v2", timeout=300, trust_env=False)
         self._sign_in()
 
@@ -142,7 +144,7 @@ class LocalAirflow:
         if self._client is not None:
             self._client.close()
             self._client = None
-        process, self._process = self._process, None
+        process, self._process, self._parts = self._process, None, {}
         if process is None:
             return
         family = _family(process.pid)
@@ -188,16 +190,33 @@ class LocalAirflow:
         """Runs ``airflow backfill create`` over the dates from ``first`` to ``last``.
 
         On SQLite the command now and then finds the database locked, however long it may wait: it reads first and
-        writes later, and the scheduler has written in between. Then nothing has been created, and it is run again.
+        writes later, and the scheduler has written in between. It then deletes the runs that it has created so far,
+        and is run again here. A scheduler that has just taken up one of them ends with an ``ObjectDeletedError``; so
+        the Dag is paused until all of them are there. Before Airflow 3.3 the backfill itself
+        stays, without runs, and a Dag may have one at a time: it is cancelled.
         """
-        for tries_left in reversed(range(20)):
-            try:
-                self.cli("backfill", "create", "--dag-id", dag_id, "--from-date", first, "--to-date", last, *options)
-            except AirflowProblem as problem:
-                if "database is locked" not in str(problem) or not tries_left:
-                    raise
-            else:
-                return
+        self._pause(dag_id, True)
+        try:
+            for tries_left in reversed(range(20)):
+                try:
+                    dates = ("--from-date", first, "--to-date", last)
+                    self.cli("backfill", "create", "--dag-id", dag_id, *dates, *options)
+                except AirflowProblem as problem:
+                    if "database is locked" not in str(problem) or not tries_left:
+                        raise
+                    self._cancel_backfills(dag_id)
+                else:
+                    return
+        finally:
+            self._pause(dag_id, False)
+
+    def _cancel_backfills(self, dag_id: str) -> None:
+        for backfill in self.api("GET", "/backfills", params={"dag_id": dag_id})["backfills"]:
+            if not backfill["completed_at"]:  # 409: the scheduler has found meanwhile that nothing is left of it
+                self.api("PUT", f"/backfills/{backfill['id']}/cancel", ok=(200, 409))
+
+    def _pause(self, dag_id: str, paused: bool) -> None:
+        self.api("PATCH", f"/dags/{dag_id}", params={"update_mask": "is_paused"}, json={"is_paused": paused})
 
     def wait_for_dag(self, dag_id: str, timeout: float = 120) -> dict[str, Any]:
         """The Dag, once the Dag processor has read it; an import error of its folder is raised at once."""
@@ -303,21 +322,26 @@ class LocalAirflow:
     ) -> T:
         """What ``look`` finds, asked twice a second.
 
-        Says what it waited for when the time is over or Airflow has died.
+        Says what it waited for when the time is over, or one of Airflow's processes has ended.
         """
         deadline = time.monotonic() + timeout
         while True:
             found = look()
             if found:
                 return found
-            if self._process is not None and self._process.poll() is not None:
-                raise AirflowProblem(
-                    f"Airflow ended with {self._process.returncode} while waiting for {what}; its "
-                    f"log:\n{self._log_tail()}"
-                )
+            if ended := self._ended():
+                raise AirflowProblem(f"{ended} ended while waiting for {what}; the log:\n{self._log_tail()}")
             if time.monotonic() > deadline:
                 raise AirflowProblem(f"Waited {timeout:.0f} s for {what}. {explain() if explain else self._log_tail()}")
             time.sleep(0.5)
+
+    def _ended(self) -> str | None:
+        """The process that has ended, None while all of them run. ``airflow standalone`` outlives its scheduler."""
+        if self._process is None:
+            return None
+        if self._process.poll() is not None:
+            return f"Airflow ({self._process.returncode})"
+        return next((name for name, part in self._parts.items() if not _runs(part)), None)
 
     def _is_healthy(self) -> bool:
         try:
@@ -369,6 +393,23 @@ def _family(pid: int) -> list[psutil.Process]:
         return [parent, *parent.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _part_name(process: psutil.Process) -> str:
+    """Return the name of one of Airflow's processes, by its subcommand."""
+    known = ("scheduler", "dag-processor", "api-server", "triggerer")
+    try:
+        words = " ".join(process.cmdline()).split()  # api-server writes its title anew
+    except psutil.NoSuchProcess:
+        words = []
+    return next((f"Airflow's {name}" for name in known if name in words), f"A process of Airflow ({process.pid})")
 
 
 def _tell(process: psutil.Process, what: str) -> None:

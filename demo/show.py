@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from airflow_samza.cli.tables import columns
+from airflow_samza.systems.filesystems.root_access import RootAccess
 from demo.local_airflow import AirflowProblem, LocalAirflow
 
 ROWS = 8
@@ -71,13 +72,13 @@ def failures(airflow: LocalAirflow, dag_id: str, run_id: str) -> None:
             )
 
 
-def draw(ticket: Mapping[str, Any] | None, root: Path, file: Path) -> Path:
+def draw(ticket: Mapping[str, Any] | None, root: str, access: RootAccess, file: Path) -> Path:
     """Draws the stored plan that the plan task's ticket names, as an SVG file."""
     if ticket is not None:
         from airflow_samza.launch.runtime import SparkRuntime
         from airflow_samza.planner.pictures import svg
 
-        run = SparkRuntime(str(root)).load_plan(ticket["application"], ticket["run_id"], ticket["generation"])
+        run = SparkRuntime(root, access=access).load_plan(ticket["application"], ticket["run_id"], ticket["generation"])
         file.write_text(svg(run.plan), encoding="utf-8")
     return file
 
@@ -88,12 +89,19 @@ def stage_lines(log: str) -> None:
     indented("\n".join(lines[-STAGE_LINES:]))
 
 
-def first_rows(folder: Path) -> None:
+def first_rows(folder: str, access: RootAccess) -> None:
     """Print the makers and hours with the longest delays of those with 100 flights or more, and the number of rows."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    table = pq.read_table(folder, columns=["manufacturer", "hour", "flights", "departure_delay", "arrival_delay"])
+    from airflow_samza.systems.files.location import open_location
+
+    place = open_location(folder, access.options)
+    table = pq.read_table(
+        place.path,
+        filesystem=place.filesystem,
+        columns=["manufacturer", "hour", "flights", "departure_delay", "arrival_delay"],
+    )
     often = table.filter(pc.greater_equal(table["flights"], 100)).sort_by([("departure_delay", "descending")])
     rows = [
         [
@@ -114,7 +122,18 @@ def first_rows(folder: Path) -> None:
     )
 
 
-def places(found: Mapping[str, Path]) -> None:
+def bucket(folders: Sequence[Sequence[object]]) -> None:
+    """A table of the folders of a bucket."""
+    indented(columns(["FOLDER", "OBJECTS", "BYTES"], folders))
+
+
+def requests(cost: Mapping[str, int]) -> None:
+    """A table of requests by kind."""
+    indented(columns(["REQUEST", "NUMBER"], sorted(cost.items())))
+    fact(f"{sum(cost.values()):,} requests in all, of Airflow's tasks, the stage runner and Spark's workers.")
+
+
+def places(found: Mapping[str, object]) -> None:
     """A table of paths."""
     width = max(len(name) for name in found)
     for name, path in found.items():

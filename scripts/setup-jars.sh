@@ -2,7 +2,9 @@
 # Fetches the jars of scripts/jars/NAME by Maven, checks them, and prints the folder that holds them. Does nothing when it is there.
 #
 #   scripts/setup-jars.sh hdfs      a NameNode and a DataNode
+#   scripts/setup-jars.sh kafka     a Kafka broker
 #   scripts/setup-jars.sh sources   Spark's Avro, and a database with its JDBC driver
+#   scripts/setup-jars.sh s3a       what Spark itself needs for s3a://
 #   XDG_CACHE_HOME                  they lie in airflow-samza/jars below this folder, or below ~/.cache
 #
 # Versions are in pom.xml, checksums in SHA256SUMS. Maven itself fetches, so its settings (mirrors, proxy, offline) hold as everywhere else.

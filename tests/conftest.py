@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
@@ -16,9 +16,12 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.class_archive import class_archive, java_options
 from tests.spark.clusters.standalone import SHORT_LIVED
+from tests.support import one_kafka
+from tests.support.object_stores import AzureServer, GcsServer, S3Server, Server
 
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs
+    from demo.kafka import Kafka
 
 # The first test that starts a Java decides for all of them which Python its workers run.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -49,9 +52,41 @@ sys.path.insert(0, str(Path(__file__).parent / "spark" / "apps"))
 logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
+class _FailuresAtOnce:
+    """Prints a failure when it happens: a run that is ended from outside never comes to its summary."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            reason = getattr(getattr(report.longrepr, "reprcrash", None), "message", str(report.longrepr))
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"{report.when} of {report.nodeid}, {report.duration:.0f} s: {reason[:2000]}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Prints failures at once, where there is a terminal reporter that is not a worker's."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_FailuresAtOnce(terminal))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long comes first."""
     items.sort(key=lambda item: _FIRST.index(_folder(item.nodeid)) if _folder(item.nodeid) in _FIRST else len(_FIRST))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The one Kafka starts in the background, where a test needs it."""
+    one_kafka.start_early(session)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The one Kafka ends with the whole run."""
+    one_kafka.end(session.config)
 
 
 class _OneServerEach(LoadScopeScheduling):  # type: ignore[misc]
@@ -79,6 +114,70 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
         yield found
     finally:
         found.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kafka:
+    """A real Kafka for all tests of all processes, with all listeners; each takes topics with names of its own.
+
+    Nobody stops it but the process that runs the whole: a test of a loss starts one for itself.
+    """
+    return one_kafka.running(request.config, tmp_path_factory)
+
+
+AnyServer = TypeVar("AnyServer", bound=Server)
+
+
+def _running(server: type[AnyServer], tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyServer]:
+    found = server(tmp_path_factory.mktemp(server.scheme))
+    try:
+        found.start()
+        yield found
+    finally:
+        found.stop()
+
+
+def _known(server: AnyServer, monkeypatch: pytest.MonkeyPatch) -> AnyServer:
+    """The server, with its address and keys in the environment of this process and those that it starts."""
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    return server
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An S3 for all tests of this process; each takes a prefix of its own in its bucket."""
+    yield from _running(S3Server, tmp_path_factory)
+
+
+@pytest.fixture
+def s3(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """The S3, known to this test."""
+    return _known(s3_server, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
+    """An Azure Blob Storage for all tests of this process."""
+    yield from _running(AzureServer, tmp_path_factory)
+
+
+@pytest.fixture
+def azure(azure_server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> AzureServer:
+    """The Azure Blob Storage, known to this test."""
+    return _known(azure_server, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
+    """A Google Cloud Storage for all tests of this process."""
+    yield from _running(GcsServer, tmp_path_factory)
+
+
+@pytest.fixture
+def gcs(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> GcsServer:
+    """The Google Cloud Storage, known to this test."""
+    return _known(gcs_server, monkeypatch)
 
 
 _FIRST = ["tests/airflow", "tests/spark", "tests/hdfs", "tests/property", "tests/e2e"]

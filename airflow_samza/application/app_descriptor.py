@@ -219,7 +219,7 @@ class ApplicationDescriptor:
         system: str | None = None,
         schema: object = None,
         key: Columns | None = None,
-        partitioner: str = "samza",
+        partitioner: str | None = None,
         partitions: int | None = None,
         timestamp: str | None = None,
         path: str | None = None,
@@ -231,10 +231,10 @@ class ApplicationDescriptor:
         """Declare the output stream ``id`` of a ``system``, for ``send_to``.
 
         ``schema`` is checked against what is sent, ``key`` partitions it (without one every task writes its own
-        partition) into ``partitions``, by ``partitioner``. ``timestamp`` names its event-time column, which has to be
-        among what is sent. ``shared`` lets other applications read it as a stream with control messages. ``path`` (a
-        template over the data interval), ``format`` and ``options`` go to its system, ``serde`` is as of
-        :meth:`input_stream`.
+        partition) into ``partitions``, by ``partitioner`` (None: that of its system). ``timestamp`` names its
+        event-time column, which has to be among what is sent. ``shared`` lets other applications read it as a stream
+        with control messages. ``path`` (a template over the data interval), ``format`` and ``options`` go to its
+        system, ``serde`` is as of :meth:`input_stream`.
         """
         stream = declared_stream(
             id,

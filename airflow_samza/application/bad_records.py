@@ -22,12 +22,14 @@ DEAD_LETTERS = Schema(
         Field("error", DataType("string"), nullable=False),
         Field("message", DataType("string")),
         Field("at", DataType("timestamp"), nullable=False),
+        Field("headers", DataType("string")),
     )
 )
 """The columns of a dead letter.
 
 Where the message came from as far as that is known, which operator failed and how, the message as JSON (of an input
-that could not be read: as it lies there), and when that was.
+that could not be read: as it lies there), when that was, and of an input that could not be read the message's headers
+where its system has such (JSON: a list of names and values, in their order).
 """
 
 _HINT = 'Write "fail" (the default), "drop", or dead_letter(app.output_stream("bad")).'

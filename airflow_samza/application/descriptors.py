@@ -70,7 +70,8 @@ class StreamDescriptor:
 
     ``stream_id`` is unique in the application. ``system`` None means the default system. ``partitions`` None means
     that the system knows (or, for intermediate streams, that the planner decides). ``key`` holds the columns by which
-    the stream is partitioned, () when it is not keyed. ``timestamp`` is the event-time column, ``watermarks`` how an
+    the stream is partitioned, () when it is not keyed, ``partitioner`` the rule
+    by which it is ("": that of its kind of system). ``timestamp`` is the event-time column, ``watermarks`` how an
     input that is not bounded makes watermarks of it. ``path`` and ``slice_by`` bound
     the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it). ``reader`` is
     the function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream. ``on_error`` sets what
@@ -82,7 +83,7 @@ class StreamDescriptor:
     system: str | None = None
     schema: Schema | None = None
     key: tuple[str, ...] = ()
-    partitioner: str = "samza"
+    partitioner: str = ""
     partitions: int | None = None
     bounded: bool = True
     timestamp: str | None = None

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OnError = Literal["fail", "drop"] | DeadLetter
-"""What becomes of messages that fail."""
+"""Treatment of messages that fail."""
 
 T = TypeVar("T")
 U = TypeVar("U")

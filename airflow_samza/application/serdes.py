@@ -10,9 +10,27 @@ from airflow_samza.schema import Schema
 JSON, STRING, BYTES, AVRO = "json", "string", "bytes", "avro:"
 """The known serdes; that of Avro is followed by the name of a file."""
 
-_OF_ONE_COLUMN = {STRING: "string", BYTES: "binary"}
+REGISTRY = "registry:"
+"""The beginning of the serdes whose messages name the id of their schema in a registry."""
+
+OF_REGISTRY = tuple(f"{REGISTRY}{form}" for form in ("avro", "json", "protobuf"))
+
+OF_ONE_COLUMN = {
+    STRING: "string",
+    BYTES: "binary",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+}
+"""The serdes of a single value, and the type of the one column that each is for."""
+
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_WORDS = '"json", "string", "bytes", "avro:<schema file>", or a class of yours as "package.module:Class"'
+_WORDS = (
+    '"json", "string", "bytes", a number ("integer", "long", "double", "short", "float"), "avro:<schema file>", '
+    '"registry:avro", "registry:json", "registry:protobuf", or a class of yours as "package.module:Class"'
+)
 
 
 def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: str, *, read: bool) -> str | None:
@@ -39,8 +57,8 @@ def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: s
             hint='Name its file: serde="avro:views.avsc".',
             stream=stream_id,
         )
-    if name not in (JSON, STRING, BYTES) and not name.startswith(AVRO) and not _CLASS.fullmatch(name):
-        hint = f"{did_you_mean(name, [JSON, STRING, BYTES, AVRO])}It is {_WORDS}."
+    if not _is_known(name):
+        hint = f"{did_you_mean(name, [JSON, *OF_ONE_COLUMN, AVRO, *OF_REGISTRY])}It is {_WORDS}."
         reject(f"{where} has serde={name!r}, which is not known", hint=hint, stream=stream_id, value=name)
     if schema is None:
         if read:
@@ -50,7 +68,7 @@ def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: s
                 stream=stream_id,
             )
         return name
-    wanted = _OF_ONE_COLUMN.get(name)
+    wanted = OF_ONE_COLUMN.get(name)
     if wanted is not None and [field.type.name for field in schema.fields] != [wanted]:
         reject(
             f"{where} has serde={name!r} and the columns {schema.ddl()}",
@@ -58,3 +76,10 @@ def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: s
             stream=stream_id,
         )
     return name
+
+
+def _is_known(name: str) -> bool:
+    if name.startswith(REGISTRY):
+        file = f"{REGISTRY}{AVRO}"  # a schema file may follow
+        return name in OF_REGISTRY or (name.startswith(file) and len(name) > len(file))
+    return name == JSON or name in OF_ONE_COLUMN or name.startswith(AVRO) or bool(_CLASS.fullmatch(name))

@@ -78,7 +78,7 @@ def declared_stream(
     system: str | None = None,
     schema: object = None,
     key: Columns | None = None,
-    partitioner: str = "samza",
+    partitioner: str | None = None,
     partitions: int | None = None,
     bounded: bool | None = None,
     timestamp: str | SystemTime | None = None,
@@ -138,14 +138,14 @@ def declared_stream(
         system=None if system is None else checked_id(system, "system"),
         schema=shape,
         key=columns,
-        partitioner=partitioner,
+        partitioner=partitioner or "",
         partitions=checked_partitions(partitions, where),
         bounded=bounded,
         timestamp=time,
         watermarks=strategy,
         path=path,
         format=format,
-        serde=checked_serde(serde, shape, where, stream_id, read=role is not StreamRole.OUTPUT),
+        serde=checked_serde(serde, _inside(shape, options), where, stream_id, read=role is not StreamRole.OUTPUT),
         slice_by=slice,
         broadcast=broadcast,
         bootstrap=bootstrap,
@@ -188,6 +188,14 @@ def options_of(options: Mapping[str, object] | None) -> tuple[tuple[str, str], .
             for name, value in (options or {}).items()
         )
     )
+
+
+def _inside(shape: Schema | None, options: Mapping[str, object] | None) -> Schema | None:
+    """Return the columns that come from messages' bytes: options such as ``key_column`` name what comes beside them."""
+    if shape is None or not isinstance(options, Mapping):
+        return shape
+    beside = {str(value) for name, value in options.items() if str(name).endswith("_column")}
+    return Schema(tuple(field for field in shape.fields if field.name not in beside))
 
 
 def _time_column(timestamp: object, schema: Schema | None, where: str) -> str:

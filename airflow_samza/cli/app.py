@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from airflow_samza.cli.environment import find_environment, parse_setting
+from airflow_samza.cli.init_command import init
 from airflow_samza.cli.options import (
     EVERYTHING,
     ROOT,
@@ -16,35 +17,54 @@ from airflow_samza.cli.options import (
     Application,
     DeployMode,
     Interval,
+    Json,
     Master,
     Names,
     Place,
+    RunnerPython,
     at_place,
     check_text_or_json,
     look_from_here,
 )
 from airflow_samza.cli.reporting import ReportingGroup
+from airflow_samza.cli.runs_commands import cancel, logs, runs
 from airflow_samza.cli.state_commands import state
 from airflow_samza.cli.tables_commands import tables
 from airflow_samza.cli.topics_commands import topics
+from airflow_samza.cli.warm_commands import warm
 from airflow_samza.errors import ConfigError
 
 app = typer.Typer(
     cls=ReportingGroup,
     help="Plans and runs stream applications, and looks after their topics.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(topics, name="topics")
 app.add_typer(state, name="state")
 app.add_typer(tables, name="tables")
+app.add_typer(warm, name="warm")
+app.add_typer(runs, name="runs")
+app.command()(logs)
+app.command()(cancel)
+app.command()(init)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from airflow_samza import __version__
+
+        typer.echo(f"airflow-samza {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
 def _common(
     debug: Annotated[bool, typer.Option("--debug", help="Show where in the code an error arose.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Plans and runs stream applications, and looks after their topics."""
 
@@ -64,12 +84,14 @@ def plan(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Show the plan: stages, streams with their partition counts and the reasons, tables. Nothing is stored or run."""
     from airflow_samza.cli import planning
     from airflow_samza.cli.run_command import parse_interval
 
     look_from_here()
+    form = "json" if as_json else form
     planning.checked_format(form)
     asked = place.environment() if place.is_named else None
     keys = asked.config if asked is not None else dict(parse_setting(option) for option in place.config or ())
@@ -134,6 +156,7 @@ def run(
     ] = False,
     master: Master = None,
     deploy_mode: DeployMode = None,
+    runner_python: RunnerPython = None,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -176,12 +199,14 @@ def run(
     form: Annotated[
         str, typer.Option("--format", "-f", metavar="FORMAT", help="Of the summary: text or json.")
     ] = "text",
+    as_json: Json = False,
 ) -> None:
     """Plan an application and run its stages on Spark. Progress goes to standard error."""
     from airflow_samza.cli import run_command
     from airflow_samza.prepare.run_request import RunRequest
 
     look_from_here()
+    form = "json" if as_json else form
     check_text_or_json(form)
     environment = place.environment()
     request = RunRequest(
@@ -202,6 +227,7 @@ def run(
         master=master,
         deploy_mode=deploy_mode,
         until=until,
+        runner_python=runner_python,
     )
     typer.echo(run_command.summary_json(done, results) if form == "json" else run_command.summary(done, results))
 
@@ -219,6 +245,7 @@ def status(
         int, typer.Option("--worst", metavar="N", help="Partitions of an input to show, furthest behind first.", min=0)
     ] = 3,
     form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="text or json.")] = "text",
+    as_json: Json = False,
 ) -> None:
     """Show how far the stages of a run have come.
 
@@ -227,6 +254,7 @@ def status(
     from airflow_samza.cli import status_command
 
     look_from_here()
+    form = "json" if as_json else form
     check_text_or_json(form)
     if len(names or ()) > 2:
         raise ConfigError(
@@ -241,11 +269,12 @@ def status(
     looks = [found.reports()] if watch is None else status_command.watched(found, watch)
     for number, reports in enumerate(looks):
         if form == "json":
-            typer.echo(status_command.status_json(found.known, found.run, reports))
+            typer.echo(status_command.status_json(found.known, found.run, reports, found.requests()))
             continue
         if number:
             typer.echo("")
-        typer.echo("\n".join(status_command.status_lines(found.known, found.run, reports, worst)))
+        about = found.requests(), found.lenders()
+        typer.echo("\n".join(status_command.status_lines(found.known, found.run, reports, worst, *about)))
 
 
 @app.command()
@@ -314,8 +343,8 @@ def gc(
     typer.echo(gc_command.collect(environment, gc_command.keep_of(environment, keep_runs, keep_runs_days), dry=dry_run))
 
 
-@app.command()
-def version() -> None:
+@app.command("version")
+def show_versions() -> None:
     """Show the versions of this package, Python, Airflow, PySpark, pyarrow and sqlglot."""
     import platform
     from importlib.metadata import PackageNotFoundError

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import getpass
+import os
 import platform
 from collections.abc import Sequence
 
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.status_command import chosen_run
 from airflow_samza.errors import ConfigError
+from airflow_samza.private_folder import user_name
 from airflow_samza.runs.progress.run_list import plan_of
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.run_ends import ask_to_drain, ask_to_stop
@@ -38,6 +39,7 @@ def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> 
             value=run.mode,
         )
     ask = ask_to_drain if drains else ask_to_stop
-    ask(files, RunFolder(run.application, run.run_id), run.generation, f"{getpass.getuser()} on {platform.node()}")
+    who = f"{user_name() or os.geteuid()} on {platform.node()}"
+    ask(files, RunFolder(run.application, run.run_id), run.generation, who)
     what = "ends when what has arrived is processed" if drains else "stops where it is, and keeps its state"
     return f"Run {run.run_id} of {run.application} {what}; airflow-samza status shows how far it is."

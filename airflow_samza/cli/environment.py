@@ -4,6 +4,11 @@
     root = "/data/samza"                  # topics and run records; a relative path starts at this file's folder
     keep_runs = 100                       # so many runs of an application stay on record,
     keep_runs_days = 30                   # and for so many days
+    runner_python = "/opt/environments/etl/bin/python"   # runs stages in another environment than this one
+
+    [env.dev.access]                      # options that open the root; without them its environment does
+    region = "eu-central-1"               # (docs/object-stores.md has their names)
+    secret_access_key = { env = "SAMZA_SECRET" }
 
     [env.dev.systems.logs]
     kind = "files"
@@ -33,16 +38,27 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess
 from airflow_samza.systems.system import SystemBinding
 
 FILE = "samza.toml"
 DEFAULT_ROOT = ".samza"
-_KEYS = ("root", "default_system", "systems", "config", "spark", "keep_runs", "keep_runs_days")
+_KEYS = (
+    "root",
+    "access",
+    "default_system",
+    "systems",
+    "config",
+    "spark",
+    "runner_python",
+    "keep_runs",
+    "keep_runs_days",
+)
 
 
 @dataclass(frozen=True)
 class Environment:
-    """One environment. ``root`` holds topics and run records; ``origin`` is the file it was read from."""
+    """One environment. ``root`` holds topics and run records, ``access`` opens it; ``origin`` is its file."""
 
     name: str
     root: str
@@ -52,6 +68,8 @@ class Environment:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""
     keep: Keep = field(default_factory=Keep)
+    access: RootAccess = NO_ACCESS
+    runner_python: str = ""
 
 
 def find_environment(
@@ -84,7 +102,15 @@ def find_environment(
     else:
         environment = read_environment(found, name, variables)
     if root is not None:
-        environment = replace(environment, root=_absolute(root, Path.cwd()))
+        # What opens one root is for that one alone, and for folders below it.
+        named = _absolute(root, Path.cwd())
+        below = f"{named}/".startswith(f"{environment.root.rstrip('/')}/")
+        environment = replace(environment, root=named, access=environment.access if below else NO_ACCESS)
+    return with_options(environment, systems, config)
+
+
+def with_options(environment: Environment, systems: Sequence[str], config: Sequence[str]) -> Environment:
+    """Return an environment with the systems and keys that the command line says, over its own."""
     bindings = dict(environment.systems)
     for option in systems:
         system, binding = parse_system(option)
@@ -178,7 +204,7 @@ class _Section:
             if key not in _KEYS:
                 raise self.rejection(key, "is not known", f"The keys of an environment are {', '.join(_KEYS)}.")
         root = self.text(section.get("root", DEFAULT_ROOT), "root")
-        default = section.get("default_system")
+        default, python = section.get("default_system"), section.get("runner_python")
         return Environment(
             name=self.name,
             root=_absolute(root, self.file.parent),
@@ -190,7 +216,19 @@ class _Section:
                 int(self.number(section, "keep_runs", Keep().runs)), self.number(section, "keep_runs_days", Keep().days)
             ),
             origin=f"[env.{self.name}] of {self.file}",
+            access=self.access(section),
+            runner_python=_absolute(self.text(python, "runner_python"), self.file.parent) if python is not None else "",
         )
+
+    def access(self, section: Mapping[str, Any]) -> RootAccess:
+        found: dict[str, Any] = {}
+        for key, value in self.table(section, "access").items():
+            if isinstance(value, dict):
+                found[key] = self.from_variable(f"access.{key}", value)
+            else:
+                self.plain(value, f"access.{key}")
+                found[key] = value
+        return RootAccess(found)
 
     def binding(self, name: str, body: Any) -> SystemBinding:
         where = f"systems.{name}"

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from airflow_samza.cli.environment import Environment, find_environment
+from airflow_samza.cli.environment import Environment, find_environment, with_options
 from airflow_samza.errors import ConfigError
+from airflow_samza.systems.filesystems.root_access import give_access
 
 Application = Annotated[
     str,
@@ -37,6 +38,7 @@ Env = Annotated[
 Environments = Annotated[
     Path | None,
     typer.Option(
+        "--config-file",
         "--environments",
         metavar="FILE",
         help="The file of environments; otherwise samza.toml here or in a folder above.",
@@ -78,6 +80,23 @@ DeployMode = Annotated[
     typer.Option("--deploy-mode", metavar="MODE", help="Where spark-submit starts the driver: client or cluster."),
 ]
 
+RunnerPython = Annotated[
+    str | None,
+    typer.Option(
+        "--runner-python",
+        metavar="PATH",
+        help="The Python of another environment, which runs the stage runner and its workers.",
+    ),
+]
+
+ConnId = Annotated[
+    str | None,
+    typer.Option(
+        "--conn-id", metavar="ID", help="The Samza connection of Airflow whose root it is, instead of an environment."
+    ),
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -91,20 +110,39 @@ class Place:
     root: Root = None
     system: System = None
     config: Config = None
+    conn_id: ConnId = None
 
     @property
     def is_named(self) -> bool:
         """Return whether the command line names a root, a system or an environment."""
-        return self.env is not None or self.environments is not None or self.root is not None or bool(self.system)
+        named = (self.env, self.environments, self.root, self.conn_id)
+        return any(value is not None for value in named) or bool(self.system)
 
     def environment(self) -> Environment:
-        """Return the environment."""
-        return find_environment(
+        """Return the environment; this process opens its root as it says."""
+        if self.conn_id is not None:
+            return self._of_connection(self.conn_id)
+        found = find_environment(
             self.env, file=self.environments, root=self.root, systems=self.system or (), config=self.config or ()
         )
+        give_access(found.root, found.access)
+        return found
+
+    def _of_connection(self, conn_id: str) -> Environment:
+        from airflow_samza.cli.connection_environment import environment_of
+
+        for option, value in (("--env", self.env), ("--config-file", self.environments), ("--root", self.root)):
+            if value is not None:
+                raise ConfigError(
+                    f"--conn-id {conn_id} and {option} {value} both say where the root is.",
+                    hint="Give one of them.",
+                    key="--conn-id",
+                    value=conn_id,
+                )
+        return with_options(environment_of(conn_id), self.system or (), self.config or ())
 
 
-ROOT = ("env", "environments", "root")
+ROOT = ("env", "environments", "root", "conn_id")
 """The options of a command that reads records and topics only."""
 
 SYSTEMS = (*ROOT, "system")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -46,6 +47,7 @@ def run_application(
     master: str | None = None,
     deploy_mode: str | None = None,
     until: str | None = None,
+    runner_python: str | None = None,
 ) -> tuple[RunPlan, list[StageResult]]:
     """Plan a run and run its stages; ``tell`` gets the plan and the progress.
 
@@ -53,7 +55,7 @@ def run_application(
 
     A run that was planned before continues by its plan, unless ``again``: other options than then are rejected. Without
     ``master`` and ``deploy_mode`` those of the environment's Spark settings count, by Spark's own keys. ``until`` is
-    the length of time after which an unbounded run stops.
+    the length of time after which an unbounded run stops. ``runner_python`` comes before the environment's.
     """
     from airflow_samza.application.loader import load_application
     from airflow_samza.cli.resumed_runs import planned_before, reject_other_options, tell_if_all_is_done
@@ -70,7 +72,7 @@ def run_application(
             reject_other_options(before, request)
             request = replace(request, mode=before.mode)
         request = replace(request, generation=before.generation + (1 if again else 0))
-    runtime = runtime_of(environment, master, deploy_mode)
+    runtime = runtime_of(environment, master, deploy_mode, runner_python)
     tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
     seconds = parse_length(until, request.mode or STAGED)
     run = runtime.prepare(request, on_wait=lambda why: tell(f"Waiting: {why}"))
@@ -135,9 +137,15 @@ def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, reference: str, tell: 
     tell(f"To resume it: airflow-samza run {reference} --run-id {run.run_id} (with the same options).")
 
 
-def runtime_of(environment: Environment, master: str | None = None, deploy_mode: str | None = None) -> SparkRuntime:
+def runtime_of(
+    environment: Environment,
+    master: str | None = None,
+    deploy_mode: str | None = None,
+    runner_python: str | None = None,
+) -> SparkRuntime:
     """Return the runtime of an environment; its Spark settings are the default of ``master`` and ``deploy_mode``."""
     from airflow_samza.launch.masters import DEFAULT_MASTER, DEPLOY_MODE_KEY, MASTER_KEY, SubmitOptions
+    from airflow_samza.launch.runner_python import checked_path
     from airflow_samza.launch.runtime import SparkRuntime
 
     conf = dict(environment.spark_conf)
@@ -149,6 +157,8 @@ def runtime_of(environment: Environment, master: str | None = None, deploy_mode:
         spark_conf=conf,
         master=master or named_master,
         submit=SubmitOptions(deploy_mode or named_mode),
+        access=environment.access,
+        runner_python=checked_path(runner_python, Path.cwd()) if runner_python else environment.runner_python,
     )
 
 

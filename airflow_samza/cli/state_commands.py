@@ -15,7 +15,7 @@ from airflow_samza.runs.lineage.lease import newest_lease
 from airflow_samza.runs.lineage.state_upkeep import StateReport, report_state
 from airflow_samza.runs.lineage.state_upkeep import abandon as abandon_run
 from airflow_samza.runs.lineage.state_upkeep import reset as reset_state
-from airflow_samza.runs.lineage.versions import is_reset, newest_number
+from airflow_samza.runs.lineage.versions import Version, find_version, is_reset, newest_number
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
@@ -38,6 +38,22 @@ def show(place: Place, application: Name, app_id: Copy = "1") -> None:
     """Show the versions of an application's state, which run left each, and which run holds it now."""
     files, lineage = _lineage(application, place, app_id)
     typer.echo(report_text(lineage, report_state(files, lineage)))
+
+
+@state.command()
+@at_place(ROOT)
+def files(
+    place: Place,
+    application: Name,
+    app_id: Copy = "1",
+    version: Annotated[
+        int, typer.Option("--version", metavar="VERSION", help="The version of the state; 0 is the newest.")
+    ] = 0,
+) -> None:
+    """Show which files an application has read of its inputs with files that keep coming."""
+    root, lineage = _lineage(application, place, app_id)
+    found = find_version(root, lineage, version or newest_number(root, lineage))
+    typer.echo(files_text(lineage, found))
 
 
 @state.command()
@@ -107,8 +123,8 @@ def report_text(lineage: LineageFolder, report: StateReport) -> str:
                 version.number,
                 version.parent or "",
                 f"reset to {version.copy_of or 'nothing'}" if is_reset(version) else version.run,
-                datetime.fromtimestamp(version.at, timezone.utc).strftime("%Y-%m-%d %H:%M:%S"),
-                ", ".join(f"{stream} {sum(offsets):,}" for stream, offsets in sorted(version.offsets.items())),
+                _moment(version.at),
+                ", ".join(_read(version)),
                 _bytes(version.stages),
             ]
             for version in report.versions
@@ -121,6 +137,37 @@ def report_text(lineage: LineageFolder, report: StateReport) -> str:
     if report.apart:
         lines.append(f"Runs with a state of their own: {', '.join(report.apart)}.")
     return "\n".join(lines)
+
+
+def files_text(lineage: LineageFolder, version: Version | None) -> str:
+    """Print the records of files in a version for people."""
+    if version is None or not version.arrived:
+        return f"The state of {lineage.application!r} has no record of files."
+    rows: list[list[object]] = []
+    sums = []
+    for stream, known in sorted(version.arrived.items()):
+        for name, (size, changed, _) in known["names"].items():
+            rows.append([stream, name, f"{int(size):,}", _moment(changed / 1e9) if changed is not None else ""])
+        before = known["horizon"]
+        text = f"{stream}: {int(known['files']):,} files ({int(known['bytes']):,} bytes) were read"
+        if before is not None:
+            text += f"; files up to {before[1]} in the order of {known['order']}s count as read"
+        if known["late"]:
+            text += f"; {int(known['late']):,} came too late, and are unread"
+        sums.append(f"{text}.")
+    table = [columns(["INPUT", "FILE", "BYTES", "CHANGED (UTC)"], rows)] if rows else []
+    return "\n".join([*table, *sums])
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _read(version: Version) -> list[str]:
+    """Return how far a version has read its inputs: offsets, and numbers of files."""
+    offsets = [(stream, f"{sum(found):,}") for stream, found in version.offsets.items()]
+    files = [(stream, f"{int(known['files']):,} files") for stream, known in version.arrived.items()]
+    return [f"{stream} {text}" for stream, text in sorted([*offsets, *files])]
 
 
 def _bytes(stages: object) -> int:

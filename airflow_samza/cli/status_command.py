@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.cli.environment import Environment
@@ -13,10 +13,14 @@ from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.run_list import KnownRun, find_run, known_runs, plan_of
+from airflow_samza.runs.progress.run_requests import run_requests
 from airflow_samza.runs.progress.stage_progress import stage_progress
+from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.object_store.requests import described
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System
 
@@ -37,6 +41,16 @@ class RunStatus:
             self._systems = {}
             self.note = f"Heads of inputs are not asked for: {error.sentence}"
 
+    def requests(self) -> dict[str, int]:
+        """Return the requests of the run to a root that charges for them, by kind."""
+        return run_requests(self._files, self.run)
+
+    def lenders(self) -> list[str]:
+        """Return the warm runners that have lent a Java to the run, as its records name them."""
+        folder = RunFolder(self.run.application, self.run.run_id)
+        claims = [runner.who(self._files) or {} for runner in all_runners(self._files, folder)]
+        return [str(claim["warm"]) for claim in claims if claim.get("warm")]
+
     def reports(self) -> list[ProgressReport]:
         """Return the reports of every stage, in the plan's order."""
         return [stage_progress(self._files, self._systems, self.run, stage.stage_id) for stage in self.run.plan.stages]
@@ -55,7 +69,14 @@ def chosen_run(files: Filesystem, names: Sequence[str]) -> KnownRun:
     return find_run(files, None, words[0] if words else None)
 
 
-def status_lines(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport], worst: int) -> list[str]:
+def status_lines(
+    known: KnownRun,
+    run: RunPlan,
+    reports: Sequence[ProgressReport],
+    worst: int,
+    requests: Mapping[str, int],
+    lenders: Sequence[str] = (),
+) -> list[str]:
     """Print a run for people."""
     ended = sum(report.state == SUCCEEDED for report in reports)
     state = "closed" if known.closed else "open"
@@ -63,10 +84,12 @@ def status_lines(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport
         f"Run {run.run_id} of {run.application} ({run.mode}, plan {run.generation}): {state}, {ended} of "
         f"{len(reports)} stages succeeded"
     )
-    return [head, *(line for report in reports for line in describe_progress(report, worst=worst))]
+    served = [f"  served by the warm runner {lender}" for lender in lenders]
+    lines = [head, *served, *(line for report in reports for line in describe_progress(report, worst=worst))]
+    return [*lines, f"Sent to the root so far: {described(requests)}"] if requests else lines
 
 
-def status_json(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport]) -> str:
+def status_json(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport], requests: Mapping[str, int]) -> str:
     """Return a run for programs."""
     return json.dumps(
         {
@@ -75,6 +98,7 @@ def status_json(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport]
             "generation": run.generation,
             "mode": run.mode,
             "closed": known.closed,
+            "requests": dict(requests),
             "stages": [report.to_dict() for report in reports],
         },
         indent=2,

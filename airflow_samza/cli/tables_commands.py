@@ -18,6 +18,7 @@ from airflow_samza.cli.options import (
     Interval,
     Master,
     Place,
+    RunnerPython,
     at_place,
     look_from_here,
 )
@@ -104,6 +105,7 @@ def push(
     push_id: PushId = None,
     master: Master = None,
     deploy_mode: DeployMode = None,
+    runner_python: RunnerPython = None,
     mode: Annotated[str, typer.Option("--mode", help="full or incremental.")] = versions.FULL,
     columns_: Annotated[
         str | None, typer.Option("--columns", metavar="A,B", help="Columns of the source to take; or JSON.")
@@ -134,7 +136,7 @@ def push(
 
     look_from_here()
     environment = place.environment()
-    runtime = runtime_of(environment, master, deploy_mode)
+    runtime = runtime_of(environment, master, deploy_mode, runner_python)
     given = push_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
     handle = runtime.push(
         application,

@@ -10,6 +10,7 @@ from airflow_samza.cli.tables import columns, json_line, moment
 from airflow_samza.control.messages import to_json
 from airflow_samza.errors import ConfigError, SamzaError, TopicError
 from airflow_samza.runs.records.stage_result import size
+from airflow_samza.systems.filesystems.pace import Looks
 
 if TYPE_CHECKING:
     from airflow_samza.systems.log.consumer import LogConsumer
@@ -22,34 +23,46 @@ FOLLOW_SECONDS = 0.5
 NEWEST_PRODUCERS = 10
 
 
+def list_facts(log: LogSystem, matching: str = "") -> Iterator[dict[str, Any]]:
+    """Yield a topic after the other: partitions, messages, bytes, the last commit and the expiry (ms since 1970).
+
+    A damaged topic has ``damaged``, and none of the figures.
+    """
+    from airflow_samza.systems.log.index import LogIndex
+
+    for name in log.topics():
+        if matching not in name:
+            continue
+        try:
+            index = LogIndex(log.topic(name))
+            user, control = _messages(index)
+            commits = list(index.live_commits())
+            yield {
+                "topic": name,
+                "partitions": index.topic.partitions,
+                "messages": user,
+                "control": control,
+                "bytes": _bytes(index),
+                "last_commit": commits[-1].at if commits else None,
+                "expires": index.floor.expires_at,
+            }
+        except SamzaError as error:
+            yield {"topic": name, "damaged": error.sentence}
+
+
 def list_text(log: LogSystem, matching: str = "") -> str:
     """Return a line per topic: partitions, messages, bytes, the last commit, and when it expires.
 
     A damaged topic says so in its line.
     """
-    from airflow_samza.systems.log.index import LogIndex
-
     rows: list[list[object]] = []
-    for name in log.topics():
-        if matching in name:
-            try:
-                index = LogIndex(log.topic(name))
-                user, control = _messages(index)
-                commits = list(index.live_commits())
-                last = moment(commits[-1].at) if commits else ""
-                rows.append(
-                    [
-                        name,
-                        index.topic.partitions,
-                        user,
-                        control,
-                        size(_bytes(index)),
-                        last,
-                        moment(index.floor.expires_at),
-                    ]
-                )
-            except SamzaError:
-                rows.append([name, 0, 0, 0, "damaged", "", f"airflow-samza topics fsck {name}"])
+    for found in list_facts(log, matching):
+        name = found["topic"]
+        if "damaged" in found:
+            rows.append([name, 0, 0, 0, "damaged", "", f"airflow-samza topics fsck {name}"])
+            continue
+        counts = [found["partitions"], found["messages"], found["control"], size(found["bytes"])]
+        rows.append([name, *counts, moment(found["last_commit"]), moment(found["expires"])])
     if not rows:
         return (
             f"There is no topic under {log.filesystem.root}."
@@ -141,17 +154,19 @@ def tail(
     index = LogIndex(topic)
     starts = {number: _start_of_tail(index, number, count, control) for number in chosen}
     consumer = log.consumer(StreamSpec(name))
+    looks = Looks(log.filesystem.pace)
     try:
         while True:
             heads = consumer.head
             # The partitions one after the other: between partitions a topic knows no order.
             for number in chosen:
                 for line in _lines(consumer, log.name, name, number, starts[number], heads[number], control):
+                    looks.news()
                     tell(line)
                 starts[number] = max(starts[number], heads[number])
             if not follow:
                 return
-            time.sleep(FOLLOW_SECONDS)
+            time.sleep(looks.pause(FOLLOW_SECONDS))
             consumer.refresh()
     finally:
         consumer.close()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airflow_samza.cli import topic_reports
-from airflow_samza.cli.options import SYSTEMS, Place, Yes, at_place
+from airflow_samza.cli.options import SYSTEMS, Json, Place, Yes, at_place
+from airflow_samza.cli.tables import json_line
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.bindings import bind_log, is_log, log_under
 
@@ -33,9 +34,15 @@ def list_topics(
     place: Place,
     matching: Annotated[str, typer.Argument(metavar="[PART]", help="Only topics whose name holds this.")] = "",
     of: Of = None,
+    as_json: Json = False,
 ) -> None:
     """List the topics: partitions, messages, bytes, last commit, expiry."""
-    typer.echo(topic_reports.list_text(_log(place, of), matching))
+    log = _log(place, of)
+    if as_json:
+        for facts in topic_reports.list_facts(log, matching):
+            typer.echo(json_line(facts))
+        return
+    typer.echo(topic_reports.list_text(log, matching))
 
 
 @topics.command()

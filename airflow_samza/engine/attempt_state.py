@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 
@@ -17,7 +18,6 @@ from airflow_samza.runs.stages.stage_state import (
     StageHandle,
     StageProgress,
     StatusRecord,
-    newest_attempt,
 )
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -49,7 +49,9 @@ class AttemptState:
         self._error: SamzaError | None = None
         self._progress: StageProgress | None = None
         self._written_at = 0.0
+        self._asked_at = -math.inf
         self._is_written = True
+        self._shown: StageProgress | None = None
         self._lock = threading.Lock()
         self._troubles = Troubles(log, f"{self.group}: writing the status")
 
@@ -62,6 +64,7 @@ class AttemptState:
             if state is not None and not self.is_over:
                 self.state, self._error = state, error
             self._written_at = time.monotonic()
+            self._shown = self._progress
             record = StatusRecord(
                 self.state, self._error.to_dict() if self._error else None, self._progress, time.time()
             )
@@ -78,8 +81,13 @@ class AttemptState:
         """Note progress; the status shows it after a fraction of a second at the latest, and with every heartbeat."""
         news = self._progress is None or progress.waiting_for != self._progress.waiting_for
         self._progress = progress
-        if news or time.monotonic() - self._written_at > REPORT_SECONDS:
+        if news or time.monotonic() - self._written_at > self._files.pace.beats(REPORT_SECONDS):
             self.write_status()
+
+    @property
+    def has_news(self) -> bool:
+        """Return whether the status that others see is not what it should be; one that costs nothing always is."""
+        return self._files.pace.is_free or not self._is_written or self._shown is not self._progress
 
     @property
     def is_over(self) -> bool:
@@ -93,8 +101,14 @@ class AttemptState:
 
     def cancel_asked(self) -> bool:
         """Return whether somebody asked to cancel it, or a later attempt has taken its place."""
-        return self.cancelled.is_set() or self._files.exists(self.handle.folder.attempt(self.handle.attempt, "cancel"))
+        if self.cancelled.is_set():
+            return True
+        now = time.monotonic()
+        if now - self._asked_at < self._files.pace.first:  # somebody has just looked
+            return False
+        self._asked_at = now
+        return self._files.exists(self.handle.folder.attempt(self.handle.attempt, "cancel"))
 
     def is_replaced(self) -> bool:
         """Return whether a later attempt has taken its place: its runner was regarded as dead."""
-        return newest_attempt(self._files, self.handle.folder) > self.handle.attempt
+        return self._files.exists(self.handle.folder.attempt(self.handle.attempt + 1, "request"))

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.engine.followed_arrivals import FollowedArrivals, read_range
 from airflow_samza.engine.positions import TaskPosition
 from airflow_samza.prepare.superseded_inputs import replaced_while_running
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan
-from airflow_samza.systems.capabilities import ReportsNews, SupersedesOutput
+from airflow_samza.systems.capabilities import ReportsNews, SupersedesOutput, TakesArrivals
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
 
@@ -29,6 +31,7 @@ class AvailableInputs:
 
     def __init__(
         self,
+        files: Filesystem,
         systems: Mapping[str, System],
         run: RunPlan,
         spec: ApplicationSpec,
@@ -41,6 +44,18 @@ class AvailableInputs:
         self._run = run
         self._streams = inputs
         self._live = {stream_id for stream_id in inputs if not run.is_own(stream_id) and _goes_on(run, spec, stream_id)}
+        self._arriving = {
+            stream_id: FollowedArrivals(
+                files,
+                run,
+                inputs[stream_id],
+                system,
+                intent.inputs[stream_id].slice if intent is not None else None,
+            )
+            for stream_id in sorted(self._live)
+            if "chunks" in (inputs[stream_id].slice or {})
+            and isinstance(system := systems[inputs[stream_id].system], TakesArrivals)
+        }
         self._found: dict[str, InputIntent] = {
             stream_id: self._first(stream_id) for stream_id in inputs if not self._grows(stream_id)
         }
@@ -73,7 +88,9 @@ class AvailableInputs:
     def look(self) -> dict[str, InputIntent]:
         """Return every input as it is now; a topic is asked again only when it has news."""
         for stream_id, bound in self._streams.items():
-            if self._grows(stream_id) and stream_id not in self._ended:
+            if stream_id in self._arriving:
+                self._found[stream_id] = self._arrived(stream_id, None)
+            elif self._grows(stream_id) and stream_id not in self._ended:
                 known = self._found.get(stream_id)
                 if known is None or _has_news(self._systems[bound.system], bound, known.slice):
                     self._found[stream_id] = self._now(stream_id, bound)
@@ -84,9 +101,13 @@ class AvailableInputs:
 
         Else where they have been read to.
         """
+        for stream_id in self._arriving.keys() - self._ended.keys():
+            read = self._arrived(stream_id, final)
+            if read.end is not None:
+                self._ended[stream_id] = read
         known = self.look()
         for stream_id, read in known.items():
-            if self._run.is_own(stream_id) or stream_id in self._ended:
+            if self._run.is_own(stream_id) or stream_id in self._ended or stream_id in self._arriving:
                 continue
             offsets = read.slice.get("offsets")
             if offsets is not None and not (final and stream_id in self._live):
@@ -94,9 +115,27 @@ class AvailableInputs:
                 read = dataclasses.replace(read, slice={**read.slice, "offsets": reached})
             self._ended[stream_id] = dataclasses.replace(read, end=final)
 
+    def _arrived(self, stream_id: str, final: bool | None) -> InputIntent:
+        """Return what is read now of an input whose messages arrive in files; the next look follows its last one."""
+        arriving = self._arriving[stream_id]
+        if stream_id not in self._ended and self._is_read(stream_id, arriving.slice["offsets"]):
+            arriving.advance(final)
+        return InputIntent(self._streams[stream_id].spec.name, arriving.slice, None, arriving.end)
+
+    def _is_read(self, stream_id: str, offsets: list[list[int]]) -> bool:
+        """Return whether all tasks have read a range to its end."""
+        return all(
+            position.ended or position.offset(stream_id, partition, int(first)) >= int(end)
+            for partition, (first, end) in enumerate(offsets)
+            for position in self._positions.values()
+            if (stream_id, partition) in position.owned
+        )
+
     def _first(self, stream_id: str) -> InputIntent:
         bound = self._streams[stream_id]
         slice_ = bound.slice or {}
+        if "chunks" in slice_:
+            slice_ = read_range(slice_)
         end = None  # an input whose offsets are counted while it is read ends by itself
         if slice_.get("offsets") is not None:
             end = self._run.end_of(stream_id)

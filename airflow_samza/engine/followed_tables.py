@@ -55,11 +55,11 @@ class FollowedTables:
         self._setup = stage.setup
         run = context.run
         self._held = planned_side_inputs(run, context.handle.stage_id)
-        """What the tables held in the last epoch."""
+        """Contents of the tables in the last epoch."""
         self._first = dict(self._held)
         self._take(former)
         self._ready: dict[str, InputIntent] = {}
-        """What was read beforehand, and no epoch has taken over yet."""
+        """Changes that were read beforehand, and that no epoch has taken over yet."""
         self._heads: dict[str, InputIntent] = {}
         """All that there was of a stream when it was last asked, however little of it the epochs have taken."""
         self._bound = {stream_id: run.side_input(stream_id) for stream_id in self._held}
@@ -71,7 +71,7 @@ class FollowedTables:
         self._thread: threading.Thread | None = None
         self._prepared: dict[str, InputIntent] = {}
         self.is_behind = False
-        """Whether more has come to a processor than the next epoch takes.
+        """True when more has come to a processor than the next epoch takes.
 
         Worth an epoch of its own where nothing else is to be done.
         """

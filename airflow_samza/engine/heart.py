@@ -1,8 +1,12 @@
-"""A runner's signs of life: its own, every second, and Spark's; and what follows when one of them was missed."""
+"""A runner's signs of life: its own and Spark's; and what follows when one of them was missed.
+
+Its own is written every second where that costs nothing, else as often as fits the storage.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -27,10 +31,10 @@ log = logging.getLogger("airflow_samza.runner")
 HEARTBEAT_SECONDS = 1.0
 
 LOG_SECONDS = 5.0
-"""Where the root is no folder of this machine, the log is written here and brought there now and then."""
+"""Seconds between copies of the log to a root that is no folder of this machine."""
 
 LEAVE_SECONDS = 10.0
-"""How long a runner's end waits for what still runs, and for statuses that are still to be written."""
+"""Seconds that a runner's end waits for what still runs, and for statuses that are still to be written."""
 
 
 class Heart:
@@ -44,8 +48,12 @@ class Heart:
         self._spark: StageEngine | None = None
         self._pulse: Pulse | None = None
         self._frozen_seconds = 0.0
+        self._carried, self._carried_at = -1, -math.inf
+        self._beaten_at = self._looked_at = -math.inf
+        self.is_there = True
+        """Result of the last look at this runner's place: is it still under the root?"""
         self.gone: StageLost | None = None
-        """Why Spark was given up."""
+        """Reason why Spark was given up."""
 
     def start(self) -> None:
         """Beat until the process ends."""
@@ -56,21 +64,33 @@ class Heart:
         self._spark, self._pulse = spark, Pulse(spark)
 
     def _beat(self) -> None:
-        carried, last = -1, 0.0
         troubles = Troubles(log, "writing the heartbeat")
         while True:
             try:
-                if time.monotonic() - last > LOG_SECONDS:
-                    carried, last = carry(self._files, self._output, self._folder.log, carried), time.monotonic()
-                if self._files.exists(self._folder.claim):
-                    replace(self._files, self._folder.heartbeat, self._sign_of_life())
-                    self._records.write_statuses()
-                    self._records.look_who_took_over()
+                self._write()
                 troubles.over()
             except (SamzaError, OSError) as error:
                 troubles.met(error)
             self._look_after_spark()
             time.sleep(HEARTBEAT_SECONDS)
+
+    def _write(self) -> None:
+        """Write what is due by now."""
+        now, pace = time.monotonic(), self._files.pace
+        if now - self._carried_at > 3 * pace.seldom(LOG_SECONDS / 3):
+            self._carried, self._carried_at = carry(self._files, self._output, self._folder.log, self._carried), now
+        # Who has beaten in time has been taken for dead by nobody: then a look now and then is enough.
+        looks = now - self._looked_at >= 6 * pace.seldom(0.0) or now - self._beaten_at > 2 * pace.beats(0.0)
+        if looks:
+            self.is_there, self._looked_at = self._files.exists(self._folder.claim), now
+        if not self.is_there:
+            return
+        if now - self._beaten_at >= pace.beats(0.0):
+            replace(self._files, self._folder.heartbeat, self._sign_of_life())
+            self._beaten_at = now
+            self._records.write_statuses()
+        if looks:
+            self._records.look_who_took_over()
 
     def _sign_of_life(self) -> Heartbeat:
         return Heartbeat(time.time(), self._pulse.answered_at if self._pulse is not None else None)

@@ -41,7 +41,7 @@ _ALL = 0
 """The place of a table that is alike in all tasks."""
 
 _LITTLE = 1_000
-"""So few messages are read rather than looked for among what lies on the host."""
+"""Number of messages up to which they are read rather than looked for among what lies on the host."""
 
 Slices = Mapping[str, Mapping[str, Any]]
 

@@ -81,7 +81,7 @@ def lag(positions: Iterable[TaskPosition], inputs: Mapping[str, InputIntent]) ->
     for position in positions:
         for stream_id, partition in position.left(inputs) if not position.ended else ():
             offsets = inputs[stream_id].slice.get("offsets")
-            if offsets is not None:
+            if offsets is not None and "chunks" not in inputs[stream_id].slice:  # theirs count no messages
                 first, bound = offsets[partition]
                 behind += max(int(bound) - position.offset(stream_id, partition, int(first)), 0)
     return behind

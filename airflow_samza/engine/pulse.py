@@ -35,7 +35,7 @@ class Pulse:
         self._busy_at_answer: float | None = None
         self._ticked = time.monotonic()
         self.answered_at = time.time()
-        """When Spark answered last (seconds since 1970)."""
+        """Time of Spark's last answer (seconds since 1970)."""
         threading.Thread(target=self._ask, name="pulse", daemon=True).start()
 
     def tick(self) -> None:

@@ -25,7 +25,7 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import PushTotals
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
 from airflow_samza.runs.tables.push_records import PushManifest
-from airflow_samza.runs.tables.push_request import PushRequest, request_path
+from airflow_samza.runs.tables.push_request import PushRequest, request_path, standing_request
 from airflow_samza.runs.tables.version_text import describe_version
 from airflow_samza.runs.tables.versions import DELETED, INCREMENTAL
 from airflow_samza.schema import Field, Schema, parse_type
@@ -49,7 +49,7 @@ def run_push(
     settings: Mapping[str, Any],
 ) -> None:
     """Run an attempt at a push to its version; every way to fail is a SamzaError."""
-    request = must_read(files, request_path(attempt.handle), PushRequest)
+    request = standing_request(files, attempt.handle)
     system = bind_system(request.system, bindings[request.system], files.root)
     origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
     push = PushContext(files, bindings, system, request, attempt, origins)

@@ -16,6 +16,7 @@ from airflow_samza.runs.records.folders import read, write_once
 from airflow_samza.runs.stages.stage_runners import RunnerEnd, RunnerFolder, StageRequest
 from airflow_samza.runs.stages.stage_state import FAILED
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.object_store import requests
 
 log = logging.getLogger("airflow_samza.runner")
 
@@ -67,7 +68,8 @@ class RunnerRecords:
         What could not be is tried again by :meth:`write_statuses`.
         """
         with self._closing:
-            self._ending = self._ending or RunnerEnd(why, time.time(), error.to_dict() if error is not None else None)
+            told = error.to_dict() if error is not None else None
+            self._ending = self._ending or RunnerEnd(why, time.time(), told, requests.take())
             if not self._is_closed:
                 try:
                     write_once(self._files, self._folder.closed, self._ending)
@@ -91,7 +93,7 @@ class RunnerRecords:
         if self._ending is not None and not self._is_closed:
             self.close(self._ending.why)
         for attempt in self.attempts():
-            if not attempt.is_settled:
+            if not attempt.is_settled and attempt.has_news:
                 attempt.write_status()
 
     def are_written(self) -> bool:

@@ -43,7 +43,7 @@ DEFAULT_MAX_MESSAGES = 1_000_000
 """Of a task in an epoch, unless configured: some tenths of a second of work, so that consumers see it soon."""
 
 CLOCK_SECONDS = 1.0
-"""How often a task that follows the clock gets an epoch without any message."""
+"""Seconds between epochs without any message, for tasks that follow the clock."""
 
 
 class StageLoop:
@@ -82,7 +82,9 @@ class StageLoop:
         with self._engine.start_stage(self._context, inputs) as stage:
             spec = stage.setup.program.spec
             self._limit = Config(spec.config).epoch_max_messages or DEFAULT_MAX_MESSAGES
-            available = AvailableInputs(self._systems, self._run, spec, inputs, self._former, self._positions)
+            available = AvailableInputs(
+                self._files, self._systems, self._run, spec, inputs, self._former, self._positions
+            )
             with closing(FollowedTables(self._context, stage, self._former)) as tables:
                 while True:
                     intent = self._open or self._decide(stage.setup.outputs, available, tables)
@@ -97,7 +99,7 @@ class StageLoop:
     # -- before the first epoch ----------------------------------------------------------------------------------------
 
     def _wait_for_producers(self) -> None:
-        waiting = Waiting()
+        waiting = Waiting(self._files.pace)
         while (missing := self._producers.bind()) is not None:
             self._attempt.report(StageProgress(waiting_for=missing))
             self._reject_unwanted()
@@ -124,7 +126,7 @@ class StageLoop:
 
     def _decide(self, outputs: Mapping[str, BoundStream], available: AvailableInputs, tables: FollowedTables) -> Intent:
         """Return the next epoch, as soon as there is something to do in it."""
-        waiting = Waiting()
+        waiting = Waiting(self._files.pace)
         while True:
             if available.unended:
                 final = is_ending(self._files, self._attempt.handle.run, self._run.generation)

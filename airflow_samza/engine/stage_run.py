@@ -49,6 +49,7 @@ def run_stage(
     origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
     context = StageContext(files, bindings, systems, run, attempt, origins)
     engine.connect(context)
+    intent = None
     if not is_staged(files, handle.folder):
         try:
             _note_who_finishes(context)
@@ -56,11 +57,11 @@ def run_stage(
             if run.runs_epochs(handle.stage_id):
                 StageLoop(engine, context).run()
             else:
-                _run_epoch(engine, context)
+                intent = _run_epoch(engine, context)
         except SamzaError as error:  # the runner, too, imported the application from what was shipped
             raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
     reject_unwanted(files, attempt)
-    result = finish_stage(files, systems, run, handle.stage_id, handle.generation, handle.folder)
+    result = finish_stage(files, systems, run, handle.stage_id, handle.generation, handle.folder, intent)
     for line in describe_result(result):
         log.info("%s", line)
 
@@ -72,13 +73,14 @@ def _note_who_finishes(context: StageContext) -> None:
         write_once(context.files, context.handle.folder.needs_runner, NeedsRunner(outputs))
 
 
-def _run_epoch(engine: StageEngine, context: StageContext) -> None:
+def _run_epoch(engine: StageEngine, context: StageContext) -> Intent:
     inputs = bind_inputs(context.files, context.systems, context.run, context.handle)
     with engine.start_stage(context, inputs) as stage:
         reach("before-intent")
         intent = decide(context.files, context.run, context.handle, inputs, stage.setup.outputs)
         reach("after-intent")
         stage.run_epoch(intent)
+        return intent
 
 
 def bind_inputs(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import signal
 import sys
@@ -28,13 +29,15 @@ from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
 from airflow_samza.launch.bindings_json import bindings_from_json
 from airflow_samza.launch.log_lines import most_informative_line
-from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS
+from airflow_samza.launch.root_handover import take_root_access
+from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS, engine_name
 from airflow_samza.runs.records.folders import RunFolder
-from airflow_samza.runs.stages.stage_runners import RunnerFolder, claim_runner
+from airflow_samza.runs.stages.stage_runners import DID_NOT_START, RunnerFolder, claim_runner
 from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, RUNNING, SUCCEEDED
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local_copies import carry, local_copy
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.filesystems.pace import Looks
 
 log = logging.getLogger("airflow_samza.runner")
 
@@ -71,6 +74,8 @@ class StageRunner:
         self._heart = Heart(files, folder, self._records, settings.get("output", ""))
         self._gone: SamzaError | None = None
         self._troubles = Troubles(log, "looking at the queue")
+        self._looks = Looks(files.pace)
+        self._taken_at = self._next_look_at = -math.inf
 
     def serve(self) -> None:
         """Run until it is time to end; attempts that still run then are cancelled."""
@@ -80,7 +85,7 @@ class StageRunner:
         try:
             self._start_engine()
         except SamzaError as error:
-            self._reject_all(error, "did not start")
+            self._reject_all(error, DID_NOT_START)
             return
         log.info("Spark is up after %.1f s", time.monotonic() - started)
         self._heart.listen_to(self._engine)
@@ -88,15 +93,18 @@ class StageRunner:
         was_busy = False
         while not self._stop.is_set():
             try:
-                busy = self._take_requests() or self._busy()
+                looks = self._looks_now()
+                busy = (looks and self._take_requests()) or self._busy()
                 self._pass_on_cancels()
-                over = self._run_is_over()
+                over = looks and self._run_is_over()
                 self._troubles.over()
             except (SamzaError, OSError) as error:
                 self._troubles.met(error)
                 busy, over = self._busy(), self._troubles.seconds > PATIENCE_SECONDS
             last_busy = time.monotonic() if busy else last_busy
-            last_change = time.monotonic() if busy != was_busy else last_change
+            if busy != was_busy:
+                last_change = time.monotonic()
+                self._looks.news()
             was_busy = busy
             if over:
                 break
@@ -116,14 +124,21 @@ class StageRunner:
                     break
                 self._drain()
                 break
-            self._stop.wait(EAGER_POLL_SECONDS if time.monotonic() - last_change < EAGER_SECONDS else POLL_SECONDS)
+            own = EAGER_POLL_SECONDS if time.monotonic() - last_change < EAGER_SECONDS else POLL_SECONDS
+            self._wait(self._looks.pause(own))
         self._end()
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for the next look, or for what ends this runner or the last of its attempts."""
+        until = time.monotonic() + seconds
+        at_work = any(thread.is_alive() for thread in self._threads)
+        while (left := until - time.monotonic()) > 0 and not self._stop.wait(min(left, POLL_SECONDS)):
+            if self._heart.gone is not None or (at_work and not self._busy()):
+                return
 
     def _start_engine(self) -> None:
         try:
-            self._engine = self._open_engine(
-                f"airflow_samza {self._folder.run.application}", self._settings, self._files
-            )
+            self._engine = self._open_engine(engine_name(self._folder.run.application), self._settings, self._files)
         except SamzaError:
             raise
         except Exception as error:
@@ -149,6 +164,7 @@ class StageRunner:
             if attempt is None:
                 continue
             found = True
+            self._taken_at = time.monotonic()
             thread = threading.Thread(target=self._run, args=(attempt,), name=attempt.group, daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -213,14 +229,24 @@ class StageRunner:
 
     def _run_is_over(self) -> bool:
         # The folder can be gone altogether (a test's folder, a wiped root): nobody will ever come back then.
-        return self._files.exists(self._folder.run.closed) or not self._files.exists(self._folder.claim)
+        if self._files.pace.is_free:
+            return self._files.exists(self._folder.run.closed) or not self._files.exists(self._folder.claim)
+        return self._files.exists(self._folder.run.closed) or not self._heart.is_there
+
+    def _looks_now(self) -> bool:
+        """Return whether to look at queue and run; while a stage runs, news of either is rare."""
+        now, beat = time.monotonic(), self._files.pace.beat
+        if self._busy() and now < self._next_look_at:
+            return False
+        self._next_look_at = now + beat if now - self._taken_at > 2 * beat else now
+        return True
 
     def _drain(self) -> None:
         for thread in self._threads:
             while thread.is_alive() and not self._stop.is_set():
                 with suppress(SamzaError, OSError):  # asked again in a moment
                     self._pass_on_cancels()
-                thread.join(POLL_SECONDS)
+                thread.join(self._looks.pause(POLL_SECONDS))
 
     def _end(self) -> None:
         for attempt in self._records.attempts():
@@ -253,9 +279,10 @@ def run_process(arguments: list[str], open_engine: OpenEngine, settings: dict[st
     settings = json.load(sys.stdin) if settings is None else settings
     starting_log, output = settings.pop("starting_log"), settings.get("output", "")
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    take_root_access(root, settings["bindings"])
     files = open_filesystem(root)
     run = RunFolder(application, run_id)
-    folder = claim_runner(files, run, key)
+    folder = claim_runner(files, run, key, settings.get("warm", ""))
     here = files.local_path(starting_log) is not None
     if folder is None:
         files.delete(starting_log)

@@ -10,6 +10,7 @@ from typing import Any
 from airflow_samza.config import Config
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_task import StageTask
+from airflow_samza.prepare.lasting_outputs import output_claim
 from airflow_samza.records import plain
 from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.records.folders import read, write_once
@@ -17,7 +18,7 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_start import StageTopics
 from airflow_samza.system_kinds import traits_of
-from airflow_samza.systems.capabilities import IdentifiesTopics
+from airflow_samza.systems.capabilities import IdentifiesTopics, PublishesForGood
 from airflow_samza.systems.log.topic import other_topic
 from airflow_samza.systems.system import System, SystemBinding
 from airflow_samza.task.program.processor_digest import processor_digests
@@ -88,6 +89,10 @@ def make_topics(context: StageContext, outputs: Mapping[str, BoundStream]) -> No
                 what = "it was deleted" if found is None else "it was deleted and made anew"
                 raise other_topic(bound.spec.through or bound.spec.name, what)
         system.admin.create([bound.spec])
+        if isinstance(system, PublishesForGood) and not context.run.is_own(stream_id):
+            run, handle = context.run, context.handle
+            claim = output_claim(run, handle.stage_id, handle.generation, carries_state=run.keeps_state)
+            system.claim(bound.spec, claim)
         if is_own and isinstance(system, IdentifiesTopics):
             own[stream_id] = system.identity(bound.spec)
     if known is None:

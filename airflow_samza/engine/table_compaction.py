@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.engine.push_context import PushContext
 from airflow_samza.errors import TopicError
 from airflow_samza.launch.bindings_json import bindings_from_json, bindings_to_json
+from airflow_samza.launch.root_handover import with_root_access
 from airflow_samza.records import made
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import write_once
@@ -107,7 +108,7 @@ def compaction_task(
     chain = dataclasses.replace(version, compactions=())
     # What it is made of will be deleted, so it cannot be made again after a power failure.
     durable = dataclasses.replace(binding, options={**binding.options, "durable": "true"})
-    bindings = bindings_to_json({folder.system: durable})
+    bindings = bindings_to_json(with_root_access({folder.system: durable}, files.root))
     return CompactionTask(
         files.root, bindings, folder.system, dataclasses.asdict(stream), chain.slice, version.reads, tuple(tasks)
     )

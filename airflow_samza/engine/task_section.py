@@ -22,10 +22,12 @@ from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.epoch_records import Manifest, Staged, control_entries, read_manifest
 from airflow_samza.runs.records.folders import StageFolder, must_read, read, replace, write_once
 from airflow_samza.runs.records.names import Generation, writer_attempt
+from airflow_samza.runs.records.stage_result import request_facts
 from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.records.totals import GAUGES
 from airflow_samza.storage.snapshots import KnownTables, Restored, read_snapshot, snapshot_files, write_snapshot
 from airflow_samza.systems.capabilities import Durable
+from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemProducer
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
@@ -61,6 +63,7 @@ class TaskSection:
         self._systems = self._tables.systems
         self._host = stage.host_files(self.task)
         self._restored = Restored()
+        self._requests = requests.snapshot()
         self._state: Mapping[str, Any] = {}
 
     @property
@@ -208,14 +211,14 @@ class TaskSection:
         for number in range(self._section):
             if self._program.sections[number].kind != "task":
                 continue
-            if not self._files.exists(self._note(number)):
+            note = read(self._files, self._note(number), TaskNote)  # a try after this one writes it anew
+            if note is None:
                 raise StageError(
                     f"Task {self.task} of the stage {self._intent.stage} never ran its section {number + 1}: Spark "
                     "left it out.",
                     hint="This is a defect of airflow_samza; please report it with the stage's SQL and transforms.",
                     stage=self._intent.stage,
                 )
-            note = must_read(self._files, self._note(number), TaskNote)
             earlier = note.report
             state.update(note.state or {})
             self._files.delete(self._note(number))
@@ -256,6 +259,9 @@ class TaskSection:
             staged[stream_id] = Staged(description, output.messages, control)
         facts: dict[str, Any] = dict(report.metrics)
         facts.update(self._restored.facts())
+        sent = requests.since(self._requests)
+        requests.record(sent)
+        facts.update(request_facts(sent))
         if report.gauges:
             facts[GAUGES] = {name: {str(self.task): value} for name, value in report.gauges.items()}
         if report.bad_samples:

@@ -42,7 +42,7 @@ MAKER = "airflow_samza.launch.class_archive_maker"
 _FORMAT = 1
 
 ROOM_BYTES = 400_000_000
-"""What has to be free: an archive takes half of it."""
+"""Bytes that have to be free: an archive takes half of it."""
 
 _NOTE_SECONDS = 86_400.0
 """The time after a failure in which no archive is made."""
@@ -179,8 +179,12 @@ def java_options(path: str) -> str:
 
 def has_own_word(conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:
     """Return whether the user's own options of Java speak of archives: then they alone count."""
-    texts = [environment.get(name, "") for name in _OPTIONS_FROM] + [conf.get(key, "") for key in _OPTION_KEYS]
-    return any(_OWN_WORD.search(text) for text in texts)
+    return any(_OWN_WORD.search(text) for text in user_options(conf, environment))
+
+
+def user_options(conf: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+    """Return the texts in which a user may have given options of Java."""
+    return [environment.get(name, "") for name in _OPTIONS_FROM] + [conf.get(key, "") for key in _OPTION_KEYS]
 
 
 def configured(folder: str | None = None) -> str | None:

@@ -31,6 +31,9 @@ LARGEST_DATA_FILE = 10 * 1024 * 1024
 
 _BLOCK = 1024 * 1024
 
+_IN_A_FUNCTION = re.compile(rb"^[ \t]+(?:from[ \t]+(\w[\w.]*)[ \t]+import\b|import[ \t]+(\w[\w., \t]*))", re.MULTILINE)
+"""An import statement that is not the first thing on its line: most often one in a function."""
+
 _LEFT_OUT = frozenset(
     {"__pycache__", ".git", ".venv", "venv", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 )
@@ -60,7 +63,8 @@ def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules:
     data = pack([*entries, *more_code(py_modules)])
     digest = hashlib.sha256(data).hexdigest()[:16]
     path = f"{run.code}/{digest}.zip"
-    files.put_if_absent(path, data)
+    if not files.exists(path):
+        files.put_if_absent(path, data)
     return ShippedCode(path, digest, str(origin))
 
 
@@ -75,6 +79,25 @@ def ship_package(files: Filesystem, run: RunFolder) -> str:
     return path
 
 
+def ship_driver(files: Filesystem, run: RunFolder, suffix: str) -> str:
+    """Pack this package into the run's folder once more, as a program: the driver on a host that has no part of it.
+
+    The path from the root. ``suffix`` is how a name must end for Spark to take the file as one.
+    """
+    data = packed_driver()
+    path = f"{run.code}/driver-{hashlib.sha256(data).hexdigest()[:16]}{suffix}"
+    files.put_if_absent(path, data)
+    return path
+
+
+@functools.lru_cache(maxsize=1)
+def packed_driver() -> bytes:
+    """Return this package as a zip that Python runs."""
+    package = Path(__file__).resolve().parents[1]
+    program = ("__main__.py", package / "spark" / "driver_from_root.py")
+    return pack([*_files_of(package.parent, "airflow_samza"), program])
+
+
 @functools.lru_cache(maxsize=1)
 def packed_package() -> bytes:
     """Return this package as a zip; read once, so that one process never ships two versions of it."""
@@ -84,7 +107,7 @@ def packed_package() -> bytes:
 def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:
     """Copy an archive into the run's folder under the digest of its content.
 
-    Its whole path there, with the ``#alias`` that it had.
+    Its path from the root, with the ``#alias`` that it had.
     """
     named, hash_sign, alias = archive.partition("#")
     source = Path(named).expanduser().resolve()
@@ -109,13 +132,20 @@ def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:
         files.rename(copy, path)
     # Spark unpacks under the name that stands behind the sign, else under the file's own, which here has the digest in
     # it.
-    return f"{local_copy(files, path)}#{alias if hash_sign else source.name}"
+    return f"{path}#{alias if hash_sign else source.name}"
+
+
+def archive_here(files: Filesystem, archive: str) -> str:
+    """Return a shipped archive as Spark on this machine takes it: a whole path with its ``#alias``."""
+    path, _, alias = archive.partition("#")
+    return f"{local_copy(files, path)}#{alias}"
 
 
 def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
     """Return the folder of an application's module, and (name in the zip, file) of all that it needs from there.
 
-    That is the whole top-level package of the module, and every module or package beside it that was imported with it.
+    That is the whole top-level package of the module, every module or package beside it that was imported with it, and
+    those that their functions import when they are called.
     """
     file = getattr(module, "__file__", None)
     if module.__name__ == "__main__" or file is None:
@@ -129,12 +159,18 @@ def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
     depth = module.__name__.count(".") + (1 if Path(file).name == "__init__.py" else 0)
     origin = Path(file).resolve().parents[depth]
     tops = {module.__name__.partition(".")[0]}
-    if not _is_library(origin):
+    if not is_library(origin):
         tops |= {name for name in _imported_from(origin) if name.partition(".")[0] != "airflow_samza"}
-    entries: list[tuple[str, Path]] = []
-    for top in sorted(tops):
-        entries += _files_of(origin, top)
-    return origin, entries
+    found: dict[str, list[tuple[str, Path]]] = {}
+    waiting = sorted(tops, reverse=True)
+    while waiting:
+        top = waiting.pop()
+        if top in found:
+            continue
+        found[top] = _files_of(origin, top)
+        if not is_library(origin):
+            waiting += sorted(_imported_later(found[top]).difference(found), reverse=True)
+    return origin, [entry for top in sorted(found) for entry in found[top]]
 
 
 def more_code(paths: Iterable[str]) -> list[tuple[str, Path]]:
@@ -210,6 +246,17 @@ def _imported_from(origin: Path) -> set[str]:
     return found
 
 
+def _imported_later(entries: Iterable[tuple[str, Path]]) -> set[str]:
+    """Return the top-level names that functions in files of Python import, whatever these are."""
+    found: set[str] = set()
+    for name, path in entries:
+        if name.endswith(".py"):
+            for match in _IN_A_FUNCTION.finditer(path.read_bytes()):
+                names = [match[1]] if match[1] else match[2].split(b",")
+                found |= {part.split(b".")[0].split()[0].decode() for part in names if part.strip(b" \t.")}
+    return found - {"airflow_samza"}
+
+
 def _real_path(file: str) -> str:
     """Return a file's path without links.
 
@@ -225,9 +272,9 @@ def _real_folder(folder: str) -> str:
     return os.path.realpath(folder)
 
 
-def _is_library(origin: Path) -> bool:
+def is_library(origin: str | Path) -> bool:
     """Return whether a folder is where packages are installed.
 
     The workers' Python has those, and they are not ours to pack.
     """
-    return origin.name in ("site-packages", "dist-packages") or origin == Path(sys.base_prefix)
+    return Path(origin).name in ("site-packages", "dist-packages") or Path(origin) == Path(sys.base_prefix)

@@ -10,6 +10,11 @@ _FRAME = re.compile(r"\s+at ")
 _EMPTY_WORDS = re.compile(
     r"Error: (Could not create the Java Virtual|A fatal exception has occurred)|Error occurred during initialization of"
 )
+_YARN_FAILED = re.compile(r"Application application_\w+ finished with failed status")
+_YARN_REASONS = (
+    re.compile(r"Diagnostics: (?:\[[^\]]*\] *)?(\S.*)"),  # of a container that could not be started
+    re.compile(r"Application diagnostics message: (\S.*)"),  # of a driver that has ended
+)
 _THREAD = re.compile(r'Exception in thread "[^"]*" ')
 
 
@@ -20,7 +25,13 @@ def most_informative_line(lines: Sequence[str]) -> str:
     'java.net.UnknownHostException: nowhere'
     >>> most_informative_line(["Unrecognized option: -Xmuch", "Error: Could not create the Java Virtual Machine."])
     'Unrecognized option: -Xmuch'
+
+    The last line of a submission to YARN only says that it has failed; the reason is among the diagnostics before.
     """
     filled = [line for line in lines if line.strip() and not _EMPTY_WORDS.match(line)] or list(lines)
     errors = [line for line in filled if _ERROR.search(line) and not _FRAME.match(line)]
-    return _THREAD.sub("", (errors or filled)[-1].strip())
+    last = (errors or filled)[-1]
+    if _YARN_FAILED.search(last):
+        said = (found[1] for pattern in _YARN_REASONS for line in reversed(lines) if (found := pattern.search(line)))
+        last = next(said, last)
+    return _THREAD.sub("", last.strip())

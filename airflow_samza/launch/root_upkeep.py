@@ -13,6 +13,7 @@ from airflow_samza.runs.upkeep.retention import SWEEP_SECONDS, SweptRoot, sweep_
 from airflow_samza.runs.upkeep.run_removal import SweptRuns
 from airflow_samza.systems.bindings import bind_log, is_log, log_under
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.root_access import RootAccess, opens_root
 from airflow_samza.systems.system import System, SystemBinding
 
 log = logging.getLogger(__name__)
@@ -20,11 +21,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RootUpkeep:
-    """A root and the systems that are bound there by name."""
+    """A root, the systems that are bound there by name, and what opens it (None: what this process was given)."""
 
     files: Filesystem
     bindings: Mapping[str, SystemBinding] = field(repr=False)  # they may hold secrets
+    access: RootAccess | None = None
 
+    @property
+    def root(self) -> str:
+        """The root."""
+        return self.files.root
+
+    @opens_root
     def sweep(self, application: str, keep: Keep, *, seconds: float | None = SWEEP_SECONDS) -> SweptRuns:
         """Delete what has expired of one application, by its name.
 
@@ -50,9 +58,10 @@ class RootUpkeep:
             runs, topics = _counted(swept.runs, "run"), _counted(swept.topics, "topic")
             tell(f"Deleted what has expired of {application}: {runs}, {topics}.")
 
+    @opens_root
     def sweep_root(self, keep: Keep, *, dry: bool = False) -> SweptRoot:
         """Delete what has expired of all applications and in all logs; ``dry`` only reports what that would be."""
-        root = self.files.root
+        root = self.root
         logs = [log_under(root), *(bind_log(name, b, root) for name, b in self.bindings.items() if is_log(b))]
         places = {known.filesystem.root: known for known in logs}  # one root may be bound by several names
         return sweep_root(self.files, list(places.values()), self.systems_of, keep, dry=dry)

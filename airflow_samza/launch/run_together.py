@@ -11,12 +11,18 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
+from airflow_samza.systems.filesystems.pace import Looks, Pace
 
 POLL_SECONDS = 0.05
 
 
 class Stages(Protocol):
     """The part of the runtime that runs stages."""
+
+    @property
+    def pace(self) -> Pace:
+        """Pace at which looks at the records are fitting."""
+        ...
 
     def submit(
         self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None
@@ -52,20 +58,23 @@ def run_together(
     handles = {stage.stage_id: runtime.submit(run, stage.stage_id, generation, spark_conf) for stage in run.plan.stages}
     results: dict[str, StageResult] = {}
     shown: dict[str, str] = {}
+    looks = Looks(runtime.pace)
     try:
         while len(results) < len(handles):
             for stage_id, handle in handles.items():
                 if stage_id in results:
                     continue
                 status = runtime.status(handle)
-                if on_progress is not None and shown.get(stage_id) != str(status):
+                if shown.get(stage_id) != str(status):
                     shown[stage_id] = str(status)
-                    on_progress(stage_id, status)
+                    looks.news()
+                    if on_progress is not None:
+                        on_progress(stage_id, status)
                 if status.is_final:
                     results[stage_id] = runtime.finish(handle)
                     if on_result is not None:
                         on_result(results[stage_id])
-            time.sleep(POLL_SECONDS)
+            time.sleep(looks.pause(POLL_SECONDS))
     except BaseException:
         for stage_id, handle in handles.items():
             if stage_id not in results:

@@ -15,14 +15,17 @@ from airflow_samza.errors import UnknownName
 from airflow_samza.launch.class_archive import configured
 from airflow_samza.launch.code_shipping import ship_archive, ship_code, ship_package
 from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
+from airflow_samza.launch.root_handover import with_root_access
 from airflow_samza.launch.root_upkeep import RootUpkeep
 from airflow_samza.launch.run_together import run_together
-from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, RunnerSettings
+from airflow_samza.launch.runner_python import checked_path
+from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, IDLE_OF_ONE_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import is_per_job, reject_static
 from airflow_samza.launch.spark_submit import cluster_conf
 from airflow_samza.launch.stage_wait import POLL_SECONDS, wait_for_stage
 from airflow_samza.launch.submission import checked_conf, stage_error, submit
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
+from airflow_samza.launch.warm_settings import WarmRunners, configured_warm_runners
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.prepare.plan_step import prepare_run
 from airflow_samza.prepare.run_request import RunRequest
@@ -31,7 +34,7 @@ from airflow_samza.runs.lineage.state_left import leave_state, reject_fenced
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.data_interval import DataInterval
-from airflow_samza.runs.records.folders import RunFolder, must_read, write_once
+from airflow_samza.runs.records.folders import RunFolder, read_fixed, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
@@ -47,7 +50,7 @@ from airflow_samza.runs.stages.stage_state import (
 )
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.push_finish import finish_push
-from airflow_samza.runs.tables.push_request import PushRequest, request_path
+from airflow_samza.runs.tables.push_request import standing_request
 from airflow_samza.runs.tables.versions import TableVersion
 from airflow_samza.runs.upkeep.topic_expiry import (
     KEEP_AFTER_FAILURE_SECONDS,
@@ -55,12 +58,11 @@ from airflow_samza.runs.upkeep.topic_expiry import (
     expire_topics,
     reopen,
 )
-from airflow_samza.systems.filesystems.local_copies import local_copy
+from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.filesystems.pace import Looks, Pace
+from airflow_samza.systems.filesystems.root_access import RootAccess, access_within, give_access, opens_root
 from airflow_samza.systems.system import SystemBinding
-
-IDLE_OF_ONE_SECONDS = 30.0
-"""The time that a runner of one task alone waits for the next stage."""
 
 
 class SparkRuntime:
@@ -71,9 +73,11 @@ class SparkRuntime:
     ``default_system`` if it is bound, else in the log under the root. ``py_modules`` and ``archives`` are further code
     and files for the workers; ``spark_conf`` are settings of every stage. ``class_archives`` is a folder of this host
     for archives of Spark's classes, with which a local Spark starts sooner (None: as in the environment). With an
-    ``owner`` (any text)
-    stage runners are shared only with runtimes of the same one: where a runner ends with the container of the task that
-    started it.
+    ``owner`` (any text) stage runners are shared only with runtimes of the same one: where a runner ends with the
+    container of the task that started it. ``access`` is how the root is opened, here and by all who run its stages;
+    without options, as in the environment of each (None: as this process was given). ``runner_python`` runs stage
+    runners and workers (empty: ours). ``warm_runners`` is how many Sparks of this host stay for the next run of the
+    same ``tenant`` (any text; None: as in the environment).
     """
 
     def __init__(
@@ -90,9 +94,20 @@ class SparkRuntime:
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         class_archives: str | None = None,
         owner: str = "",
+        access: RootAccess | None = None,
+        runner_python: str = "",
+        warm_runners: str | WarmRunners | None = None,
+        tenant: str = "",
     ) -> None:
-        self._files = open_filesystem(root)
+        if access is None:
+            self._files = open_filesystem(root)
+        else:
+            with access_within(root, access):
+                self._files = open_filesystem(root)
         self._root = self._files.root
+        self._access = access
+        for written in (root, self._root) if access else ():
+            give_access(written, access or RootAccess())
         self._systems = dict(systems or {})
         self._default_system = default_system
         self._master = parse_master(master)
@@ -103,12 +118,26 @@ class SparkRuntime:
         self._idle_seconds = idle_seconds
         self._class_archives = configured(class_archives)
         self._owner = owner
+        self._runner_python = checked_path(runner_python)
+        self._warm = configured_warm_runners(warm_runners)
+        self._tenant = tenant
 
     @property
     def root(self) -> str:
         """The folder in which topics and records of runs lie."""
         return self._root
 
+    @property
+    def access(self) -> RootAccess | None:
+        """The access to the root; None: as this process was given."""
+        return self._access
+
+    @property
+    def pace(self) -> Pace:
+        """Pace at which looks at the records are fitting."""
+        return self._files.pace
+
+    @opens_root
     def prepare(self, request: RunRequest, on_wait: Callable[[str], None] | None = None) -> RunPlan:
         """Plan a run: fix counts and slices, reject what cannot run, create its topics, and store the plan.
 
@@ -120,18 +149,19 @@ class SparkRuntime:
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
         """Return a stored plan of a run (``application`` is its name); without a generation the newest."""
         folder = RunFolder(application, run_id)
-        known = folder.plan_generations(self._files)
-        if generation is None and known:
-            generation = known[-1]
-        if generation not in known:
+        if generation is None:
+            generation = next(reversed(folder.plan_generations(self._files)), None)
+        plan = None if generation is None else read_fixed(self._files, folder.plan(generation), RunPlan)
+        if plan is None:
             raise UnknownName(
                 f"The run {run_id!r} of {application!r} has no "
                 f"plan{f' of generation {generation}' if generation else ''}.",
                 hint="Its plan task has not run: run it first, or clear it with its downstream tasks.",
                 name=run_id,
             )
-        return must_read(self._files, folder.plan(generation), RunPlan)
+        return plan
 
+    @opens_root
     def submit(
         self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None
     ) -> StageHandle:
@@ -155,6 +185,7 @@ class SparkRuntime:
             lambda: reopen(self._files, systems, run),
         )
 
+    @opens_root
     def push(
         self,
         application: str,
@@ -197,12 +228,13 @@ class SparkRuntime:
             files, system, request, lambda: self._settings(request.reference, request.handle.run, bindings, conf), conf
         )
 
+    @opens_root
     def finish_push(self, handle: StageHandle) -> TableVersion:
         """Return the version that a push has become; roll it forward if needed, raise the error that ended it."""
         status = self.status(handle)
         if status.state not in (SUCCEEDED, UNFINISHED):
             raise stage_error(handle, status)
-        request = must_read(self._files, request_path(handle), PushRequest)
+        request = standing_request(self._files, handle)
         bindings = push_bindings(self._systems, request, {})
         return finish_push(self._files, bind_systems(bindings, self._root)[request.system], request)
 
@@ -214,6 +246,7 @@ class SparkRuntime:
         self.wait(handle, on_progress=on_progress)
         return self.finish_push(handle)
 
+    @opens_root
     def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
         """Return the folder of the versions of a pushed table."""
         place = table_place(
@@ -225,6 +258,7 @@ class SparkRuntime:
         """Return the status of the stage's newest attempt, from files only."""
         return stage_status(self._files, handle)
 
+    @opens_root
     def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
         """Return how far the stage has come, by partition; ``status`` spares asking again."""
         run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
@@ -273,10 +307,14 @@ class SparkRuntime:
         on_progress: Callable[[StageStatus], None] | None = None,
     ) -> StageStatus:
         """Return the final status of a stage; ``on_progress`` gets each status that differs from the one before."""
-        return wait_for_stage(self.status, handle, timeout, on_progress)
+        return wait_for_stage(self.status, handle, timeout, on_progress, self._files.pace)
 
+    @opens_root
     def finish(self, handle: StageHandle) -> StageResult:
         """Return the result of a stage that has ended; roll it forward if needed, raise the error that ended it."""
+        result = read_fixed(self._files, handle.folder.result, StageResult)
+        if result is not None:
+            return result
         status = self.status(handle)
         if status.state in (SUCCEEDED, UNFINISHED):
             run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
@@ -320,6 +358,7 @@ class SparkRuntime:
         self.close(run)
         return results
 
+    @opens_root
     def close(
         self, run: RunPlan, *, succeeded: bool = True, keep_seconds: float | None = None, wait_seconds: float = 0.0
     ) -> list[str]:
@@ -331,21 +370,21 @@ class SparkRuntime:
         again is open again.
         """
         folder = RunFolder(run.application, run.run_id)
-        write_once(self._files, folder.closed, RunEnd(succeeded, time.time()))
+        write_once(self._files, folder.closed, RunEnd(succeeded, time.time(), requests.take()))
         leave_state(self._files, run)
         if keep_seconds is None:
             keep_seconds = KEEP_AFTER_SUCCESS_SECONDS if succeeded else KEEP_AFTER_FAILURE_SECONDS
         systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
         marked = expire_topics(self._files, systems, run, time.time() + keep_seconds)
-        deadline = time.monotonic() + wait_seconds
+        deadline, looks = time.monotonic() + wait_seconds, Looks(self._files.pace)
         while time.monotonic() < deadline and self.live_runners(run):
-            time.sleep(POLL_SECONDS)
+            time.sleep(looks.pause(POLL_SECONDS))
         return marked
 
     @property
     def upkeep(self) -> RootUpkeep:
         """Delete what has expired under the root."""
-        return RootUpkeep(self._files, self._systems)
+        return RootUpkeep(self._files, self._systems, self._access)
 
     def live_runners(self, run: RunPlan) -> list[RunnerFolder]:
         """Return the run's runners whose process lives."""
@@ -369,10 +408,11 @@ class SparkRuntime:
             archives = tuple(ship_archive(self._files, folder, archive) for archive in archives)
             package = ship_package(self._files, folder)
         if self._master.is_submitted:
-            static = cluster_conf(self._master, self._submit, static, local_copy(self._files, package))
+            on_workers = self._files.local_path(package) or package.rpartition("/")[2]
+            static = cluster_conf(self._master, self._submit, static, on_workers, self._runner_python)
         return RunnerSettings(
             root=self._root,
-            bindings=bindings,
+            bindings=with_root_access(bindings, self._root),
             code=(shipped.path,),
             origins={shipped.path: shipped.origin},
             archives=archives,
@@ -383,4 +423,7 @@ class SparkRuntime:
             idle_seconds=min(self._idle_seconds, IDLE_OF_ONE_SECONDS) if self._owner else self._idle_seconds,
             class_archives=self._class_archives,
             owner=self._owner,
+            python=self._runner_python,
+            warm=self._warm,
+            tenant=self._tenant,
         )

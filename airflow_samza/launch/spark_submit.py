@@ -17,6 +17,9 @@ from airflow_samza.launch.masters import CONNECT, KUBERNETES, STANDALONE, YARN, 
 REACH_SECONDS = 10.0
 
 WORKERS_PYTHON = "spark.pyspark.python"
+"""Spark's own setting for the Python of its workers; without one they run the driver's."""
+
+DRIVERS_PYTHON = "spark.pyspark.driver.python"
 WORKERS_PATH = "spark.executorEnv.PYTHONPATH"
 
 # While spark-submit waits for the driver it reports a driver that fails; once the driver has reported, it is let go.
@@ -27,18 +30,26 @@ _WAITS = {
 }
 
 
+HDFS_USER = "HADOOP_USER_NAME"
+
+DRIVERS_VARIABLES = {YARN: "spark.yarn.appMasterEnv.", KUBERNETES: "spark.kubernetes.driverEnv."}
+"""Before the name of a variable: the setting that gives it to a driver in the cluster."""
+
+FETCHED_JAR = "{{USER_JAR}}"
+"""The argument of a driver that a standalone cluster replaces by the path of the jar that it has fetched."""
+
 # Where each listens when its URL names no port; YARN's place is in files.
 _PORTS = {STANDALONE: 7077, KUBERNETES: 443, CONNECT: 15002}
 
 
-def find_spark_submit(binary: str) -> str:
+def find_spark_submit(binary: str, pyspark: str = "") -> str:
     """Return the path of spark-submit: the one named, else that of the installed pyspark.
 
-    :class:`RuntimeMissing` when it is not there.
+    ``pyspark`` is the folder of another environment's pyspark. :class:`RuntimeMissing` when it is not there.
     """
     if not binary:
-        spec = importlib.util.find_spec("pyspark")  # found, not loaded
-        places = list(spec.submodule_search_locations or ()) if spec is not None else []
+        spec = importlib.util.find_spec("pyspark") if not pyspark else None  # found, not loaded
+        places = [pyspark] if pyspark else list(spec.submodule_search_locations or ()) if spec is not None else []
         found = shutil.which(str(Path(places[0]) / "bin" / "spark-submit")) if places else None
         where = "in the installed pyspark"
         hint = (
@@ -92,11 +103,15 @@ def check_hadoop_conf(environment: Mapping[str, str] | None = None) -> None:
         raise ConfigError(f"The master is yarn, and {shown} holds no yarn-site.xml.", hint=hint, key=next(iter(named)))
 
 
-def cluster_conf(master: Master, submit: SubmitOptions, conf: Mapping[str, str], package: str) -> dict[str, str]:
+def cluster_conf(
+    master: Master, submit: SubmitOptions, conf: Mapping[str, str], package: str, python: str = ""
+) -> dict[str, str]:
     """Return the Spark settings of a runner in a cluster: the user's, and those that this package needs there.
 
-    ``package`` is the zip of our own code, under the root: executors have it on their path from the start, because
-    their Python daemon is ours and is started before any file is fetched.
+    ``package`` is the zip of our own code, which executors need on their path from the start, because their Python
+    daemon is ours. It is a whole path on a root that they have as a folder; else its name, under which Spark puts what
+    the driver brings along into the folder where an executor runs. ``python`` is the Python of the driver, and of
+    workers for which no other is set (empty: this process's own).
     """
     workers_path = os.pathsep.join([package, *([conf[WORKERS_PATH]] if conf.get(WORKERS_PATH) else [])])
     found: dict[str, str] = {
@@ -113,11 +128,26 @@ def cluster_conf(master: Master, submit: SubmitOptions, conf: Mapping[str, str],
     if master.cluster == YARN:  # a container's folder for temporary files has a path that is too long for a socket
         found.setdefault("spark.python.unix.domain.socket.enabled", "false")
     found.setdefault(
-        WORKERS_PYTHON, "python3" if master.cluster == KUBERNETES else sys.executable
+        WORKERS_PYTHON, python or ("python3" if master.cluster == KUBERNETES else sys.executable)
     )  # an image has its own
-    if not submit.in_cluster:
-        found["spark.pyspark.driver.python"] = sys.executable
+    if python or not submit.in_cluster:
+        found[DRIVERS_PYTHON] = python or sys.executable
+    user = os.environ.get(HDFS_USER)
+    if user:  # it writes under the root wherever it runs
+        for place in ("spark.executorEnv.", *([DRIVERS_VARIABLES[master.cluster]] if _is_told(master, submit) else [])):
+            found.setdefault(f"{place}{HDFS_USER}", user)
     return found
+
+
+def _is_told(master: Master, submit: SubmitOptions) -> bool:
+    """Return whether a driver gets its variables by settings; one of a standalone cluster gets spark-submit's own."""
+    return submit.in_cluster and master.cluster in DRIVERS_VARIABLES
+
+
+def with_package(conf: Mapping[str, str], package: str) -> dict[str, str]:
+    """Return the settings of a driver whose executors have our package by its name, and the driver itself by a path."""
+    paths = [path for path in conf.get(WORKERS_PATH, "").split(os.pathsep) if path]
+    return {**conf, WORKERS_PATH: os.pathsep.join([*paths[:1], package, *paths[1:]])}
 
 
 def submit_command(
@@ -129,14 +159,17 @@ def submit_command(
     jar: str,
     driver: str,
     arguments: Sequence[str],
+    pyspark: str = "",
 ) -> list[str]:
     """Return the command line. It holds no setting and no secret: those are in ``properties`` and in the hand-over.
 
     Spark's standalone master takes no Python program in cluster mode; it takes a Java program, and Spark has one that
-    runs Python. ``jar`` is a jar with nothing in it, for that program to have one.
+    runs Python. ``jar`` is a jar with nothing in it, for that program to have one; or, as a URL, the driver itself,
+    which the cluster's host fetches (``driver`` is then :data:`FETCHED_JAR`). ``pyspark`` as of
+    :func:`find_spark_submit`.
     """
     command = [
-        find_spark_submit(submit.binary),
+        find_spark_submit(submit.binary, pyspark),
         "--master",
         master.url,
         "--deploy-mode",
@@ -151,12 +184,12 @@ def submit_command(
             *command,
             "--class",
             "org.apache.spark.deploy.PythonRunner",
-            f"file:{jar}",
+            jar if "://" in jar else f"file:{jar}",
             driver,
             no_files,
             *arguments,
         ]
-    if submit.in_cluster and master.cluster == KUBERNETES:
+    if submit.in_cluster and master.cluster == KUBERNETES and "://" not in driver:
         driver = f"local://{driver}"  # in the pod's own filesystem, where the root is mounted
     return [*command, driver, *arguments]
 

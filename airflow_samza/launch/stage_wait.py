@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from airflow_samza.errors import StageError
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
+from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace
 
 POLL_SECONDS = 0.05
 """The time between two looks at a status, which read a few small files.
@@ -20,6 +21,7 @@ def wait_for_stage(
     handle: StageHandle,
     timeout: float | None = None,
     on_progress: Callable[[StageStatus], None] | None = None,
+    pace: Pace = FREE,
 ) -> StageStatus:
     """Return the final status of a stage.
 
@@ -28,14 +30,18 @@ def wait_for_stage(
         handle: the stage.
         timeout: seconds until a StageError; None: no limit.
         on_progress: gets each status that differs from the one before.
+        pace: the pace at which looks at the records are fitting.
     """
     began = time.monotonic()
+    looks = Looks(pace)
     shown: str | None = None
     while True:
         status = status_of(handle)
-        if on_progress is not None and str(status) != shown:
+        if str(status) != shown:
             shown = str(status)
-            on_progress(status)
+            looks.news()
+            if on_progress is not None:
+                on_progress(status)
         if status.is_final:
             return status
         waited = time.monotonic() - began
@@ -46,4 +52,4 @@ def wait_for_stage(
                 stage=handle.stage_id,
                 run=handle.run_id,
             )
-        time.sleep(POLL_SECONDS if waited < POLL_SECONDS else min(POLL_SECONDS, waited / 10))
+        time.sleep(looks.pause(POLL_SECONDS if waited < POLL_SECONDS else min(POLL_SECONDS, waited / 10)))

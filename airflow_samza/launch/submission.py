@@ -10,9 +10,11 @@ from datetime import datetime, timezone
 from airflow_samza.errors import ConfigError, SamzaError, StageCancelled, StageError, StageFailed, StageLost
 from airflow_samza.launch.launcher import ensure_runner
 from airflow_samza.launch.masters import DEPLOY_MODE_KEY, MASTER_KEY
+from airflow_samza.launch.root_handover import has_old_secrets
 from airflow_samza.launch.runner_settings import POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import FIXED, is_per_job
-from airflow_samza.runs.records.folders import read, write_once
+from airflow_samza.runs.records.folders import read_fixed, write_once
+from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_runners import RunnerEnd, RunnerFolder, RunnerPlace, StageRequest, enqueue
 from airflow_samza.runs.stages.stage_state import (
     CANCELLED,
@@ -26,12 +28,13 @@ from airflow_samza.runs.stages.stage_state import (
     as_lost,
     ask_to_cancel,
     can_finish,
-    newest_attempt,
     runner_of,
     stage_status,
 )
 from airflow_samza.secrecy import shown
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.object_store import requests
+from airflow_samza.systems.filesystems.pace import Looks
 
 
 def submit(
@@ -48,8 +51,11 @@ def submit(
     ``settings`` is called only when a runner may have to be started, after ``reopen``: a run that is submitted to is
     open again.
     """
-    supersede_older(files, handle)
-    status = stage_status(files, handle)
+    known_generations = supersede_older(files, handle)
+    reopen = reopen or (lambda: files.delete(handle.run.closed))
+    if handle.generation not in known_generations:  # nothing of it was ever written
+        return _attempt(files, handle, StageStatus(LOST), settings, spark_conf, reopen)
+    status = stage_status(files, replace(handle, attempt=0))
     known = replace(handle, attempt=status.attempt)
     if status.state == SUCCEEDED:
         return known
@@ -62,12 +68,21 @@ def submit(
         status = as_lost(files, handle, status, runner) if not status.is_final else status
         if status.state == SUCCEEDED:
             return known
-    return _attempt(files, handle, status, settings, spark_conf, reopen or (lambda: files.delete(handle.run.closed)))
+    if can_finish(files, handle.folder):  # everything is staged: no Spark is needed, ``finish`` continues from here
+        known = replace(handle, attempt=status.attempt + 1)
+        write_once(files, handle.folder.attempt(known.attempt, "request"), _request(known, spark_conf))
+        return known
+    files.delete(handle.folder.abort)
+    return _attempt(files, handle, status, settings, spark_conf, reopen)
 
 
-def supersede_older(files: Filesystem, handle: StageHandle) -> None:
-    """Cancel older generations that still run; a newer one means that this one comes too late."""
-    for generation in handle.run.generations(files, handle.stage_id):
+def supersede_older(files: Filesystem, handle: StageHandle) -> list[Generation]:
+    """Cancel older generations that still run; a newer one means that this one comes too late.
+
+    Returns all that were ever submitted.
+    """
+    found = handle.run.generations(files, handle.stage_id)
+    for generation in found:
         if generation > handle.generation:
             raise StageError(
                 f"Generation {handle.generation} of the stage {handle.stage_id} is superseded by {generation}.",
@@ -79,6 +94,7 @@ def supersede_older(files: Filesystem, handle: StageHandle) -> None:
         older = replace(handle, generation=generation)
         if generation < handle.generation and not stage_status(files, older).is_final:
             ask_to_cancel(files, older)
+    return found
 
 
 def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
@@ -159,19 +175,9 @@ def _attempt(
     reopen: Callable[[], None],
 ) -> StageHandle:
     folder = handle.folder
-    known = replace(handle, attempt=newest_attempt(files, folder) + 1)
-    request = StageRequest(
-        stage=handle.stage_id,
-        generation=str(handle.generation),
-        attempt=known.attempt,
-        requested_at=time.time(),
-        spark_conf={key: value for key, value in spark_conf.items() if is_per_job(key)},
-    )
-    if can_finish(files, folder):  # everything is staged: no Spark is needed, ``finish`` continues from here
-        write_once(files, folder.attempt(known.attempt, "request"), request)
-        return known
+    known = replace(handle, attempt=status.attempt + 1)
+    request = _request(known, spark_conf)
     reopen()
-    files.delete(folder.abort)
     wanted = settings()
     if status.state == FAILED:
         _part_with_old_secrets(files, known, wanted)
@@ -187,14 +193,25 @@ def _attempt(
         known = replace(known, attempt=known.attempt + 1)
 
 
+def _request(handle: StageHandle, spark_conf: Mapping[str, str]) -> StageRequest:
+    return StageRequest(
+        stage=handle.stage_id,
+        generation=str(handle.generation),
+        attempt=handle.attempt,
+        requested_at=time.time(),
+        spark_conf={key: value for key, value in spark_conf.items() if is_per_job(key)},
+        requests=requests.take(),
+    )
+
+
 def _part_with_old_secrets(files: Filesystem, handle: StageHandle, wanted: RunnerSettings) -> None:
     """Close, after a failure, a runner that was given secrets: the next one gets those of now.
 
     The failure may come from a secret that was changed.
     """
-    if not any(binding.secret for binding in wanted.bindings.values()):
+    if not has_old_secrets(wanted.bindings):
         return
-    request = read(files, handle.folder.attempt(handle.attempt - 1, "request"), StageRequest)
+    request = read_fixed(files, handle.folder.attempt(handle.attempt - 1, "request"), StageRequest)
     if request is not None and request.runner is not None:
         runner = RunnerFolder(handle.run, request.runner.key, request.runner.number)
         write_once(
@@ -208,16 +225,16 @@ def _cancel_asked(files: Filesystem, handle: StageHandle) -> bool:
 
 def _was_taken(files: Filesystem, handle: StageHandle, runner: RunnerFolder) -> bool:
     """Return whether a runner that was closing when it was asked still took the request."""
-    status_file = handle.folder.attempt(handle.attempt, "status")
+    status_file, looks = handle.folder.attempt(handle.attempt, "status"), Looks(files.pace)
     while runner.is_alive(files):
         if files.exists(status_file):
             return True
-        time.sleep(POLL_SECONDS)
+        time.sleep(looks.pause(POLL_SECONDS))
     return files.exists(status_file)
 
 
 def _enqueue_again(files: Filesystem, handle: StageHandle) -> None:
     """Put a request into its runner's queue in case its submitter died before it did; one that is there stays."""
-    request = read(files, handle.folder.attempt(handle.attempt, "request"), StageRequest)
+    request = read_fixed(files, handle.folder.attempt(handle.attempt, "request"), StageRequest)
     if request is not None and request.runner is not None:
         enqueue(files, RunnerFolder(handle.run, request.runner.key, request.runner.number), request)

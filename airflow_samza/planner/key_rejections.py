@@ -306,7 +306,7 @@ def _way_out(side: _Side) -> str:
     if side.op is None:
         return (
             f"Key the topic by {_columns(side.key)} (key= of the stream), or push the table with a "
-            "TablePushOperator, which does."
+            "SamzaTablePushOperator, which does."
         )
     into = "sending it to the table" if side.table else "the join"
     more = (

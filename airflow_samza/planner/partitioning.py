@@ -44,7 +44,7 @@ from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.plan import Partitioning
 from airflow_samza.planner.replication import Replication
-from airflow_samza.planner.stream_edges import StreamEdge
+from airflow_samza.planner.stream_edges import StreamEdge, declared_kind
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
 
@@ -181,7 +181,7 @@ def _of_stream(spec: ApplicationSpec, edge: StreamEdge, states: Mapping[str, Edg
             schema = _schema_of_writer(edge, states) or stream.schema
             return keyed(writer.key, schema, stream.partitioner or PARTITIONER)
     if stream.key:
-        return keyed(stream.key, stream.schema, stream.partitioner or PARTITIONER)
+        return keyed(stream.key, stream.schema, stream.partitioner or traits_of(edge.kind).partitioner)
     return UNKEYED if _comes_as_it_is(spec, edge) else UNKNOWN
 
 
@@ -189,9 +189,7 @@ def _comes_as_it_is(spec: ApplicationSpec, edge: StreamEdge) -> bool:
     # A topic was partitioned in a way that no declaration states; files, tables of a database and DataFrames were not.
     # (The stream of a push has the key of its table: rule P11.)
     stream = edge.descriptor
-    name = stream.system or spec.default_system or ""
-    system = spec.systems.get(name)
-    kind = spec.config.get(f"systems.{name}.kind") or (system.kind if system else None)
+    kind = declared_kind(spec, stream)
     if stream.path or stream.format or stream.reader is not None:
         return True
     return traits_of(kind).unkeyed_splits if kind else edge.role is StreamRole.INPUT and stream.bounded
@@ -345,4 +343,4 @@ AFTER: Mapping[type[OperatorSpec], Callable[[Any, Sequence[EdgeState]], EdgeStat
     SinkSpec: _nothing,
     TaskSpec: _nothing,
 }
-"""What every kind of operator makes of the way in which messages lie; those of an input lie as its stream's."""
+"""Effect of every kind of operator on the way in which messages lie; those of an input lie as its stream's."""

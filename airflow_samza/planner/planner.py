@@ -57,14 +57,19 @@ class ExecutionPlanner:
     """Plans applications against one configuration and what the systems know of the streams.
 
     ``config`` holds Samza's keys and overrides the application's own; ``stream_metadata`` maps stream ids to the
-    partition counts that their systems reported (one batched call per system, made by the caller).
+    partition counts that their systems reported (one batched call per system, made by the caller), ``stream_kinds``
+    to the kinds of the systems in which they lie.
     """
 
     def __init__(
-        self, config: Mapping[str, str] | None = None, stream_metadata: Mapping[str, int] | None = None
+        self,
+        config: Mapping[str, str] | None = None,
+        stream_metadata: Mapping[str, int] | None = None,
+        stream_kinds: Mapping[str, str] | None = None,
     ) -> None:
         self._config = dict(config or {})
         self._metadata = dict(stream_metadata or {})
+        self._kinds = dict(stream_kinds or {})
 
     def plan(self, spec: ApplicationSpec, pinned: ExecutionPlan | None = None) -> ExecutionPlan:
         """The full plan, or one error that names every conflict of the application.
@@ -79,7 +84,7 @@ class ExecutionPlanner:
         _check_mode(Config(config))
         Config(config).check()
         graph = collect_operator_graph(spec)
-        edges = build_stream_edges(spec, graph)
+        edges = build_stream_edges(spec, graph, self._kinds)
         errors = [*check_graph(spec), *check_streams(spec)]
         counts, found = known_counts(edges, self._metadata)
         errors += found

@@ -38,6 +38,8 @@ class StreamEdge:
     broadcast: bool
     side_input_of: tuple[str, ...] = ()
     renamed_from: str | None = None
+    kind: str | None = None
+    """The kind of system in which it lies, where that is known."""
 
     @property
     def is_intermediate(self) -> bool:
@@ -45,8 +47,14 @@ class StreamEdge:
         return self.role is StreamRole.INTERMEDIATE
 
 
-def build_stream_edges(spec: ApplicationSpec, graph: JobGraph) -> dict[str, StreamEdge]:
-    """Every stream of the application by id, in the order of the ids."""
+def build_stream_edges(
+    spec: ApplicationSpec, graph: JobGraph, kinds: Mapping[str, str] | None = None
+) -> dict[str, StreamEdge]:
+    """Every stream of the application by id, in the order of the ids.
+
+    ``kinds`` are the kinds of systems that the environment binds, by stream; others are those that the application
+    declares.
+    """
     descriptors: dict[str, tuple[StreamRole, StreamDescriptor]] = {}
     for role, streams in (
         (StreamRole.SIDE_INPUT, spec.side_inputs),
@@ -82,8 +90,16 @@ def build_stream_edges(spec: ApplicationSpec, graph: JobGraph) -> dict[str, Stre
             broadcast=descriptor.broadcast or any(isinstance(op, BroadcastSpec) for op in made_by),
             side_input_of=tuple(feeds[stream_id]),
             renamed_from=next((op.renamed_from for op in made_by if isinstance(op, RepartitioningSpec)), None),
+            kind=(kinds or {}).get(stream_id) or declared_kind(spec, descriptor),
         )
     return edges
+
+
+def declared_kind(spec: ApplicationSpec, stream: StreamDescriptor) -> str | None:
+    """Return the kind of system that the application declares for a stream."""
+    name = stream.system or spec.default_system or ""
+    system = spec.systems.get(name)
+    return spec.config.get(f"systems.{name}.kind") or (system.kind if system else None)
 
 
 def check_streams(spec: ApplicationSpec) -> list[PlanError]:

@@ -15,6 +15,7 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.system_kinds import DATAFRAMES, EMBEDDED, KINDS_OF_NAMES, traits_of
 from airflow_samza.systems.bindings import bind_system
+from airflow_samza.systems.filesystems.root_access import ROOT_ACCESS
 from airflow_samza.systems.system import System, SystemBinding
 
 
@@ -84,8 +85,8 @@ def run_bindings(
 
 
 def bind_systems(bindings: Mapping[str, SystemBinding], root: str) -> dict[str, System]:
-    """Return the systems, by name."""
-    return {name: bind_system(name, binding, root) for name, binding in bindings.items()}
+    """Return the systems, by name; the root's access, which travels with the bindings, is none."""
+    return {name: bind_system(name, binding, root) for name, binding in bindings.items() if name != ROOT_ACCESS}
 
 
 def _whose(spec: ApplicationSpec, system: str) -> str:

@@ -21,7 +21,9 @@ from airflow_samza.runs.lineage.state_taken import Patience, give_back, source_v
 from airflow_samza.runs.lineage.versions import Version, find_version, newest_number, version_of_run
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_state import LINEAGE, OWN, RunState
+from airflow_samza.systems.capabilities import TakesArrivals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import StreamSpec
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ def carried_slice(
     ago.
     """
     ranges = whole.get("offsets")
+    if "times" in whole:  # it begins with its interval, whatever was read before
+        return {**whole, "final": False}
     if ranges is None:
         if stream.slice_by == "checkpoint":
             raise ConfigError(
@@ -135,6 +139,19 @@ def carried_slice(
     if read.get("topic") and whole.get("topic") and read["topic"] != whole["topic"]:
         raise _recreated(stream, "is another topic than the one that was read")
     return {**whole, "offsets": found, "first": list(read.get("first", known)), "final": False}
+
+
+def arrived_slice(
+    stream: StreamDescriptor,
+    spec: StreamSpec,
+    system: TakesArrivals,
+    version: Version | None,
+    config: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the input range of files that keep coming: those that are new since the version; it ends no stream."""
+    known = version.arrived.get(stream.stream_id) if version is not None else None
+    skips = known is None and Config(config).first_offset(stream.stream_id) == "upcoming"
+    return {**system.arrived(spec, known, unread=skips), "final": False}
 
 
 def _recreated(stream: StreamDescriptor, what: str) -> TopicError:

@@ -1,5 +1,6 @@
 """The ``plan`` step of a run: everything that is known, decided or rejected before a stage runs.
 
+root           what its storage permits, where that has to be asked
 load           the application, and that its shape is what the Dag was made of
 reject         what this version does not run
 lease          the state that the run continues from
@@ -16,6 +17,7 @@ store          the RunPlan
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,6 +29,7 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
 from airflow_samza.prepare.bound_systems import bind_systems, declared_systems, run_bindings, system_name
 from airflow_samza.prepare.carried_state import (
+    arrived_slice,
     carried_slice,
     carries_state,
     is_carried_on,
@@ -34,7 +37,9 @@ from airflow_samza.prepare.carried_state import (
     previewed_state,
     take_state,
 )
+from airflow_samza.prepare.lasting_outputs import with_lasting_notes
 from airflow_samza.prepare.modes import check_mode
+from airflow_samza.prepare.root_check import check_root
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
 from airflow_samza.prepare.run_streams import described, input_schemas, known_metadata, with_plan, with_schemas
 from airflow_samza.prepare.serdes import check_serdes
@@ -57,13 +62,18 @@ from airflow_samza.runs.records.forgotten_runs import reject_forgotten
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
 from airflow_samza.runs.upkeep.topic_expiry import open_again
+from airflow_samza.systems.capabilities import ExpiresMessages, TakesArrivals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.object_store import requests
+from airflow_samza.systems.filesystems.pace import Pace
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 from airflow_samza.task.program.pruning.notes import flow_notes
 from airflow_samza.task.program.pruning.topics import reduce_topics
 from airflow_samza.task.program.schemas import CompiledOperator
 from airflow_samza.task.program.stage_program import check_application
 from airflow_samza.task.program.state_meanings import state_meanings
+
+log = logging.getLogger(__name__)
 
 
 def prepare_run(
@@ -77,6 +87,8 @@ def prepare_run(
 
     ``on_wait`` gets a sentence when the run has to wait for the state.
     """
+    for warning in check_root(files):
+        log.warning("%s", warning)
     spec = load_application(request.application).spec(request.config)
     folder = RunFolder(spec.name, request.run_id)
     known = read(files, folder.plan(request.generation), RunPlan)
@@ -115,7 +127,7 @@ def prepare_run(
         if taken is not None and not error.retryable:
             taken.give_back(files, spec)
         raise
-    return adopt(files, folder.plan(run.generation), run)
+    return adopt(files, folder.plan(run.generation), dataclasses.replace(run, requests=requests.take()))
 
 
 def preview_run(
@@ -150,18 +162,18 @@ def _planned(
         for stream_id, stream in streams.items()
     }
     reject_unreadable(spec, bound, kept)
-    raise_all(check_serdes(spec, bound, kept))
+    raise_all(check_serdes(spec, bound, kept, systems))
     metadata = known_metadata(systems, bound, spec)
-    plan = ExecutionPlanner({}, {stream_id: found.partitions for stream_id, found in metadata.items()}).plan(
-        spec, pinned=version.plan if version is not None else None
-    )
+    counts = {stream_id: found.partitions for stream_id, found in metadata.items()}
+    kinds = {stream_id: str(kept[place]["kind"]) for stream_id, place in places.items()}
+    plan = ExecutionPlanner({}, counts, kinds).plan(spec, pinned=version.plan if version is not None else None)
     bound = {stream_id: with_plan(stream, plan) for stream_id, stream in bound.items()}
     raise_all(
         reject_shared_outputs(spec, plan, {stream_id: kept[places[stream_id]]["kind"] for stream_id in spec.outputs})
     )
     side_inputs = SideInputSlices(files, spec, systems, request.tables, request.interval)
     history = InputHistory(files, spec.name, spec.app_id, version)
-    reading = _Reading(spec, systems, version, request, side_inputs, history)
+    reading = _Reading(spec, systems, version, request, side_inputs, history, files.pace)
     bound = {stream_id: reading.with_slice(stream) for stream_id, stream in bound.items()}
     run = RunPlan(
         application=spec.name,
@@ -194,7 +206,13 @@ def _planned(
         schemas={stream_id: schema.ddl() for stream_id, schema in found_schemas.items()},
         contents=contents,
         meanings=meanings,
-        notes=with_spark_notes(with_side_input_notes(notes, run), run, spec, systems),
+        notes=with_lasting_notes(
+            with_spark_notes(with_side_input_notes(notes, run), run, spec, systems),
+            run,
+            spec,
+            systems,
+            carries_state=carries_state(spec),
+        ),
     )
 
 
@@ -270,6 +288,7 @@ class _Reading:
     request: RunRequest
     side_inputs: SideInputSlices
     history: InputHistory
+    pace: Pace
 
     def with_slice(self, stream: BoundStream) -> BoundStream:
         """Return the stream with the range that the run reads of it; a stream that it writes stays as it is."""
@@ -282,11 +301,15 @@ class _Reading:
         if declared.shared:
             named = self.request.sections.get(stream.stream_id)
             wait = patience_of(self.spec, self.request.wait_seconds).wait_seconds
-            slice_ = section_slice(system, stream, declared, named, self.version, wait, self.history)
+            slice_ = section_slice(system, stream, declared, named, self.version, wait, self.history, self.pace)
+        elif declared.slice_by == "checkpoint" and isinstance(system, TakesArrivals):
+            slice_ = arrived_slice(declared, stream.spec, system, self.version, self.spec.config)
         else:
             slice_ = system.slice(stream.spec)
             if is_carried_on(declared):
                 slice_ = carried_slice(declared, slice_, self.version, self.spec.config)
+                if isinstance(system, ExpiresMessages):
+                    slice_ = system.unexpired(stream.spec, slice_)
                 self.history.reject_superseded(stream, system)
         return dataclasses.replace(stream, slice=slice_)
 

@@ -21,6 +21,7 @@ from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import HasSections
+from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace
 from airflow_samza.systems.sections import Section, described
 from airflow_samza.systems.system import System
 
@@ -73,6 +74,7 @@ def section_slice(
     version: Version | None,
     wait_seconds: float,
     history: InputHistory,
+    pace: Pace = FREE,
 ) -> dict[str, Any]:
     """Return the input range of a shared stream: ``sections``, and the offsets between which they lie.
 
@@ -87,7 +89,7 @@ def section_slice(
             key=f"systems.{stream.system}.kind",
             stream=stream.stream_id,
         )
-    deadline = time.monotonic() + wait_seconds
+    deadline, looks = time.monotonic() + wait_seconds, Looks(pace)
     while True:
         whole = system.slice(stream.spec)
         found = system.sections(stream.spec)
@@ -98,7 +100,7 @@ def section_slice(
         except SectionOpen:
             if time.monotonic() >= deadline:
                 raise
-            time.sleep(_POLL_SECONDS)
+            time.sleep(looks.pause(_POLL_SECONDS))
     final = not is_carried_on(declared)
     slice_ = {
         **whole,

@@ -26,7 +26,7 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
 PUSHES = "pushes/"
-"""How the producers of pushes begin (``pushes/<table>/<push id>``)."""
+"""Beginning of the names of pushes' producers (``pushes/<table>/<push id>``)."""
 
 
 def side_streams(spec: ApplicationSpec, outline: ExecutionPlan) -> dict[str, StreamDescriptor]:
@@ -43,8 +43,8 @@ def side_input_missing(spec: ApplicationSpec, stream: BoundStream) -> TopicError
         f"{stream.system!r} has no stream "
         f"{stream.spec.name!r}.",
         hint=(
-            "Push the table first (TablePushOperator, airflow-samza tables push): without a push there is nothing to "
-            "look up."
+            "Push the table first (SamzaTablePushOperator, airflow-samza tables push): without a push there is "
+            "nothing to look up."
         )
         if push_stream(table) == stream.stream_id
         else "Create it, correct its name, or bind the system to where it lies.",

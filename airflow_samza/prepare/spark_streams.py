@@ -33,8 +33,8 @@ def reject_unreadable(
         if stream.role == StreamRole.SIDE_INPUT.value:
             raise UnsupportedShape(
                 f"The side input {where}, where no store can follow it.",
-                hint="Push it: app.pushed_table(…) and a TablePushOperator, whose source may be anything that Spark "
-                "reads.",
+                hint="Push it: app.pushed_table(…) and a SamzaTablePushOperator, whose source may be anything that "
+                "Spark reads.",
                 stream=stream.stream_id,
             )
         declared = spec.inputs[stream.stream_id]

@@ -46,8 +46,22 @@ def slice_note(slice_: Mapping[str, Any], version: Version | None) -> str | None
     offsets = slice_.get("offsets")
     if offsets is None:
         return "reads the data interval, and ends for this run only"
-    count = sum(end - start for start, end in offsets)
     since = "of the first run"
     if version is not None:
         since = f"since {'the reset' if is_reset(version) else f'the run {version.run}'} (version {version.number})"
+    if "chunks" in slice_:
+        return _files_note(slice_, since)
+    count = sum(end - start for start, end in offsets)
     return f"reads {count:,} {'offset' if count == 1 else 'offsets'} {since}"
+
+
+def _files_note(slice_: Mapping[str, Any], since: str) -> str:
+    count, noted = len(slice_["files"]), slice_["noted"]
+    text = f"reads {count:,} {'file' if count == 1 else 'files'} ({slice_['bytes']:,} bytes) {since}"
+    words = {
+        "waiting": "left to a later run",
+        "late": "too late, and unread",
+        "ignored": "written again, and not read again",
+        "unread": "there before, and unread",
+    }
+    return "; ".join([text, *(f"{noted[name]:,} {words[name]}" for name in words if noted[name])])

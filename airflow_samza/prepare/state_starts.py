@@ -45,7 +45,12 @@ def write_starts(
         stream_id: slice_ for stream_id, slice_ in slices.items() if slice_ is not None and slice_.get("final") is False
     }
     # Sections of a shared stream are chosen by their runs: a later one may begin before what was read.
-    counted = {s for s, slice_ in going_on.items() if slice_.get("offsets") is not None and "sections" not in slice_}
+    # The offsets of files that keep coming begin anew in each run, those of an interval of time where it begins.
+    counted = {
+        s
+        for s, slice_ in going_on.items()
+        if slice_.get("offsets") is not None and not {"sections", "chunks", "times"} & set(slice_)
+    }
     paths = {}
     for stage in plan.stages:
         tasks = dict(_starts(stage, version, names, set(going_on), counted))

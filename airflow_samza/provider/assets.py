@@ -15,7 +15,8 @@ from typing import Any
 from airflow.sdk import Asset
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.provider.hooks import DEFAULT_CONNECTION
+from airflow_samza.provider import airflow_versions
+from airflow_samza.provider.connection_alias import connection_id
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.tables.versions import TableVersion
@@ -23,21 +24,22 @@ from airflow_samza.runs.tables.versions import TableVersion
 SCHEME = "samza"
 
 
-def shared_stream(stream_id: str, conn_id: str = DEFAULT_CONNECTION) -> Asset:
+def shared_stream(stream_id: str, conn_id: str | None = None, *, samza_conn_id: str | None = None) -> Asset:
     """Return the asset of a shared stream.
 
     ``conn_id`` is the connection of the log in which it lies: both Dags have to mean the same one.
     """
-    uri = f"{SCHEME}://{conn_id}/{stream_id}"
+    found = connection_id(f"The shared stream {stream_id!r}", conn_id, samza_conn_id)
+    uri = f"{SCHEME}://{found}/{stream_id}"
     return Asset(name=uri, uri=uri)
 
 
-def pushed_table(table: str, conn_id: str = DEFAULT_CONNECTION) -> Asset:
+def pushed_table(table: str, conn_id: str | None = None, *, samza_conn_id: str | None = None) -> Asset:
     """Return the asset of a pushed table.
 
     Each push, and each rollback, is an event of it, with the version in its ``extra``.
     """
-    uri = f"{SCHEME}://{conn_id}/{table}-push"
+    uri = f"{SCHEME}://{connection_id(f'The pushed table {table!r}', conn_id, samza_conn_id)}/{table}-push"
     return Asset(name=uri, uri=uri)
 
 
@@ -48,7 +50,7 @@ def announce_version(events: Any, asset: Asset, version: TableVersion, partition
     """
     event = events[asset]
     event.extra = {**version_facts(version), "partition_key": partition_key}
-    if partition_key is not None:
+    if partition_key is not None and airflow_versions.events_take_partitions():
         event.add_partitions(partition_key)
 
 
@@ -78,7 +80,7 @@ def shared_outputs(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, st
     for stream_id, stream in spec.outputs.items():
         system = stream.system or spec.default_system
         place = systems.get(system, conn_id) if system is not None else conn_id
-        if stream.shared and "{{" not in place:
+        if stream.shared and isinstance(place, str) and "{{" not in place:
             found[stream_id] = shared_stream(stream_id, place)
     return found
 

@@ -11,29 +11,39 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.provider.connection_fields import extra_of
+from airflow_samza.provider.kafka_connection import kafka_binding
+from airflow_samza.provider.root_access import find_access
 from airflow_samza.system_kinds import find_kind
-from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
 from airflow_samza.systems.spark.tables import option_text
 from airflow_samza.systems.system import SystemBinding
 
 GetConnection = Callable[[str], Any]
 
 SUPPORTED = (
-    "samza (a log under a root), fs (files under a path), jdbc (a database) and spark_sql (what else Spark "
-    "reads and writes)"
+    "samza (a log under a root), fs (files under a path), kafka (topics), jdbc (a database) and spark_sql (what else "
+    "Spark reads and writes)"
 )
+
+_OF_OTHER_PROVIDERS: Mapping[str, Callable[[str, str, Any], SystemBinding]] = {"kafka": kafka_binding}
+"""Connection types that other providers define, and whose fields are read as those define them."""
 
 
 def bind_connections(systems: Mapping[str, str], get_connection: GetConnection) -> dict[str, SystemBinding]:
     """Return the binding of every system that ``systems`` names, by the system's name."""
-    return {name: binding_of(name, conn_id, get_connection(conn_id)) for name, conn_id in systems.items()}
+    return {
+        name: binding_of(name, conn_id, get_connection(conn_id), get_connection) for name, conn_id in systems.items()
+    }
 
 
-def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
-    """Return the binding that one connection gives to the system ``name``; other connection types are rejected."""
+def binding_of(name: str, conn_id: str, connection: Any, get_connection: GetConnection) -> SystemBinding:
+    """Return the binding that one connection gives to the system ``name``; other connection types are rejected.
+
+    Files, and a log under a root of its own, may be opened with another connection, which ``get_connection`` finds.
+    """
     kind = str(connection.conn_type or "")
     if kind == "samza":
-        return _with_access("log", root_of(conn_id, connection), connection)
+        return _with_access("log", root_of(conn_id, connection), conn_id, connection, get_connection)
     if kind == "fs":
         path = str(extra_of(conn_id, connection).get("path") or "").strip()
         if not path:
@@ -44,7 +54,9 @@ def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
                 key="systems",
                 value=conn_id,
             )
-        return _with_access("files", path, connection)
+        return _with_access("files", path, conn_id, connection, get_connection)
+    if kind in _OF_OTHER_PROVIDERS:
+        return _OF_OTHER_PROVIDERS[kind](name, conn_id, connection)
     if kind == "jdbc":
         return _database(name, conn_id, connection)
     if kind == "spark_sql":
@@ -56,20 +68,16 @@ def binding_of(name: str, conn_id: str, connection: Any) -> SystemBinding:
         return SystemBinding(kind, options, frozenset({"password"} & set(options)))
     raise ConfigError(
         f"The connection {conn_id!r} of type {kind!r} cannot bind the system {name!r}.",
-        hint=f"Types that can: {SUPPORTED}. Kafka and cloud stores come in later versions.",
+        hint=f"Types that can: {SUPPORTED}.",
         key="systems",
         value=conn_id,
     )
 
 
-def _with_access(kind: str, root: str, connection: Any) -> SystemBinding:
-    """Return the binding of a system under a root; on HDFS the login is the user, the password a delegation token."""
-    options: dict[str, Any] = {"root": root}
-    if is_hdfs(root):
-        options |= {
-            name: value for name, value in (("user", connection.login), ("token", connection.password)) if value
-        }
-    return SystemBinding(kind, options, frozenset({"token"} & set(options)))
+def _with_access(kind: str, root: str, conn_id: str, connection: Any, get_connection: GetConnection) -> SystemBinding:
+    """Return the binding of a system under a root, with what opens it."""
+    access = find_access(conn_id, connection, root, get_connection)
+    return SystemBinding(kind, {"root": root, **access.options}, access.secret)
 
 
 def _database(name: str, conn_id: str, connection: Any) -> SystemBinding:
@@ -111,26 +119,6 @@ def root_of(conn_id: str, connection: Any) -> str:
             value=conn_id,
         )
     return root
-
-
-def extra_of(conn_id: str, connection: Any) -> dict[str, Any]:
-    """Return a connection's extra fields; ``{}`` when it has none."""
-    text = connection.extra
-    if not text:
-        return {}
-    try:
-        extra = json.loads(text) if isinstance(text, str) else dict(text)
-    except ValueError:
-        extra = None
-    if not isinstance(extra, dict):
-        # Without the value: an extra field may hold a password.
-        raise ConfigError(
-            f"The extra of the connection {conn_id!r} is not a JSON object.",
-            hint="Correct it.",
-            key="extra",
-            value=conn_id,
-        )
-    return extra
 
 
 def text_map(name: str, value: Any) -> dict[str, str]:

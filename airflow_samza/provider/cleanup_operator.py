@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk.configuration import conf
-
+from airflow_samza.provider.airflow_versions import conf
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook

@@ -9,11 +9,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowTaskTimeout
-
 from airflow_samza.errors import ConfigError, RuntimeMissing
-from airflow_samza.provider.bindings import extra_of
+from airflow_samza.provider.airflow_versions import AirflowTaskTimeout
+from airflow_samza.provider.containers import OUTLIVES, why_it_ends
 
 TIMED_OUT = "timed_out"
 NOT_SEEN = "not_seen"
@@ -21,20 +19,16 @@ LOST = "lost"
 """Keys of a trigger's event: the deadline has passed; the reason why this triggerer cannot read the root; the producers
 that failed for good."""
 
-OUTLIVES = "runners_outlive_tasks"
-"""The field of a Samza connection that tells whether processes of a task outlive the task."""
 
-OF_ONE_TASK = ("kubernetes", "ecs", "batch", "lambda")
-"""Executors (by a part of their names) that give each task a container, which ends with it."""
-
-
-def reject_short_lived(task_id: str, conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> None:
+def reject_short_lived(
+    task_id: str, conn_id: str, connection: Any, executor: str | None, in_cluster: bool, *, here: bool = True
+) -> None:
     """Reject deferring where the stage runner ends with the task.
 
     ``in_cluster``: the runner is a driver that runs in Spark's cluster, so that no worker has to last. ``executor`` is
-    the task's own.
+    the task's own; ``here``: it runs where this task does.
     """
-    why = _why_it_ends(conn_id, connection, executor, in_cluster)
+    why = None if in_cluster else why_it_ends(conn_id, connection, executor, here=here)
     if why is None:
         return
     raise ConfigError(
@@ -51,35 +45,7 @@ def runner_outlives(conn_id: str, connection: Any, executor: str | None, in_clus
 
     Else it is that task's own, and no other task's.
     """
-    return _why_it_ends(conn_id, connection, executor, in_cluster) is None
-
-
-def _why_it_ends(conn_id: str, connection: Any, executor: str | None, in_cluster: bool) -> str | None:
-    """Return the reason why a stage runner ends with the task that starts it; None when it does not."""
-    if in_cluster:
-        return None
-    told = extra_of(conn_id, connection).get(OUTLIVES)
-    name = _class_of(executor)
-    lasts = (
-        not any(part in name.lower() for part in OF_ONE_TASK)
-        if told is None
-        else str(told).lower() not in ("false", "0", "no")
-    )
-    if lasts:
-        return None
-    return (
-        f"the connection {conn_id!r} says {OUTLIVES}: false"
-        if told is not None
-        else f"{name} ends a task's container with the task"
-    )
-
-
-def _class_of(executor: str | None) -> str:
-    """Return the executor of a task, or Airflow's first, as its class where ``[core] executor`` has an alias."""
-    known: list[str] = [part.strip() for part in conf.get("core", "executor", fallback="").split(",")]
-    aliases: dict[str, str] = dict(part.split(":", 1) for part in known if ":" in part)
-    name = executor or known[0]
-    return aliases.get(name, name.partition(":")[2] or name)
+    return in_cluster or why_it_ends(conn_id, connection, executor) is None
 
 
 def deadline_of(operator: Any) -> float | None:

@@ -6,10 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.sdk.configuration import conf
-
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, StageError, UnknownName
+from airflow_samza.provider.airflow_versions import conf
 from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
@@ -18,6 +17,7 @@ from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.samza_operator import SamzaOperator
 from airflow_samza.runs.progress.run_list import active_runs, is_over
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.filesystems.pace import Looks
 
 DRAIN, STOP = "drain", "stop"
 
@@ -106,12 +106,13 @@ class SamzaDrainOperator(SamzaOperator):
 
             place: dict[str, Any] = {"application": run.application, "run_id": run.run_id, "generation": run.generation}
             self.defer(
-                trigger=SamzaRunTrigger(root=hook.root, poll_interval=interval, deadline=deadline, **place),
+                trigger=SamzaRunTrigger(**hook.place_of_root, poll_interval=interval, deadline=deadline, **place),
                 method_name="execute_complete",
                 kwargs=place,
             )
+        looks = Looks(hook.files.pace)
         while not is_over(hook.files, run) and not self._killed:
-            time.sleep(interval)
+            time.sleep(looks.pause(interval))
         return self._ended(hook, run)
 
     def _ended(self, hook: SamzaHook, run: RunPlan) -> str:
@@ -137,3 +138,14 @@ class SamzaDrainOperator(SamzaOperator):
                 name=application,
             )
         self.tell(f"No run of {application} is running; there is nothing to {self.action}.")
+
+
+class SamzaStopOperator(SamzaDrainOperator):
+    """Stops running continuous (or pipelined) runs of an application for now, and waits until they have ended.
+
+    Nothing more is read and nothing flushes; the next run goes on from the state that is left. Parameters as of
+    :class:`SamzaDrainOperator`, but for ``action``.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(action=STOP, **kwargs)

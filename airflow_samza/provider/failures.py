@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
 from airflow_samza.errors import SamzaError, UpstreamCleared
+from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
 from airflow_samza.secrecy import without_passwords
 
 _COMMAND = re.compile(r"\bairflow-samza (?:state|topics|tables|status|fsck|gc)\b[^;,)'\n]*?(?=[;,)'\n]|\.?$)")

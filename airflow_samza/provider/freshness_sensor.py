@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.sdk.configuration import conf
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import NoSuchVersion
+from airflow_samza.provider.airflow_versions import conf
 from airflow_samza.provider.bindings import text_map
+from airflow_samza.provider.connection_alias import connection_id
 from airflow_samza.provider.deferral import raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.hooks import DEFAULT_CONNECTION, SamzaHook
+from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.runs.progress.table_readers import Freshness, freshness
 from airflow_samza.runs.tables.rollback import find_target
 from airflow_samza.runs.tables.versions import newest
@@ -21,7 +22,7 @@ from airflow_samza.runs.tables.versions import newest
 CURRENT = "current"
 
 
-class TableFreshnessSensor(BaseSensorOperator):
+class SamzaTableFreshnessSensor(BaseSensorOperator):
     """Waits until every running run of an application reads a version of a pushed table, or a newer one.
 
     A continuous run takes a newer version up between two epochs, also while no message comes; every other run keeps the
@@ -32,6 +33,7 @@ class TableFreshnessSensor(BaseSensorOperator):
     :param version: ``current`` (when the sensor starts), a version's number, or the push id that made it (templated).
     :param least: How many runs there have to be; 0 is content with none.
     :param conn_id: The Samza connection (templated).
+    :param samza_conn_id: Another name of ``conn_id``.
     :param systems: Connection ids by the names of the application's systems (templated).
     :param config: Samza's configuration keys (templated).
     :param deferrable: Waits in the triggerer; default ``[operators] default_deferrable``.
@@ -46,7 +48,8 @@ class TableFreshnessSensor(BaseSensorOperator):
         table: str,
         version: str | int = CURRENT,
         least: int = 1,
-        conn_id: str = DEFAULT_CONNECTION,
+        conn_id: str | None = None,
+        samza_conn_id: str | None = None,
         systems: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
         deferrable: bool | None = None,
@@ -57,7 +60,7 @@ class TableFreshnessSensor(BaseSensorOperator):
         self.table = table
         self.version = version
         self.least = least
-        self.conn_id = conn_id
+        self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
         self.systems = systems
         self.config = config
         self.deferrable = (
@@ -80,7 +83,7 @@ class TableFreshnessSensor(BaseSensorOperator):
             from airflow_samza.provider.table_triggers import TableFreshnessTrigger  # a Dag file need not load it
 
             trigger = TableFreshnessTrigger(
-                root=self._hook.root, poll_interval=self.poke_interval, table=asked.to_dict()
+                **self._hook.place_of_root, poll_interval=self.poke_interval, table=asked.to_dict()
             )
             self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
 
@@ -122,3 +125,7 @@ class TableFreshnessSensor(BaseSensorOperator):
             version = find_target(files, place.system, place.topic, str(self.version))
         name = load_application(self.application).spec(config).name
         return Freshness(name, f"{self.table}-push", place.system, place.topic, version.number, self.least)
+
+
+TableFreshnessSensor = SamzaTableFreshnessSensor
+"""The name that it had first."""

@@ -27,16 +27,20 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             {
                 "integration-name": "Samza",
-                "python-modules": ["airflow_samza.provider.operators", "airflow_samza.provider.task_group"],
+                "python-modules": [
+                    "airflow_samza.operators",
+                    "airflow_samza.provider.dag",
+                    "airflow_samza.provider.task_group",
+                ],
             },
         ],
-        "sensors": [{"integration-name": "Samza", "python-modules": ["airflow_samza.provider.freshness_sensor"]}],
-        "hooks": [{"integration-name": "Samza", "python-modules": ["airflow_samza.provider.hooks"]}],
-        "triggers": [
-            {
-                "integration-name": "Samza",
-                "python-modules": ["airflow_samza.provider.triggers", "airflow_samza.provider.table_triggers"],
-            }
+        "sensors": [{"integration-name": "Samza", "python-modules": ["airflow_samza.sensors"]}],
+        "hooks": [{"integration-name": "Samza", "python-modules": ["airflow_samza.hooks"]}],
+        "triggers": [{"integration-name": "Samza", "python-modules": ["airflow_samza.triggers"]}],
+        "notifications": ["airflow_samza.provider.stop_notifier.SamzaStopNotifier"],
+        "task-decorators": [
+            {"name": "samza_stream", "class-name": "airflow_samza.provider.decorators.samza_stream_task"},
+            {"name": "samza_push", "class-name": "airflow_samza.provider.decorators.samza_push_task"},
         ],
         "asset-uris": [{"schemes": ["samza"], "handler": None}],
         "connection-types": [_samza_connection()],
@@ -58,6 +62,13 @@ def get_provider_info() -> dict[str, Any]:
                         "type": "float",
                         "example": "300",
                         "default": "30",
+                    },
+                    "fuse_below": {
+                        "description": 'Up to how many bytes of inputs a run of a group with mode="auto" is one task.',
+                        "version_added": "0.1.0",
+                        "type": "integer",
+                        "example": "1073741824",
+                        "default": "67108864",
                     },
                     "keep_topics_after_success": {
                         "description": "For how many hours the intermediate topics of a run are kept after it has "
@@ -109,6 +120,15 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "/var/lib/airflow/class-archives",
                         "default": "",
                     },
+                    "warm_runners": {
+                        "description": "How many local Sparks of a worker's host stay for the next run of the same "
+                        "connection, root and environment; with bounds, if need be: seconds without a run, runs, "
+                        "seconds since the start, MiB. 0 or empty: none.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "2,idle=600,runs=50,age=21600,memory=4096",
+                        "default": "",
+                    },
                 },
             }
         },
@@ -123,13 +143,24 @@ def _samza_connection() -> dict[str, Any]:
         "ui-field-behaviour": {
             "hidden-fields": ["host", "schema", "login", "password", "port", "extra"],
             "relabeling": {},
-            "placeholders": {"root": "/data/samza", "default_system": "log", "spark_conn_id": "spark_default"},
+            "placeholders": {
+                "root": "/data/samza",
+                "root_conn_id": "aws_default",
+                "default_system": "log",
+                "spark_conn_id": "spark_default",
+            },
         },
         "conn-fields": {
             "root": {
                 "label": "Root",
                 "description": "The folder of topics and run records, reachable under this path by Airflow's workers "
-                "and by Spark.",
+                "and by Spark, or a URL such as s3://bucket/samza.",
+                "schema": dict(_TEXT),
+            },
+            "root_conn_id": {
+                "label": "Root connection",
+                "description": "The id of a connection of type aws, google_cloud_platform or wasb, with which a root "
+                "on an object store is opened; without one, as the environment or the host's role says.",
                 "schema": dict(_TEXT),
             },
             "default_system": {
@@ -149,6 +180,13 @@ def _samza_connection() -> dict[str, Any]:
                 "label": "Spark configuration",
                 "description": 'Spark settings as a JSON object, for example {"spark.driver.memory": "4g"}.',
                 "schema": dict(_OBJECT),
+            },
+            "runner_python": {
+                "label": "Python of stage runners",
+                "description": "The Python program of another environment, by its path on the worker's host (with the "
+                "deploy mode cluster: on the cluster's hosts), which runs stage runners and their Python workers; "
+                "without one, Airflow's own does.",
+                "schema": dict(_TEXT),
             },
             "runners_outlive_tasks": {
                 "label": "Runners outlive tasks",

@@ -8,17 +8,17 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow.sdk import BaseHook
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowNotFoundException
-
-from airflow_samza.errors import ConfigError, SamzaError
-from airflow_samza.launch.masters import parse_master
+from airflow_samza.errors import SamzaError
 from airflow_samza.prepare.run_request import PREVIOUS, RunRequest
-from airflow_samza.provider.bindings import bind_connections, extra_of, root_of, text_map
+from airflow_samza.provider.airflow_versions import conf
+from airflow_samza.provider.bindings import bind_connections, text_map
+from airflow_samza.provider.connection_alias import DEFAULT_CONNECTION, connection_id
+from airflow_samza.provider.connection_fields import extra_of
+from airflow_samza.provider.containers import reject_own_disk, why_it_ends
 from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.push_source import source_options
+from airflow_samza.provider.root_hook import RootHook
 from airflow_samza.provider.spark_connection import SparkPlace, spark_place
 from airflow_samza.runs.lineage.lease_holder import holder_works
 from airflow_samza.runs.progress.run_list import note_origin
@@ -28,6 +28,7 @@ from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.run_plan import STAGED
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, stage_status
+from airflow_samza.systems.filesystems.root_access import access_within
 
 if TYPE_CHECKING:
     from airflow_samza.launch.runtime import SparkRuntime
@@ -40,10 +41,7 @@ if TYPE_CHECKING:
     from airflow_samza.runs.tables.folder import TableFolder
     from airflow_samza.runs.tables.versions import TableVersion
     from airflow_samza.runs.upkeep.kept_runs import Keep
-    from airflow_samza.systems.filesystems.filesystem import Filesystem
     from airflow_samza.systems.system import SystemBinding
-
-DEFAULT_CONNECTION = "samza_default"
 
 
 class PlannedRun(NamedTuple):
@@ -61,7 +59,7 @@ class ClosedRun(NamedTuple):
     keep: timedelta
 
 
-class SamzaHook(BaseHook):
+class SamzaHook(RootHook):
     """Plans applications, and submits, watches, cancels and finishes their stages.
 
     A ``run`` is what :meth:`load_plan` or :meth:`load_run` gives (:meth:`plan` has it in its ``run``), a ``handle``
@@ -74,6 +72,7 @@ class SamzaHook(BaseHook):
     :param spark_conf: Spark settings, over those of the connection.
     :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path.
     :param archives: Archives that the workers unpack, by path.
+    :param runner_python: The Python program that runs stage runners and workers, instead of the connection's.
     :param executor: The executor of the task that uses the hook; None: Airflow's first. Where it gives each task a
         container of its own, the stage runners that the hook starts are this task's own, too.
     """
@@ -85,20 +84,22 @@ class SamzaHook(BaseHook):
 
     def __init__(
         self,
-        conn_id: str = DEFAULT_CONNECTION,
+        conn_id: str | None = None,
         *,
+        samza_conn_id: str | None = None,
         systems: Mapping[str, str] | None = None,
         spark_conf: Mapping[str, Any] | None = None,
         py_modules: Sequence[str] = (),
         archives: Sequence[str] = (),
+        runner_python: str | None = None,
         executor: str | None = None,
     ) -> None:
-        super().__init__()
-        self.conn_id = conn_id
+        super().__init__(connection_id("The hook", conn_id, samza_conn_id))
         self.systems = dict(systems or {})
         self.spark_conf = text_map("spark_conf", spark_conf)
         self.py_modules = tuple(py_modules)
         self.archives = tuple(archives)
+        self.runner_python = runner_python
         self.executor = executor
         self._runtime: SparkRuntime | None = None
 
@@ -107,22 +108,35 @@ class SamzaHook(BaseHook):
         if self._runtime is None:
             from airflow_samza.launch.runtime import SparkRuntime
 
-            connection = self._connection(self.conn_id)
-            extra = extra_of(self.conn_id, connection)
-            place = self.spark_place()
+            extra, place, root = self._extra(), self.spark_place(), self.root
             self._runtime = SparkRuntime(
-                root_of(self.conn_id, connection),
+                root,
                 self.bindings(),
                 default_system=str(extra.get("default_system") or "") or None,
                 master=place.master,
                 submit=place.submit,
-                spark_conf={**place.conf, **text_map("spark_conf", extra.get("spark_conf")), **self.spark_conf},
+                spark_conf=self._settings(place),
                 py_modules=self.py_modules,
                 archives=self.archives,
                 class_archives=conf.get(CONFIG_SECTION, "class_archives", fallback="") or None,
                 owner=self._owner(place),
+                access=self._find_access(root),
+                runner_python=self._runner_python(),
+                warm_runners=conf.get(CONFIG_SECTION, "warm_runners", fallback="") or None,
+                tenant=self.conn_id,
             )
         return self._runtime
+
+    def _extra(self) -> dict[str, Any]:
+        return extra_of(self.conn_id, self._connection(self.conn_id))
+
+    def _settings(self, place: SparkPlace) -> dict[str, str]:
+        """Return the Spark settings of all stages: the hook's own over the connection's over the Spark connection's."""
+        return {**place.conf, **text_map("spark_conf", self._extra().get("spark_conf")), **self.spark_conf}
+
+    def _runner_python(self) -> str:
+        """Return the Python of stage runners: the hook's own, else the connection's; empty: this process's."""
+        return self.runner_python or str(self._extra().get("runner_python") or "")
 
     def bindings(self) -> dict[str, SystemBinding]:
         """The bindings of systems, from their connections; secrets are marked."""
@@ -130,13 +144,12 @@ class SamzaHook(BaseHook):
 
     def spark_place(self) -> SparkPlace:
         """The master of the Spark connection that the Samza connection names; without one, this machine."""
-        spark_conn_id = str(extra_of(self.conn_id, self._connection(self.conn_id)).get("spark_conn_id") or "")
+        spark_conn_id = str(self._extra().get("spark_conn_id") or "")
         if not spark_conn_id:
             return SparkPlace()
         connection = self._connection(spark_conn_id)  # the Spark provider would take one that is not there for YARN
-        return spark_place(
-            spark_conn_id, connection, conf.getfloat(CONFIG_SECTION, "driver_start_timeout", fallback=600.0)
-        )
+        start_seconds = conf.getfloat(CONFIG_SECTION, "driver_start_timeout", fallback=600.0)
+        return spark_place(spark_conn_id, connection, start_seconds)
 
     def plan(
         self,
@@ -218,23 +231,16 @@ class SamzaHook(BaseHook):
         """
         return self.get_conn().load_plan(application, run_id, generation)
 
-    @property
-    def root(self) -> str:
-        """The root of topics and run records."""
-        return root_of(self.conn_id, self._connection(self.conn_id))
-
-    @property
-    def files(self) -> Filesystem:
-        """The records of runs."""
-        from airflow_samza.systems.filesystems.opening import open_filesystem
-
-        return open_filesystem(self.root)
-
     def reject_short_lived(self, task_id: str, executor: str | None = None) -> None:
         """Reject deferring a task whose stage runner would end with it; ``executor`` is the task's own."""
-        reject_short_lived(
-            task_id, self.conn_id, self._connection(self.conn_id), executor, _is_in_cluster(self.spark_place())
-        )
+        connection, here = self._connection(self.conn_id), executor == self.executor
+        reject_short_lived(task_id, self.conn_id, connection, executor, self.spark_place().in_cluster, here=here)
+
+    def reject_own_disk(self) -> None:
+        """Reject a root that ends with the container of the task that uses this hook."""
+        why = why_it_ends(self.conn_id, self._connection(self.conn_id), self.executor)
+        if why is not None:
+            reject_own_disk(self.conn_id, self.root, why)
 
     def submit(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
         """Submit the stage ``stage_id``, or re-attach to it; ``generation`` counts the stage's clears from 1.
@@ -310,7 +316,8 @@ class SamzaHook(BaseHook):
         from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
 
         place = self.pushed_table(application, table, config)
-        bound = bind_system(place.system, self.bindings().get(place.system) or UNDER_ROOT, self.root)
+        with access_within(self.root, self.access):
+            bound = bind_system(place.system, self.bindings().get(place.system) or UNDER_ROOT, self.root)
         made = rollback(self.files, place.system, place.topic, to, push_id, bound)
         return made, rollback_text(made, newest(self.files, place.system, place.topic))
 
@@ -358,16 +365,14 @@ class SamzaHook(BaseHook):
     def test_connection(self) -> tuple[bool, str]:
         """Return whether the root and Spark can be reached; for the button in the connection's form."""
         try:
-            from airflow_samza.launch.cluster_doors import open_doors
-            from airflow_samza.launch.launcher import check_place
+            from airflow_samza.launch.tried_place import try_place
+            from airflow_samza.prepare.root_check import check_root
 
             self.get_conn()
+            warnings = check_root(self.files)
             place = self.spark_place()
-            master = parse_master(place.master)
-            check_place(master, place.submit)
-            warning = open_doors(master, place.conf)
-            unless = f" Unless the cluster's own settings say otherwise, {warning}" if warning is not None else ""
-            return True, f"The root can be used, and stages run on {master.shown}.{unless}"
+            found = try_place(place.master, place.submit, self._settings(place), self._runner_python(), place.conf)
+            return True, " ".join([f"The root can be used, and {found}", *warnings])
         except (SamzaError, OSError) as error:
             return False, str(error)
 
@@ -376,23 +381,6 @@ class SamzaHook(BaseHook):
 
         Else nobody in particular.
         """
-        if runner_outlives(self.conn_id, self._connection(self.conn_id), self.executor, _is_in_cluster(place)):
+        if runner_outlives(self.conn_id, self._connection(self.conn_id), self.executor, place.in_cluster):
             return ""
         return f"{liveness.place()}/{os.getpid()}"
-
-    def _connection(self, conn_id: str) -> Any:
-        try:
-            return self.get_connection(conn_id)
-        except AirflowNotFoundException:
-            example = f'airflow connections add {conn_id} --conn-type samza --conn-extra \'{{"root": "/data/samza"}}\''
-            raise ConfigError(
-                f"The connection {conn_id!r} is not defined.",
-                hint=f"Define it, for example: {example}.",
-                key="conn_id",
-                value=conn_id,
-            ) from None
-
-
-def _is_in_cluster(place: SparkPlace) -> bool:
-    """Return whether drivers run in a cluster, so that the worker may go."""
-    return parse_master(place.master).is_submitted and place.submit.deploy_mode == "cluster"

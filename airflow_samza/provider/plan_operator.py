@@ -24,11 +24,20 @@ class SamzaPlanOperator(PlanningOperator):
     to read. Parameters as of :class:`PlanningOperator`.
 
     :param expected_stages: The stages that the Dag has tasks for; a plan with others is rejected.
+    :param deferrable_tasks: The executors (None: Airflow's first) of the run's tasks that defer, by task id; one whose
+        stage runner would end with it is rejected before anything runs.
     """
 
-    def __init__(self, *, expected_stages: Iterable[str] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        expected_stages: Iterable[str] | None = None,
+        deferrable_tasks: Mapping[str, str | None] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.expected_stages = tuple(expected_stages) if expected_stages is not None else None
+        self.deferrable_tasks = dict(deferrable_tasks or {})
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Plan and return the ticket."""
@@ -44,6 +53,9 @@ class SamzaPlanOperator(PlanningOperator):
 
     def _plan(self, context: Any, deadline: float | None) -> dict[str, Any]:
         with mapped_failures(self.log.error, lambda: self.hook.root):
+            self.hook.reject_own_disk()
+            for task_id, executor in self.deferrable_tasks.items():
+                self.hook.reject_short_lived(task_id, executor)
             planned = self.plan_run(self.hook, context, generation_of(context), deadline)
             self.tell(planned.text)
             ticket = ticket_of(planned.run, self.shape)

@@ -111,7 +111,7 @@ class PlanningOperator(SamzaOperator):
 
         self.defer(
             trigger=SamzaStateTrigger(
-                root=hook.root,
+                **hook.place_of_root,
                 poll_interval=STATE_POLL_SECONDS,
                 deadline=deadline,
                 application=application,
@@ -143,12 +143,12 @@ class PlanningOperator(SamzaOperator):
         return {stream_id: runs[0] for stream_id, runs in found.items() if len(runs) == 1}
 
 
-def check_mode(what: str, mode: str, run_for: Any = None) -> None:
+def check_mode(what: str, mode: str, run_for: Any = None, modes: Sequence[str] = MODES) -> None:
     """Reject an unknown mode, and a length of time for a run that ends by itself."""
-    if mode not in MODES:
+    if mode not in modes:
         raise ConfigError(
             f"mode={mode!r} of {what!r} is not a mode.",
-            hint=f"The modes are {', '.join(MODES)}.",
+            hint=f"The modes are {', '.join(modes)}.",
             key="mode",
             value=mode,
         )

@@ -8,16 +8,16 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
-
 from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.provider import airflow_versions
+from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
 from airflow_samza.provider.assets import announce_version, pushed_table, version_facts
 from airflow_samza.provider.bindings import text_map
+from airflow_samza.provider.connection_alias import connection_id
 from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
-from airflow_samza.provider.hooks import DEFAULT_CONNECTION, SamzaHook
+from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.run_identity import has_another_try, interval_of
 from airflow_samza.provider.samza_operator import SamzaOperator
 from airflow_samza.provider.stage_watch import LONGEST_NAP, SHORTEST_NAP
@@ -27,6 +27,7 @@ from airflow_samza.runs.tables.push_request import push_handle
 from airflow_samza.runs.tables.rollback import PREVIOUS
 from airflow_samza.runs.tables.version_text import describe_version
 from airflow_samza.runs.tables.versions import FULL, TableVersion
+from airflow_samza.systems.filesystems.pace import Looks
 
 TRIGGER_GRACE_SECONDS = 120.0
 """Seconds after the deadline until Airflow itself ends a trigger."""
@@ -52,12 +53,22 @@ class TableOperator(SamzaOperator):
         table: str,
         push_id: str | None = None,
         partition_key: str | None = None,
-        conn_id: str = DEFAULT_CONNECTION,
+        conn_id: str | None = None,
+        samza_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
+        conn_id = connection_id(f"The task {kwargs.get('task_id')!r}", conn_id, samza_conn_id)
         if "{{" not in f"{table}{conn_id}":
             kwargs["outlets"] = [*kwargs.get("outlets", ()), pushed_table(table, conn_id)]
         super().__init__(conn_id=conn_id, **kwargs)
+        if partition_key is not None and not airflow_versions.events_take_partitions():
+            raise ConfigError(
+                f"The task {self.task_id!r} has partition_key={partition_key!r}, and Airflow "
+                f"{airflow_versions.airflow_version()} gives events of assets no partitions.",
+                hint="Leave partition_key out, or use Airflow 3.3 or later.",
+                key="partition_key",
+                value=partition_key,
+            )
         self.table = table
         self.push_id = push_id
         self.partition_key = partition_key
@@ -78,7 +89,7 @@ class TableOperator(SamzaOperator):
         }
 
 
-class TablePushOperator(TableOperator):
+class SamzaTablePushOperator(TableOperator):
     """Fills a pushed table from anything that Spark reads; readers that start afterwards see all of it, or nothing.
 
     A retry goes on where the former try died; a second run of the same push id finds its version. Killing the task
@@ -241,7 +252,9 @@ class TablePushOperator(TableOperator):
 
         push = handle.to_dict()
         self.defer(
-            trigger=TablePushTrigger(root=hook.root, poll_interval=self._poll_interval, deadline=deadline, push=push),
+            trigger=TablePushTrigger(
+                **hook.place_of_root, poll_interval=self._poll_interval, deadline=deadline, push=push
+            ),
             method_name="execute_complete",
             kwargs={"push": push, "deadline": deadline},
             timeout=timedelta(seconds=max(deadline - time.time(), 0.0) + TRIGGER_GRACE_SECONDS)
@@ -253,13 +266,16 @@ class TablePushOperator(TableOperator):
         from airflow_samza.provider.table_triggers import PushLog
 
         told = PushLog(self.tell)
-        began = time.monotonic()
+        began, looks = time.monotonic(), Looks(hook.files.pace)
         while True:
             status = hook.status(handle)
             told.look(handle, status)
             if status.is_final or self._killed:
                 return
-            time.sleep(min(max(SHORTEST_NAP, (time.monotonic() - began) / 10), LONGEST_NAP, self._poll_interval))
+            own = min(max(SHORTEST_NAP, (time.monotonic() - began) / 10), LONGEST_NAP, self._poll_interval)
+            until = time.monotonic() + looks.pause(own)
+            while (left := until - time.monotonic()) > 0 and not self._killed:
+                time.sleep(min(left, LONGEST_NAP))
 
     def _finished(self, hook: SamzaHook, handle: StageHandle, context: Any) -> dict[str, Any]:
         try:
@@ -276,7 +292,7 @@ class TablePushOperator(TableOperator):
         return self.poll_interval or conf.getfloat(CONFIG_SECTION, "poll_interval", fallback=1.0)
 
 
-class TableRollbackOperator(TableOperator):
+class SamzaTableRollbackOperator(TableOperator):
     """Makes what an older version of a table read current again, as a new version.
 
     Nothing is copied, and no Spark is needed.
@@ -309,3 +325,8 @@ def _number(name: str, value: Any, kind: type) -> Any:
         raise ConfigError(
             f"{name}={value!r} is not a number.", hint=f"Give {name} as a number.", key=name, value=value
         ) from None
+
+
+TablePushOperator = SamzaTablePushOperator
+TableRollbackOperator = SamzaTableRollbackOperator
+"""The names that these two had first."""

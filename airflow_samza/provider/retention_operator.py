@@ -7,8 +7,9 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_samza.provider.connection_alias import connection_id
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.hooks import DEFAULT_CONNECTION, SamzaHook
+from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.runs.upkeep.kept_runs import Keep
 
 
@@ -22,6 +23,7 @@ class SamzaRetentionOperator(BaseOperator):
     log.
 
     :param conn_id: The Samza connection whose root is swept (templated).
+    :param samza_conn_id: Another name of ``conn_id``.
     :param systems: Connection ids by the names of systems: logs among them are swept, too (templated).
     :param keep_runs: How many runs of each application are kept; by default ``[samza] keep_runs``.
     :param keep_runs_days: For how many days; by default ``[samza] keep_runs_days``.
@@ -34,7 +36,8 @@ class SamzaRetentionOperator(BaseOperator):
     def __init__(
         self,
         *,
-        conn_id: str = DEFAULT_CONNECTION,
+        conn_id: str | None = None,
+        samza_conn_id: str | None = None,
         systems: dict[str, str] | None = None,
         keep_runs: int | None = None,
         keep_runs_days: float | None = None,
@@ -42,7 +45,7 @@ class SamzaRetentionOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.conn_id = conn_id
+        self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
         self.systems = systems
         self.keep_runs = keep_runs
         self.keep_runs_days = keep_runs_days

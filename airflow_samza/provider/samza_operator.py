@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from airflow_samza.provider.hooks import DEFAULT_CONNECTION, SamzaHook
+from airflow_samza.provider.connection_alias import connection_id
+from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.run_identity import run_id_of
 
 
@@ -16,11 +17,13 @@ class SamzaOperator(BaseOperator):
 
     :param application: The application, as ``package.module:attribute`` (templated).
     :param conn_id: The Samza connection (templated).
+    :param samza_conn_id: Another name of ``conn_id``.
     :param systems: Connection ids by the names of the application's systems (templated).
     :param config: Samza's configuration keys, over those of the application (templated).
     :param spark_conf: Spark settings, over those of the connection (templated).
     :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
     :param archives: Archives that the workers unpack, by path (templated).
+    :param runner_python: The Python program that runs stage runners and workers, over the connection's (templated).
     :param scope: What tells this use of the application from others in the same Dag; the task group's id, or the task's
         own.
     """
@@ -33,6 +36,7 @@ class SamzaOperator(BaseOperator):
         "spark_conf",
         "py_modules",
         "archives",
+        "runner_python",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "systems": "json",
@@ -46,23 +50,26 @@ class SamzaOperator(BaseOperator):
         self,
         *,
         application: str,
-        conn_id: str = DEFAULT_CONNECTION,
+        conn_id: str | None = None,
+        samza_conn_id: str | None = None,
         systems: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
         spark_conf: Mapping[str, Any] | None = None,
         py_modules: Sequence[str] = (),
         archives: Sequence[str] = (),
+        runner_python: str | None = None,
         scope: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.application = application
-        self.conn_id = conn_id
+        self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
         self.systems = systems
         self.config = config
         self.spark_conf = spark_conf
         self.py_modules = py_modules
         self.archives = archives
+        self.runner_python = runner_python
         self.scope = scope
 
     @property
@@ -74,6 +81,7 @@ class SamzaOperator(BaseOperator):
             spark_conf=self.spark_conf,
             py_modules=self.py_modules,
             archives=self.archives,
+            runner_python=self.runner_python,
             executor=self.executor,
         )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
 from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
-from airflow_samza.provider.bindings import extra_of
+from airflow_samza.provider.connection_fields import extra_of
 
 # What the Spark provider's hook finds in a connection, and the Spark setting that says the same.
 _SETTING_OF = {
@@ -36,6 +36,11 @@ class SparkPlace:
     submit: SubmitOptions = field(default_factory=SubmitOptions)
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    @property
+    def in_cluster(self) -> bool:
+        """Return whether drivers run in a cluster, so that the worker may go."""
+        return parse_master(self.master).is_submitted and self.submit.in_cluster
+
 
 def spark_place(conn_id: str, connection: Any, start_seconds: float) -> SparkPlace:
     """Return the place that a Spark connection names; ``start_seconds`` bounds a driver's start."""
@@ -51,7 +56,7 @@ def spark_place(conn_id: str, connection: Any, start_seconds: float) -> SparkPla
             value=conn_id,
         )
     found = _resolved(conn_id)
-    master = _checked(conn_id, found["master"])
+    master = _checked(conn_id, _with_scheme(found["master"]))
     named = extra_of(conn_id, connection).get("spark-binary")  # the hook's own default is whatever is on PATH
     submit = SubmitOptions(found["deploy_mode"] or "client", str(named or ""), start_seconds)
     return SparkPlace(master, submit, {key: str(found[name]) for name, key in _SETTING_OF.items() if found[name]})
@@ -63,13 +68,13 @@ def _resolved(conn_id: str) -> dict[str, Any]:
 
     try:
         resolved: dict[str, Any] = SparkSubmitHook(conn_id=conn_id)._connection
-    except (RuntimeError, NameError) as error:  # it asks for the client of Kubernetes, or trips over its absence
-        raise RuntimeMissing(
-            f"The connection {conn_id!r} names a Kubernetes, which Airflow's Spark provider reads only with its "
-            "Kubernetes part.",
-            hint="Install it: pip install 'apache-airflow-providers-apache-spark[cncf.kubernetes]'.",
-        ) from error
-    except ValueError as error:
+    except (RuntimeError, NameError, ValueError) as error:
+        if isinstance(error, NameError) or "kubernetes" in str(error).lower():  # it needs Kubernetes' client
+            raise RuntimeMissing(
+                f"The connection {conn_id!r} names a Kubernetes, which Airflow's Spark provider reads only with its "
+                "Kubernetes part.",
+                hint="Install it: pip install 'apache-airflow-providers-apache-spark[cncf.kubernetes]'.",
+            ) from error
         raise ConfigError(
             f"Airflow's Spark provider rejects the connection {conn_id!r}: {error}",
             hint="Correct the connection.",
@@ -84,6 +89,15 @@ def _connect_url(conn_id: str) -> str:
 
     url: str = SparkConnectHook(conn_id).get_connection_url()
     return url
+
+
+def _with_scheme(master: str) -> str:
+    """Return the URL of a standalone cluster with its scheme, which releases 5 of the Spark provider leave out.
+
+    >>> [_with_scheme(master) for master in ("here:7077", "spark://here:7077", "local[2]", "yarn")]
+    ['spark://here:7077', 'spark://here:7077', 'local[2]', 'yarn']
+    """
+    return f"spark://{master}" if ":" in master and "://" not in master else master
 
 
 def _checked(conn_id: str, master: str) -> str:

@@ -49,7 +49,7 @@ def _slice_of(run: RunPlan, stream_id: str) -> dict[str, Any]:
     return {
         name: len(value) if name == "files" else value
         for name, value in known.items()
-        if name in ("files", "bytes", "offsets") and value
+        if name in ("files", "bytes", "offsets") and value and not (name == "offsets" and "chunks" in known)
     }
 
 

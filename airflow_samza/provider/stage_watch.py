@@ -19,6 +19,7 @@ from airflow_samza.provider.progress_log import ProgressLog
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus
+from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace
 
 LONGEST_NAP = 0.5
 """Seconds.
@@ -83,6 +84,7 @@ class StageWatch:
     :param poll_interval: Seconds between two questions for the state of a stage that has run for a while.
     :param on_result: Told each result as soon as it is there.
     :param progress: Told of each look at a stage.
+    :param pace: Pace at which looks at the records are fitting.
     :param guard: Raises what ends the wait from outside; asked every :data:`GUARD_SECONDS`.
     """
 
@@ -94,6 +96,7 @@ class StageWatch:
         on_result: Callable[[StageResult], None] = lambda result: None,
         progress: ProgressLog | None = None,
         guard: Callable[[], None] | None = None,
+        pace: Pace = FREE,
     ) -> None:
         self.service = service
         self.log = log
@@ -109,6 +112,7 @@ class StageWatch:
         self._seen: dict[str, StageStatus] = {}
         self._blind_since: float | None = None
         self._submitted = self._guarded = time.monotonic()
+        self._looks = Looks(pace)
 
     def take_up(
         self,
@@ -180,6 +184,7 @@ class StageWatch:
                 del self._waiting[stage_id]
                 self.active[stage_id] = self.service.submit(self.run_plan, stage_id, self.generation)
                 self._submitted = time.monotonic()
+                self._looks.news()
             found = {
                 stage_id: status for stage_id, handle in self.active.items() if (status := self._look(handle)).is_final
             }
@@ -236,7 +241,7 @@ class StageWatch:
 
     def _nap(self) -> None:
         now = time.monotonic()
-        until = now + min(self.poll_interval, max(SHORTEST_NAP, (now - self._submitted) / 5))
+        until = now + self._looks.pause(min(self.poll_interval, max(SHORTEST_NAP, (now - self._submitted) / 5)))
         while (left := until - time.monotonic()) > 0:
             self._stop_if_killed()
             time.sleep(min(left, LONGEST_NAP))

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from airflow.sdk.configuration import conf
-from airflow.sdk.observability import stats
-from airflow.sdk.observability.metrics import stats_utils
-
+from airflow_samza.provider.airflow_versions import send_gauge, stats_name
 from airflow_samza.runs.progress.progress import ProgressReport
 
 PREFIX = "samza"
@@ -50,21 +47,11 @@ def emitter(application: str, tags: Mapping[str, str] | None = None) -> Callable
     def emit(report: ProgressReport) -> None:
         place = ".".join((PREFIX, _part(application), _part(report.stage_id)))
         for name, value in metrics_of(report).items():
-            stats.gauge(
-                f"{place}.{name}", value, tags={"application": application, "stage": report.stage_id, **(tags or {})}
-            )
+            send_gauge(f"{place}.{name}", value, {"application": application, "stage": report.stage_id, **(tags or {})})
 
     return emit
 
 
-def start_stats() -> None:
-    """Prepare metrics in a process where Airflow has not: a triggerer."""
-    stats.initialize(
-        factory=stats_utils.get_stats_factory(), export_legacy_names=conf.getboolean("metrics", "legacy_names_on")
-    )
-
-
 def _part(name: str) -> str:
     """Return a name as one part of a metric's name, in which dots separate."""
-    part: str = stats.normalize_name_for_stats(name.replace(".", "__"), log_warning=False)
-    return part
+    return stats_name(name.replace(".", "__"))

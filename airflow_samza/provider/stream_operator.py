@@ -9,11 +9,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
-
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, PlanChanged, SamzaError
+from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
 from airflow_samza.provider.assets import announce
 from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.cleanup_operator import close_run
@@ -261,7 +259,7 @@ class SamzaStreamOperator(PlanningOperator):
         again = time.time() + LOOK_AGAIN_SECONDS
         self.defer(
             trigger=SamzaProducersTrigger(
-                root=hook.root,
+                **hook.place_of_root,
                 poll_interval=self._poll_interval,
                 deadline=again if deadline is None else min(again, deadline),
                 application=run.application,
@@ -281,7 +279,7 @@ class SamzaStreamOperator(PlanningOperator):
         asked = self._producer_tasks(context)
         self.defer(
             trigger=SamzaStageTrigger(
-                root=hook.root,
+                **hook.place_of_root,
                 stages=[handle.to_dict() for handle in watch.active.values()],
                 poll_interval=self._poll_interval,
                 progress_interval=self._progress_interval,
@@ -313,7 +311,15 @@ class SamzaStreamOperator(PlanningOperator):
                 raise producer_failed(str(self.stage), run, upstream)
 
         guard = reject_lost if asked is not None and run.stages_run_concurrently else None
-        return StageWatch(hook, self.log, self._poll_interval, on_result=self._report, progress=progress, guard=guard)
+        return StageWatch(
+            hook,
+            self.log,
+            self._poll_interval,
+            on_result=self._report,
+            progress=progress,
+            guard=guard,
+            pace=hook.files.pace,
+        )
 
     @property
     def _poll_interval(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,6 @@ from airflow_samza.provider.triggers import RunTrigger
 from airflow_samza.runs.progress.table_readers import Freshness, freshness
 from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.filesystems.opening import open_filesystem
 
 
 class TablePushTrigger(RunTrigger):
@@ -40,7 +38,7 @@ class TablePushTrigger(RunTrigger):
 
     async def on_kill(self) -> None:
         """Cancel the push: a user marked the task, or cleared it."""
-        await asyncio.to_thread(lambda: ask_to_cancel(open_filesystem(self.root), self._handle))
+        await self.with_files(lambda files: ask_to_cancel(files, self._handle))
 
 
 class PushLog(ProgressLog):

@@ -7,7 +7,7 @@ milliseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from airflow.sdk import TaskGroup
 
@@ -17,14 +17,17 @@ from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.planner import plan_shape
 from airflow_samza.provider.assets import shared_outputs
+from airflow_samza.provider.auto_mode import AUTO, SamzaAutoPlanOperator
 from airflow_samza.provider.bindings import text_map
-from airflow_samza.provider.hooks import DEFAULT_CONNECTION
+from airflow_samza.provider.connection_alias import connection_id
+from airflow_samza.provider.mapped import as_read, is_known_later, reject_known_later, reject_mapping
 from airflow_samza.provider.operators import SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
-from airflow_samza.provider.planning import FUSED, check_mode
+from airflow_samza.provider.planning import FUSED, MODES, check_mode
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED
 
 PLAN_TASK = "plan"
 RUN_TASK = "run"
+DONE_TASK = "done"
 CLEANUP_TASK = "cleanup"
 
 
@@ -39,8 +42,10 @@ class SamzaTaskGroup(TaskGroup):
     :param group_id: The group's id; it also tells this use of the application from others in the Dag.
     :param application: The application, as ``package.module:attribute``; loaded when the Dag file is parsed.
     :param conn_id: The Samza connection (templated).
+    :param samza_conn_id: Another name of ``conn_id``.
     :param systems: Connection ids by the names of the application's systems (templated).
-    :param mode: ``staged``, ``fused``, ``pipelined`` or ``continuous``.
+    :param mode: ``staged``, ``fused``, ``pipelined``, ``continuous``, or ``auto``: fused or staged, as the plan task
+        decides by the sizes of the inputs.
     :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
     :param stages: Settings by stage id: ``pool``, ``retries``, ``executor_config``, ``spark_conf`` and whatever else an
         operator takes.
@@ -48,6 +53,7 @@ class SamzaTaskGroup(TaskGroup):
     :param spark_conf: Spark settings of all stages, over those of the connection (templated).
     :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
     :param archives: Archives that the workers unpack, by path (templated).
+    :param runner_python: The Python program that runs stage runners and workers, over the connection's (templated).
     :param data_interval: The slice of time instead of the run's data interval (templated).
     :param state_from: ``previous`` (or ``lineage``), ``fresh`` or a run's id: what a run starts from whose application
         carries state (templated).
@@ -66,7 +72,8 @@ class SamzaTaskGroup(TaskGroup):
         group_id: str,
         *,
         application: str,
-        conn_id: str = DEFAULT_CONNECTION,
+        conn_id: str | None = None,
+        samza_conn_id: str | None = None,
         systems: Mapping[str, str] | None = None,
         mode: str = STAGED,
         run_for: Any = None,
@@ -75,6 +82,7 @@ class SamzaTaskGroup(TaskGroup):
         spark_conf: Mapping[str, Any] | None = None,
         py_modules: Sequence[str] = (),
         archives: Sequence[str] = (),
+        runner_python: str | None = None,
         data_interval: Any = None,
         state_from: str | None = None,
         table_versions: Mapping[str, str] | None = None,
@@ -84,27 +92,31 @@ class SamzaTaskGroup(TaskGroup):
         deferrable: bool | None = None,
         **group: Any,
     ) -> None:
-        check_mode(group_id, mode, run_for)
-        spec = load_application(application).spec(text_map("config", config))
+        reject_known_later(group_id, application=application, mode=mode, stages=stages)
+        check_mode(group_id, mode, run_for, (*MODES, AUTO))
+        spec = load_application(application).spec(text_map("config", as_read(config)))
         shape = plan_shape(spec)
         settings = _stage_settings(group_id, shape, mode, stages or {})
         group.setdefault("tooltip", f"{application} on Samza, {mode}")
         super().__init__(group_id=group_id, **group)
+        conn_id = self._connection_id(conn_id, samza_conn_id)
         shared: dict[str, Any] = {
             "application": application,
             "conn_id": conn_id,
-            "systems": dict(systems or {}),
-            "config": dict(config or {}),
+            "systems": systems if is_known_later(systems) else dict(systems or {}),
+            "config": config if is_known_later(config) else dict(config or {}),
             "py_modules": list(py_modules),
             "archives": list(archives),
+            "runner_python": runner_python,
             "scope": self.group_id,
         }
-        assets = shared_outputs(spec, conn_id, shared["systems"])
+        assets = {} if is_known_later(systems) else shared_outputs(spec, conn_id, shared["systems"])
         stage_ids = tuple(stage.stage_id for stage in shape.stages)
         with self:
-            self.plan_task = SamzaPlanOperator(
+            kind = SamzaAutoPlanOperator if mode == AUTO else SamzaPlanOperator
+            self.plan_task = kind(
                 task_id=PLAN_TASK,
-                mode=mode,
+                mode=STAGED if mode == AUTO else mode,
                 run_for=run_for,
                 data_interval=data_interval,
                 state_from=state_from,
@@ -124,10 +136,7 @@ class SamzaTaskGroup(TaskGroup):
                 "deferrable": deferrable,
             }
             if mode == FUSED:
-                run = SamzaStreamOperator(
-                    task_id=RUN_TASK, spark_conf=dict(spark_conf or {}), outlets=list(assets.values()), **watched
-                )
-                self.stage_tasks = {RUN_TASK: run}
+                self.stage_tasks = {RUN_TASK: self._fused(spark_conf, assets, watched)}
             else:
                 self.stage_tasks = {
                     stage.stage_id: SamzaStreamOperator(
@@ -151,11 +160,57 @@ class SamzaTaskGroup(TaskGroup):
                 }
                 for stage in shape.stages:
                     self._join(stage, together=mode in (PIPELINED, CONTINUOUS))
+            if isinstance(self.plan_task, SamzaAutoPlanOperator):
+                self._choose_between(self.plan_task, self._fused(spark_conf, assets, watched))
+            self.plan_task.deferrable_tasks = {
+                task.task_id: task.executor for task in self.stage_tasks.values() if task.deferrable
+            }
             self.cleanup_task = SamzaCleanupOperator(task_id=CLEANUP_TASK, plan=self.plan_task.output, **shared)
             self.cleanup_task << list(self.stage_tasks.values())
             # A teardown runs after a failure, too, and plays no part in the state of the Dag run, so it cannot turn a
             # failed run green.
             self.cleanup_task.as_teardown(on_failure_fail_dagrun=False)
+
+    @staticmethod
+    def _fused(
+        spark_conf: Mapping[str, Any] | None, assets: Mapping[str, Any], watched: Mapping[str, Any]
+    ) -> SamzaStreamOperator:
+        """Return the task that runs all stages."""
+        return SamzaStreamOperator(
+            task_id=RUN_TASK, spark_conf=dict(spark_conf or {}), outlets=list(assets.values()), **watched
+        )
+
+    def _choose_between(self, plan: SamzaAutoPlanOperator, run: SamzaStreamOperator) -> None:
+        """Have ``plan`` skip ``run`` or the stages, and ``done`` follow whichever has run.
+
+        Else what follows the group would be skipped with the branch that is.
+        """
+        from airflow.providers.standard.operators.empty import EmptyOperator
+
+        stages = list(self.stage_tasks.values())
+        plan.fused_task, plan.staged_tasks = run.task_id, [task.task_id for task in stages]
+        done = EmptyOperator(task_id=DONE_TASK, trigger_rule="none_failed_min_one_success")
+        last = [task for task in stages if not {other.task_id for other in stages} & task.downstream_task_ids]
+        [run, *last] >> done
+        self.stage_tasks[RUN_TASK] = run
+
+    @classmethod
+    def partial(cls, *_: Any, **__: Any) -> NoReturn:
+        """Reject the group as a mapped operator, which it is not: it is mapped within a ``@task_group``."""
+        raise reject_mapping(cls.__name__)
+
+    @classmethod
+    def expand(cls, *_: Any, **__: Any) -> NoReturn:
+        """Reject as :meth:`partial` does."""
+        raise reject_mapping(cls.__name__)
+
+    def _connection_id(self, conn_id: str | None, samza_conn_id: str | None) -> str:
+        """Return the connection that the group names, else the one of ``default_args``, as operators have it."""
+        what = f"The task group {self.group_id!r}"
+        if conn_id is None and samza_conn_id is None:
+            usual = {**(self.dag.default_args if self.dag is not None else {}), **self.default_args}
+            return connection_id(what, usual.get("conn_id"), usual.get("samza_conn_id"))
+        return connection_id(what, conn_id, samza_conn_id)
 
     def _join(self, stage: Stage, *, together: bool) -> None:
         """Connect a stage to its producers: after them by Airflow's arrows, or beside them with their task ids."""
@@ -200,6 +255,15 @@ def _stage_settings(
                 hint=f"{did_you_mean(name, known)}Its stages are {', '.join(known)}.",
                 name=name,
             )
+    taken = [name for name in known if mode == AUTO and name in (RUN_TASK, DONE_TASK)]
+    if taken:
+        raise ConfigError(
+            f"The task group {group_id!r} has mode='auto' and the stage {taken[0]!r}, which is the name of another "
+            "task of such a group.",
+            hint=f"Give the operator at which the stage begins another id than {taken[0]!r}, or choose another mode.",
+            key="mode",
+            value=mode,
+        )
     if mode == FUSED and stages:
         raise ConfigError(
             f"The task group {group_id!r} is fused into one task, so settings by stage ({', '.join(stages)}) have "

@@ -1,6 +1,6 @@
 """Triggers of deferred tasks.
 
-They read the run's records under the root, and nothing else: no Spark, no connection.
+They read the run's records under the root, and nothing else: no Spark, and of connections only what opens the root.
 
 Looks go through threads, so that a slow shared filesystem holds up nobody else's trigger. That a triggerer stops, or
 hands a trigger to
@@ -12,17 +12,21 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
+from airflow.sdk import BaseHook
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.prepare.bound_systems import bind_systems
+from airflow_samza.provider.airflow_versions import start_stats
 from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT
 from airflow_samza.provider.producer_tasks import ABORTED, ASK_SECONDS, STARTED, ProducerTasks, producer_state
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
-from airflow_samza.provider.stats import emitter, start_stats
+from airflow_samza.provider.root_access import access_conn_id, read_access
+from airflow_samza.provider.stats import emitter
+from airflow_samza.provider.user_kills import ended_by_a_user
 from airflow_samza.runs.lineage.lease_holder import holder_works
 from airflow_samza.runs.progress.run_list import is_over
 from airflow_samza.runs.progress.stage_progress import stage_progress
@@ -33,6 +37,10 @@ from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.bindings import UNDER_ROOT
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.filesystems.pace import FREE, Pace
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, access_within
+
+Result = TypeVar("Result")
 
 PATIENCE_SECONDS = 300.0
 """Seconds for which a root that cannot be read is tried again, in case a shared filesystem comes back."""
@@ -50,13 +58,19 @@ class RunTrigger(BaseTrigger):
 
     :param root: The folder of run records, as the worker that deferred has it.
     :param deadline: When the task's time is over, in seconds since 1970; None: never.
+    :param conn_id: The Samza connection, where the root is opened with what connections hold; None: with nothing.
     """
 
-    def __init__(self, *, root: str, poll_interval: float, deadline: float | None = None) -> None:
+    def __init__(
+        self, *, root: str, poll_interval: float, deadline: float | None = None, conn_id: str | None = None
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not annotated it
         self.root = root
+        self.conn_id = conn_id
         self.poll_interval = poll_interval
         self.deadline = deadline
+        self._access: RootAccess | None = None
+        self._pace: Pace = FREE
 
     def given(self) -> dict[str, Any]:
         """Return the further arguments of the class."""
@@ -73,27 +87,34 @@ class RunTrigger(BaseTrigger):
             "root": self.root,
             "poll_interval": self.poll_interval,
             "deadline": self.deadline,
+            **({"conn_id": self.conn_id} if self.conn_id is not None else {}),
             **self.given(),
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: the result, the time-out, or that the root cannot be read."""
         settled_at = time.monotonic() + SETTLE_SECONDS
-        event = await self._awaited()
-        await asyncio.sleep(max(0.0, settled_at - time.monotonic()))
+        try:
+            event = await self._awaited()
+            await asyncio.sleep(max(0.0, settled_at - time.monotonic()))
+        except asyncio.CancelledError:
+            if await ended_by_a_user(self.task_instance):
+                await self.on_kill()
+            raise
         yield event
+
+    async def on_kill(self) -> None:
+        """Do nothing: a trigger that only waits has started nothing."""
 
     async def _awaited(self) -> TriggerEvent:
         blind_since: float | None = None
-        files: Filesystem | None = None
+        began = time.monotonic()
         while True:
             try:
-                if files is None:
-                    files = await asyncio.to_thread(open_filesystem, self.root)
-                found = await asyncio.to_thread(self.look, files)
+                found = await self.with_files(self.look)
                 blind_since = None
             except (SamzaError, OSError) as error:
-                found = None
+                found, self._access = None, None  # its connection may have been changed meanwhile
                 blind_since = blind_since or time.monotonic()
                 if time.monotonic() - blind_since >= PATIENCE_SECONDS:
                     return TriggerEvent(
@@ -106,7 +127,32 @@ class RunTrigger(BaseTrigger):
                 return TriggerEvent(found)
             if self.deadline is not None and time.time() >= self.deadline:
                 return TriggerEvent({TIMED_OUT: True})
-            await asyncio.sleep(self.poll_interval)
+            await asyncio.sleep(self._pace.pause(self.poll_interval, time.monotonic() - began))
+
+    async def with_files(self, work: Callable[[Filesystem], Result]) -> Result:
+        """Do work on the root's files in a thread, in which the root is opened as the connection says."""
+        if self._access is None:
+            self._access = await self._find_access()
+        access = self._access
+
+        def done() -> Result:
+            with access_within(self.root, access):
+                files = open_filesystem(self.root)
+                self._pace = files.pace
+                return work(files)
+
+        from asgiref.sync import sync_to_async  # comes with Airflow
+
+        # In a thread of this kind Airflow 3.1 can be asked: its answers belong to the triggerer's event loop.
+        return await sync_to_async(done, thread_sensitive=False)()
+
+    async def _find_access(self) -> RootAccess:
+        if self.conn_id is None:
+            return NO_ACCESS
+        connection = await BaseHook.aget_connection(self.conn_id)
+        named = access_conn_id(self.conn_id, connection)
+        other = await BaseHook.aget_connection(named) if named is not None else None
+        return await asyncio.to_thread(read_access, self.conn_id, connection, self.root, named, other)
 
 
 class SamzaStageTrigger(RunTrigger):
@@ -177,10 +223,9 @@ class SamzaStageTrigger(RunTrigger):
 
     async def on_kill(self) -> None:
         """Cancel these stages: a user marked the task, or cleared it."""
-        await asyncio.to_thread(self._cancel)
+        await self.with_files(self._cancel)
 
-    def _cancel(self) -> None:
-        files = open_filesystem(self.root)
+    def _cancel(self, files: Filesystem) -> None:
         for handle in self._handles:
             ask_to_cancel(files, handle)
 

@@ -17,15 +17,16 @@ from airflow_samza.errors import StageLost
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.lineage.state_left import before_commit
 from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest, commit, newest_intent, read_manifests
-from airflow_samza.runs.records.folders import StageFolder, adopt, read
+from airflow_samza.runs.records.folders import StageFolder, adopt, read_fixed
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.system import Publication, System
 
 Facts = Mapping[str, Mapping[str, Any]]
-"""What systems told when an epoch was published to them, by stream id."""
+"""Facts that systems returned when an epoch was published to them, by stream id."""
 
 
 def finish_stage(
@@ -35,16 +36,17 @@ def finish_stage(
     stage_id: str,
     generation: Generation,
     folder: StageFolder,
+    intent: Intent | None = None,
 ) -> StageResult:
     """The result of a stage whose tasks have ended; commits and publishes whatever is not yet committed and published.
 
     An epoch that is open is rolled forward also when it is not the last one; the stage is then :class:`StageLost` all
-    the same, until it is submitted again.
+    the same, until it is submitted again. ``intent`` is that of the newest epoch, where the caller knows it.
     """
-    known = read(files, folder.result, StageResult)
+    known = read_fixed(files, folder.result, StageResult)
     if known is not None:
         return known
-    intent = newest_intent(files, folder)
+    intent = newest_intent(files, folder) if intent is None else intent
     if intent is None:
         raise StageLost(
             f"The stage {stage_id} (generation {generation}) has not started.",
@@ -167,6 +169,7 @@ def _result(run_plan: RunPlan, intent: Intent, generation: Generation, committed
         outputs=tuple(outputs),
         task_facts=totals.facts,
         epochs=totals.epochs,
+        requests=requests.take(),
     )
 
 

@@ -20,6 +20,7 @@ from airflow_samza.application.operator_specs import SelectSpec, TransformSpec, 
 from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
 from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, UnsupportedShape
 from airflow_samza.schema import Schema
+from airflow_samza.spark.arrow_types import arrow_schema
 from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.epoch_task import RESULT_SCHEMA, EpochTask
 from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
@@ -45,7 +46,7 @@ def analyse_sections(spark: SparkSession, source: ProgramSource) -> tuple[Progra
         given = spark.range(0, 2, 1, 2).mapInArrow(_Nothing(uuid.uuid4().hex), entry.ddl())
         result = _applied(given, operator.spec)
         with _rejections(operator.spec, given):  # a session of Spark Connect analyses only now
-            columns = Schema.of(_arrow_schema(result))
+            columns = Schema.of(arrow_schema(result.schema))
         reject_wide(result, operator.spec)
         source = dataclasses.replace(source, schemas={**source.schemas, waiting[0]: columns.ddl()})
 
@@ -221,7 +222,7 @@ def _paths(node: PlanNode) -> Iterator[list[PlanNode]]:
 
 
 _NUMBERS = re.compile(r"#\d+L?|, ENSURE_REQUIREMENTS|, \[plan_id=\d+\]")
-"""What Spark adds to a plan's nodes for itself."""
+"""Numbers and marks that Spark adds to a plan's nodes for itself."""
 
 
 def _way_out(keys: list[str]) -> str:
@@ -239,12 +240,6 @@ def _keys(exchange: str) -> list[str]:
     """Return the columns of ``hashpartitioning(country#5, 200)``."""
     match = re.search(r"(?:hash|range)partitioning\((.*?), \d+\)", exchange)
     return re.findall(r"([A-Za-z_]\w*)#\d+", match[1]) if match else []
-
-
-def _arrow_schema(frame: DataFrame) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(frame.schema, timezone="UTC")
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ _POOL = "spark.scheduler.pool"
 
 
 _DRIVER = "driver"
-"""What Spark calls the driver among the executors."""
+"""Spark's name of the driver among the executors."""
 
 
 class ClassicSession:
@@ -38,12 +38,15 @@ class ClassicSession:
 
     def __init__(self, name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> None:
         self._master = master
-        self._session = start_session(name, master, conf, class_archives)
+        self._session = self._open(name, conf, class_archives)
         warning = open_doors(parse_master(master), dict(self._session.sparkContext.getConf().getAll()))
         if warning is not None:
             log.warning("%s", warning)
         self._shared: dict[tuple[tuple[str, str], ...], SparkSession] = {}
         self._making = threading.Lock()
+
+    def _open(self, name: str, conf: Mapping[str, str], class_archives: str | None) -> SparkSession:
+        return start_session(name, self._master, conf, class_archives)
 
     @property
     def place(self) -> str:

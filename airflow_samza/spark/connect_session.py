@@ -18,10 +18,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_samza.engine.placement import Executor
-from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError, StageFailed
+from airflow_samza.errors import ConfigError, SamzaError, StageFailed
 from airflow_samza.launch.bindings_json import bindings_to_json
 from airflow_samza.launch.masters import Master
 from airflow_samza.launch.spark_settings import FIXED
+from airflow_samza.launch.spark_versions import check_installed, check_server
 from airflow_samza.spark.driver_session import NO_PROPERTIES
 from airflow_samza.spark.sealed_bindings import SEALED, seal_bindings
 from airflow_samza.spark.session import set_conf
@@ -54,17 +55,19 @@ class ConnectSession:
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = (
             "1"  # so that pyspark.sql.functions, too, makes columns of Spark Connect
         )
+        import pyspark
+
+        check_installed({})
         try:
             self._spare: SparkSession | None = self._connect()
             version = str(self._spare.version)
         except Exception as error:
             raise self._rejected(error) from error
-        if not version.startswith("4."):
-            raise RuntimeMissing(
-                f"{self._a_server} runs Spark {version}, and stages need Spark 4.",
-                hint="Use a server of Spark 4.2.",
-                version=version,
-            )
+        try:
+            check_server(self._a_server, version, pyspark.__version__)
+        except BaseException:
+            self._spare.stop()
+            raise
 
     @property
     def place(self) -> str:

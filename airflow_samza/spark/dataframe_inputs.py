@@ -28,6 +28,7 @@ from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_thro
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import ConfigError, SamzaError, SchemaError, StageFailed
+from airflow_samza.launch.root_handover import with_root_access
 from airflow_samza.records import durable
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import adopt, read
@@ -35,8 +36,10 @@ from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.schema import Schema
 from airflow_samza.secrecy import secret_names
+from airflow_samza.spark.arrow_types import arrow_schema
 from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_secrets
+from airflow_samza.spark.lacking_jars import find_lacking
 from airflow_samza.spark.shuffles import shuffles
 from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
 from airflow_samza.systems.spark.system import CarriedByDriver
@@ -142,7 +145,7 @@ class _Reading:
                 notes = shuffles(frame) if self._stream.reader is not None else []
                 for note in notes:
                     log.info("from_dataframe %r: %s", self._stream.stream_id, note)
-                schema = self._bound.spec.schema or Schema.of(_arrow_schema(frame)).ddl()
+                schema = self._bound.spec.schema or Schema.of(arrow_schema(frame.schema)).ddl()
                 self._system.admin.create([dataclasses.replace(self._bound.spec, schema=schema)])
                 staged = self._stage(frame, schema)
         reach("read-before-record")
@@ -227,6 +230,7 @@ class _Reading:
             stage,
             spec.name,
             spec.serde,
+            self._driver.for_workers(frame.sparkSession, with_root_access({}, self._context.files.root)),
         )
         rows = frame.mapInArrow(task, READ_RESULT).collect()
         return {int(row["task"]): json.loads(row["staged"]) for row in rows}
@@ -256,8 +260,11 @@ class _Reading:
                 raise found from None
             raise self._failed(error) from None
 
-    def _failed(self, error: BaseException) -> StageFailed:
+    def _failed(self, error: BaseException) -> SamzaError:
         stream_id = self._stream.stream_id
+        lacking = find_lacking(str(error))
+        if lacking is not None:
+            return lacking.error(f"the input {stream_id!r} (system {self._bound.system!r})")
         said = first_line(error, self._table)
         if self._stream.reader is not None:
             return StageFailed(
@@ -326,9 +333,3 @@ def _place(frame: DataFrame, partitions: int) -> Any:
     if not names:
         return functions.lit(0)
     return functions.pmod(functions.hash(*(functions.col(f"`{name}`") for name in names)), functions.lit(partitions))
-
-
-def _arrow_schema(frame: DataFrame) -> Any:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(frame.schema, timezone="UTC")

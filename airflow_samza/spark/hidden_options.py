@@ -36,7 +36,7 @@ _BOOK = "airflow_samza."
 """Settings of a session with this beginning spell secrets. It is none of Spark's own: those go along with every job."""
 
 _NAMES_OF_A_LETTER = 4
-"""So that an order of names does not show where a character comes twice."""
+"""Number of names per character, so that an order of names does not show where a character comes twice."""
 
 _FORMAT = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*")
 

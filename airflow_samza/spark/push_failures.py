@@ -9,20 +9,14 @@ from typing import Any
 
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.engine.worker_errors import python_failure
-from airflow_samza.errors import PushError, RuntimeMissing, SamzaError, SourceUnavailable, StageFailed
+from airflow_samza.errors import PushError, SamzaError, SourceUnavailable, StageFailed
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.secrecy import without
 from airflow_samza.spark.driver_session import is_gone
-
-_LACKING = (
-    # Of Spark 4.2.0 there is none on Maven; the one of 4.1.1 works with it (tests/hdfs).
-    ("Avro is built-in but external", "reader of Avro", "org.apache.spark:spark-avro_2.13:4.1.1"),
-    ("No suitable driver", "JDBC driver", "<the driver's group:artifact:version>"),
-)
-"""Words of Spark that say what it lacks, what that is, and where it comes from."""
+from airflow_samza.spark.lacking_jars import find_lacking
 
 _NAMED = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
-"""How Spark names a failure, by class and subclass."""
+"""Spark's names of a failure, by class and subclass."""
 
 _OF_VALUES = (
     "CAST_",
@@ -108,13 +102,9 @@ def first_words(text: str) -> str:
 def _source_failure(request: PushRequest, error: Exception, secrets: Mapping[str, Any]) -> SamzaError:
     text = str(error)
     said = without(first_words(text), secrets.values())
-    for words, what, package in _LACKING:
-        if words in text:
-            return RuntimeMissing(
-                f"Spark has no {what} for the source of the push of table {request.table!r} ({request.source_text}).",
-                hint=f'Give it one: spark_conf={{"spark.jars.packages": "{package}"}}.',
-                package=package,
-            )
+    lacking = find_lacking(text)
+    if lacking is not None:
+        return lacking.error(f"the source of the push of table {request.table!r} ({request.source_text})")
     if _may_pass(error, text):
         return SourceUnavailable(
             f"The source of the push of table {request.table!r} ({request.source_text}) cannot be read now: {said}",

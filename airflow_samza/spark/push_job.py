@@ -15,6 +15,7 @@ from airflow_samza.engine.push_task import PushTask
 from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.engine.worker_errors import find_error, from_worker
 from airflow_samza.errors import SamzaError
+from airflow_samza.launch.root_handover import with_root_access
 from airflow_samza.runs.tables.push_request import SOURCE
 from airflow_samza.schema import Schema
 from airflow_samza.spark.driver_session import DriverSession, is_gone
@@ -58,9 +59,10 @@ class SparkSource:
     def stage(self, stream: StreamSpec, epoch: int) -> None:
         """Run the job that leaves the rows as segments."""
         request, attempt, driver = self._push.request, self._push.attempt, self._driver
+        bindings = {request.system: self._push.bindings[request.system]}
         task = PushTask(
             root=self._push.files.root,
-            bindings=driver.for_workers(self._spark, {request.system: self._push.bindings[request.system]}),
+            bindings=driver.for_workers(self._spark, with_root_access(bindings, self._push.files.root)),
             system=request.system,
             stream=dataclasses.asdict(stream),
             key=request.key,

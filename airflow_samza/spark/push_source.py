@@ -30,7 +30,7 @@ _OF_FORMAT: Mapping[str, Mapping[str, str]] = {
     "csv": {"header": "true", "mode": "FAILFAST"},
     "json": {"mode": "FAILFAST"},
 }
-"""What is meant unless the options say otherwise: a header, and no bad line that is left out in silence."""
+"""Defaults of the options: a header, and no bad line that is left out in silence."""
 
 _LATEST = "__latest_by"
 

@@ -13,22 +13,33 @@ import uuid
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from airflow_samza.engine.push_task import PushTask
-from airflow_samza.engine.stage_task import StageTask
-from airflow_samza.engine.table_compaction import CompactionTask
 from airflow_samza.errors import StageLost
+from airflow_samza.launch.root_handover import take_root_access
 
-Work = TypeVar("Work", StageTask, PushTask, CompactionTask)
+
+class _Work(Protocol):
+    """A dataclass of work under a root, with bindings."""
+
+    @property
+    def root(self) -> str: ...
+
+    @property
+    def bindings(self) -> Mapping[str, Any]: ...
+
+
+Work = TypeVar("Work", bound=_Work)
 
 SEALED = ":sealed"
 """Beside the systems in sealed bindings; no system has a name like this."""
 
 
 def unsealed(work: Work) -> Work:
-    """Return work with the bindings that a worker was given, sealed or not."""
-    return dataclasses.replace(work, bindings=unsealed_bindings(work.bindings)) if SEALED in work.bindings else work
+    """Return work with the bindings that a worker was given, sealed or not; from here on the worker opens the root."""
+    plain = unsealed_bindings(work.bindings)
+    take_root_access(work.root, plain)
+    return dataclasses.replace(work, bindings=plain) if SEALED in work.bindings else work  # type: ignore[type-var]
 
 
 def unsealed_bindings(data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.launch.class_archive import archived_classes, wanted
-from airflow_samza.launch.java import find_java
-from airflow_samza.launch.local_java import LONGEST_SOCKET_FOLDER, SOCKET_FOLDER, local_doors, unseen_settings
-from airflow_samza.launch.masters import parse_master
-from airflow_samza.launch.spark_settings import DEFAULTS, FIXED, UNIX_SOCKETS, static_setting
+from airflow_samza.launch.spark_settings import FIXED, static_setting
 from airflow_samza.secrecy import shown, without
 from airflow_samza.spark.driver_session import is_gone
+from airflow_samza.spark.java_start import EarlyJava, SessionRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+JARS = "spark.jars"
 
 
 def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None:
@@ -45,14 +42,28 @@ def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None
                 raise static_setting(key, told, place) from error
 
 
-def _start_java(settings: Mapping[str, str]) -> None:
-    """Start Java, unless one runs already: PySpark itself would give it all settings on its command line."""
-    from pyspark import SparkContext
+_early: list[EarlyJava] = []
+"""The Java that was started before its session was asked for, if there is one."""
 
-    if "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None:
-        return
-    with unseen_settings(settings):
-        SparkContext._ensure_initialized()
+
+def start_early(name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> EarlyJava:
+    """Start Java for the session that :func:`start_session` will be asked for with the same arguments."""
+    _early[:] = [EarlyJava(SessionRequest(name, master, conf, class_archives))]
+    return _early[0]
+
+
+def jars_beside(program: str) -> dict[str, str]:
+    """Return the setting of the application's jars without the driver's own program.
+
+    A standalone cluster has fetched the program as one of them, by a link that executors, too, would fetch it by.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # no spark-submit has given this process a Java with settings
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    given = (SparkConf().get(JARS, "") or "").split(",")
+    return {JARS: ",".join(jar for jar in given if jar and urlsplit(jar).path.rpartition("/")[2] != program)}
 
 
 def start_session(name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> SparkSession:
@@ -60,30 +71,15 @@ def start_session(name: str, master: str, conf: Mapping[str, str], class_archive
 
     ``class_archives`` is the folder of archives that a local Java maps (None: as the environment says).
     """
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else a Java runs already: spark-submit's, which started us
-        find_java()
-    # Else the workers run whatever python3 is first on PATH.
-    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python") or sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    package = str(Path(__file__).resolve().parents[2])
-    paths = [
-        package,
-        *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != package),
-    ]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    request = SessionRequest(name, master, conf, class_archives)
+    early = _early.pop() if _early and _early[0].request == request else None
+    settings = early.settings() if early is not None else request.start_java()
 
     from pyspark.sql import SparkSession
 
-    doors = local_doors(conf) if parse_master(master).is_local else {}
-    short = (
-        {} if SOCKET_FOLDER in doors or len(tempfile.gettempdir()) <= LONGEST_SOCKET_FOLDER else {UNIX_SOCKETS: "false"}
-    )
-    settings = {**DEFAULTS, **short, **doors, **conf, **FIXED}
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with archived_classes(wanted(class_archives, master, conf)):
-        _start_java({"spark.app.name": name, "spark.master": master, **settings})
-        session = builder.getOrCreate()
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     return session

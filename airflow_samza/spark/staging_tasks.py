@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.engine.worker_errors import from_worker
+from airflow_samza.spark.sealed_bindings import unsealed
 from airflow_samza.spark.worker_rows import one_row, own_partition
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ PLACE_COLUMN = "_samza_partition"
 
 
 VALUE_COLUMN = "value"
-"""Where a table holds the bytes of messages with a serde, as tables of Spark's Kafka and text sources do."""
+"""Column in which a table holds the bytes of messages with a serde, as tables of Spark's Kafka and text sources do."""
 
 READ_RESULT = "task int, staged string"
 
@@ -42,6 +43,7 @@ class ReadTask:
     stage: str
     stream: str
     serde: str | None = None
+    bindings: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the root's access, when it has one
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield one row: the number of the Spark partition, and what was staged."""
@@ -63,7 +65,7 @@ class ReadTask:
         from airflow_samza.systems.system import StreamSpec
         from airflow_samza.task.messages.conform import SchemaConformer
 
-        log = log_under(self.root)
+        log = log_under(unsealed(self).root)
         producer = log.producer(StreamSpec(self.topic, self.partitions, self.schema), attempt)
         conformer = SchemaConformer(Schema.of(self.schema), f"what Spark reads as {self.stream!r}")
         messages = self._decoder()
@@ -119,6 +121,7 @@ class WriteTask:
     stage: str
     stream: str = ""
     serde: str | None = None
+    bindings: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the root's access, when it has one
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of this Spark partition."""
@@ -138,7 +141,7 @@ class WriteTask:
             SystemStreamPartition,
         )
 
-        log = log_under(self.root)
+        log = log_under(unsealed(self).root)
         consumer = log.consumer(StreamSpec(self.topic, self.partitions), self.slice)
         try:
             for envelope in consumer.read(SystemStreamPartition("log", self.topic, partition), OffsetRange(start, end)):

@@ -6,16 +6,19 @@ Parquet, JDBC, a catalog's table, whatever a DataFrame writer writes.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import SamzaError, SchemaError, StageFailed
+from airflow_samza.launch.root_handover import with_root_access
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.schema import Schema
+from airflow_samza.spark.arrow_types import spark_schema
 from airflow_samza.spark.dataframe_inputs import first_line, reject_hidden
 from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.hidden_options import hidden_view, is_remote
+from airflow_samza.spark.lacking_jars import find_lacking
 from airflow_samza.spark.stage_job import lost
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
 from airflow_samza.systems.spark.system import CarriedByDriver, Staged
@@ -54,7 +57,7 @@ class SparkTableWriter:
             description = f"writes {table.stream} for {context.handle.application}, run {context.handle.run_id}"
             with self._driver.tagged(spark, context.attempt.group, description, pool=context.handle.stage_id):
                 try:
-                    _write(_frame(spark, context, table, staged), table, staged)
+                    _write(self._frame(spark, table, staged), table, staged)
                 except SamzaError:
                     raise
                 except Exception as error:
@@ -64,7 +67,27 @@ class SparkTableWriter:
         log.info("%s: Spark has written %d messages to %s", context.attempt.group, staged.rows, table.place)
         reach("table-after-write")
 
-    def _failed(self, error: Exception, table: SparkTable) -> StageFailed:
+    def _frame(self, spark: SparkSession, table: SparkTable, staged: Staged) -> DataFrame:
+        """Return the staged rows, in parts of the topic's partitions."""
+        parts = tuple(
+            (partition, start, min(start + _ROWS_OF_A_TASK, end))
+            for partition, (first, end) in enumerate(staged.slice["offsets"])
+            for start in range(first, end, _ROWS_OF_A_TASK)
+        )
+        assert staged.schema is not None
+        root, partitions = self._context.files.root, int(staged.slice["partitions"])
+        stage, access = self._context.handle.stage_id, self._driver.for_workers(spark, with_root_access({}, root))
+        task = WriteTask(root, staged.topic, partitions, staged.slice, parts, stage, table.stream, table.serde, access)
+        source = spark.range(0, len(parts), 1, max(len(parts), 1))
+        return source.mapInArrow(
+            task,
+            f"{VALUE_COLUMN} binary" if table.serde is not None else spark_schema(Schema.of(staged.schema).to_arrow()),
+        )
+
+    def _failed(self, error: Exception, table: SparkTable) -> SamzaError:
+        lacking = find_lacking(str(error))
+        if lacking is not None:
+            return lacking.error(f"the output {table.stream!r} (system {table.system!r})")
         return StageFailed(
             f"Spark cannot write the output {table.stream!r} to {table.place} (system {table.system!r}): "
             f"{first_line(error, table)}.",
@@ -79,30 +102,6 @@ def connect_tables(driver: DriverSession, context: StageContext) -> None:
     for system in context.systems.values():
         if isinstance(system, CarriedByDriver):
             system.writer = SparkTableWriter(driver, context)
-
-
-def _frame(spark: SparkSession, context: StageContext, table: SparkTable, staged: Staged) -> DataFrame:
-    """Return the staged rows, in parts of the topic's partitions."""
-    parts = tuple(
-        (partition, start, min(start + _ROWS_OF_A_TASK, end))
-        for partition, (first, end) in enumerate(staged.slice["offsets"])
-        for start in range(first, end, _ROWS_OF_A_TASK)
-    )
-    assert staged.schema is not None
-    partitions, stage = int(staged.slice["partitions"]), context.handle.stage_id
-    task = WriteTask(
-        context.files.root, staged.topic, partitions, staged.slice, parts, stage, table.stream, table.serde
-    )
-    source = spark.range(0, len(parts), 1, max(len(parts), 1))
-    return source.mapInArrow(
-        task, f"{VALUE_COLUMN} binary" if table.serde is not None else _spark_schema(staged.schema)
-    )
-
-
-def _spark_schema(ddl: str) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(Schema.of(ddl).to_arrow())
 
 
 def _write(frame: DataFrame, table: SparkTable, staged: Staged) -> None:

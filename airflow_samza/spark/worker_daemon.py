@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import sys
+from collections.abc import Sequence
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.private_folder import scratch_folder
@@ -32,6 +34,23 @@ PRELOADED = (
     "airflow_samza.systems.files.formats.parquet",
     "airflow_samza.systems.log.system",
 )
+
+
+def without_zip(path: Sequence[str]) -> list[str]:
+    """Return the module path without Spark's zip of pyspark, where that zip belongs to an installed pyspark.
+
+    Both hold the same files; of a zip each process compiles what it imports, of a folder it reads what was compiled.
+    """
+    installed = {
+        os.path.realpath(folder) for folder in path if os.path.isfile(os.path.join(folder, "pyspark/daemon.py"))
+    }
+
+    def is_spare(entry: str) -> bool:
+        zip_path = os.path.realpath(entry)
+        home = os.path.dirname(os.path.dirname(os.path.dirname(zip_path)))  # pyspark/python/lib/pyspark.zip
+        return os.path.basename(zip_path) == "pyspark.zip" and os.path.dirname(home) in installed
+
+    return [entry for entry in path if not is_spare(entry)]
 
 
 def preload() -> None:
@@ -79,6 +98,7 @@ def close_sockets() -> None:
 if __name__ == "__main__":
     # Arrow's own threads would compete with Spark's: a task runs on one core. Read before pyarrow makes its pool.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.path[:] = without_zip(sys.path)
     preload()
     quiet_collector()
     close_sockets()

@@ -19,7 +19,7 @@ from airflow_samza.storage.store import KeyValueStore, StoreLayout, Values
 WRITTEN = "written_ms"
 
 _SWEEPS = 4
-"""How often in a time to live what is over is looked for: it takes up to a quarter more room than it has to."""
+"""Number of times per time to live that expired entries are looked for; up to a quarter more room is taken."""
 
 
 def with_times(layout: StoreLayout) -> StoreLayout:

@@ -28,7 +28,7 @@ _NEVER_CHANGES = (".sst", ".blob")
 _KEPT = 3
 """Versions: the newest, that of an attempt beside it, and the one from which a retry of the last epoch goes on."""
 _OLD_SECONDS = 86_400.0
-"""What no task has come back to for a day goes."""
+"""Seconds after which a folder that no task has come back to is deleted: a day."""
 _WORK_SECONDS = 3600.0
 
 _known: dict[tuple[int, int, int], int] = {}

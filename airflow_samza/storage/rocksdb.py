@@ -35,7 +35,7 @@ from airflow_samza.storage.value_bytes import ValueBytes
 logger = logging.getLogger(__name__)
 
 MOST_KEY_BYTES, MOST_VALUE_BYTES = 1 << 20, 64 << 20
-"""What one entry may take unless it is said.
+"""Bytes that one entry may take by default.
 
 RocksDB holds blocks of entries in memory, and an epoch's changes are held there, too.
 """
@@ -46,7 +46,7 @@ _SHARE = 4
 A row is then written about this many times.
 """
 _MOST_FILES = 16
-"""So many tables of changes become one base: each is a file to open when the store is restored elsewhere."""
+"""Tables of changes that become one base: each is a file to open when the store is restored elsewhere."""
 _CHUNK = 65_536
 _WRITE_BUFFER = 16 << 20
 

@@ -213,7 +213,7 @@ def snapshot_files(described: Mapping[str, Any] | None) -> set[str]:
 
 
 MISSING = "is missing"
-"""What an error of :func:`damaged_files` says of a file that is not there (its fact ``what``)."""
+"""Fact ``what`` of an error of :func:`damaged_files` about a file that is not there."""
 
 
 def damaged_files(files: Files, described: Mapping[str, Any] | None) -> Iterator[StoreError]:

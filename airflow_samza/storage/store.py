@@ -22,7 +22,7 @@ from airflow_samza.schema import Schema
 Values = tuple[Any, ...]
 
 BASE, CHANGES, DELETED = "base", "changes-", "deleted"
-"""What a store keeps.
+"""Kinds of content of a store.
 
 A base, and numbered tables of what has changed since, with a column that says which keys are gone.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.rejections import did_you_mean
-from airflow_samza.errors import ConfigError
+from airflow_samza.errors import ConfigError, RuntimeMissing
 from airflow_samza.system_kinds import EMBEDDED, find_kind, kinds
 from airflow_samza.systems.system import System, SystemBinding
 
@@ -30,7 +30,17 @@ def bind_system(name: str, binding: SystemBinding, root: str) -> System:
             key=f"systems.{name}.kind",
             value=binding.kind,
         )
-    bound: System = kind.load()(name, binding, root)
+    try:
+        made = kind.load()
+    except ModuleNotFoundError as error:
+        if kind.extra is None:
+            raise
+        raise RuntimeMissing(
+            f"The system {name!r} of kind {binding.kind} needs {error.name}, which is not installed here.",
+            hint=f"pip install 'airflow-samza[{kind.extra}]' on the machine that plans and on every worker.",
+            library=error.name,
+        ) from error
+    bound: System = made(name, binding, root)
     return bound
 
 

@@ -18,11 +18,59 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
+class SendsBytes(Protocol):
+    """A system whose messages are bytes, with columns beside these or with options that serdes use."""
+
+    def value_serde(self, stream: StreamSpec) -> object:
+        """Return the serde of a stream's values, for the columns that are inside of them; of none where none are known.
+
+        :func:`~airflow_samza.systems.serdes.binding.bind_serde` makes it, with the system's options.
+        """
+        ...
+
+
+@runtime_checkable
 class ReportsNews(Protocol):
     """A system that knows at little cost whether a stream has grown; others are asked for the whole slice."""
 
     def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
         """Return whether anything was committed after what a slice covers; reject a topic that was made anew."""
+        ...
+
+
+@runtime_checkable
+class TakesArrivals(Protocol):
+    """A system whose streams grow by whole objects, such as files, and which finds those that are new by a record."""
+
+    def arrived(
+        self,
+        stream: StreamSpec,
+        known: Mapping[str, Any] | None,
+        *,
+        first_chunk: int = 0,
+        all_of_it: bool = False,
+        unread: bool = False,
+    ) -> dict[str, Any]:
+        """Return the input range of what is new by the record ``known`` (None: nothing was read yet).
+
+        It has ``files`` (what is new), ``first_chunk`` and ``chunks`` (what is read one after the other, numbered from
+        the given one), ``offsets`` over these, ``known`` (the record when it has been read) and ``noted`` (counts for
+        people: ``waiting``, ``late``, ``ignored``, ``unread``). ``all_of_it`` lifts the stream's bound of one range,
+        ``unread`` puts what is there on record without reading it.
+        """
+        ...
+
+    def look_seconds(self, stream: StreamSpec) -> float:
+        """Return how long a continuous run waits between two looks."""
+        ...
+
+
+@runtime_checkable
+class ExpiresMessages(Protocol):
+    """A system that deletes messages after a time, whether or not anybody has read them."""
+
+    def unexpired(self, stream: StreamSpec, slice: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an input range without what is gone; reject it, unless the stream goes on behind such gaps."""
         ...
 
 
@@ -109,6 +157,40 @@ class DiscardsStaged(Protocol):
 
     def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
         """Delete what a producer's description names."""
+        ...
+
+
+@dataclass(frozen=True)
+class OutputClaim:
+    """A run's wish to publish to an output: who it is, and what for.
+
+    ``producer`` is ``<application>/<run>/<stage>``; ``interval`` the data interval that the output is of, None where
+    runs of one interval do not publish the same.
+    """
+
+    producer: str
+    generation: str
+    interval: tuple[str, str] | None = None
+
+    @property
+    def stage(self) -> str:
+        """The stage that publishes."""
+        return self.producer.rpartition("/")[2]
+
+
+@runtime_checkable
+class PublishesForGood(Protocol):
+    """A system in which nothing that is published can be taken back, so that a rerun adds to it."""
+
+    def describe_output(self, stream: StreamSpec, claim: OutputClaim) -> str:
+        """Return what readers of an output will see, for the plan; reject a rerun that is not permitted."""
+        ...
+
+    def claim(self, stream: StreamSpec, claim: OutputClaim) -> None:
+        """Begin a generation of an output before its tasks run: from now on no lower one publishes.
+
+        Reject a rerun that is not permitted. A generation that has begun may be claimed again.
+        """
         ...
 
 

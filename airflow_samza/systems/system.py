@@ -85,15 +85,22 @@ class MessageRun:
 class UnreadableRun(MessageRun):
     """Run of messages that a system could not read, at their offsets.
 
-    ``batch`` holds them as they lie there (``text``), and why (``error``).
+    ``batch`` holds them as they lie there (``text``), why (``error``), and their ``headers`` where a system has such.
 
     A reader gets them if it asks for them (``StreamSpec.tolerant``); else the first one is an error.
     """
 
     @classmethod
-    def of(cls, ssp: SystemStreamPartition, offset: int, texts: Sequence[str], errors: Sequence[str]) -> UnreadableRun:
+    def of(
+        cls,
+        ssp: SystemStreamPartition,
+        offset: int,
+        texts: Sequence[str],
+        errors: Sequence[str],
+        headers: Sequence[str | None] | None = None,
+    ) -> UnreadableRun:
         """Return the run of these messages."""
-        return cls(ssp, offset, unreadable_batch(texts, errors))
+        return cls(ssp, offset, unreadable_batch(texts, errors, headers))
 
     @property
     def texts(self) -> list[str]:
@@ -105,6 +112,11 @@ class UnreadableRun(MessageRun):
         """The error of each."""
         return self.batch.column("error").to_pylist()  # type: ignore[no-any-return]
 
+    @property
+    def headers(self) -> list[str | None]:
+        """The headers of each, as JSON."""
+        return self.batch.column("headers").to_pylist()  # type: ignore[no-any-return]
+
     def slice(self, first: int, count: int) -> UnreadableRun:
         """Return ``count`` messages of it, from message ``first`` on."""
         return UnreadableRun(self.ssp, self.offset + first, self.batch.slice(first, count))
@@ -113,14 +125,15 @@ class UnreadableRun(MessageRun):
 _MARK = {b"airflow_samza": b"unreadable"}
 
 
-def unreadable_batch(texts: Sequence[str], errors: Sequence[str]) -> pa.RecordBatch:
+def unreadable_batch(
+    texts: Sequence[str], errors: Sequence[str], headers: Sequence[str | None] | None = None
+) -> pa.RecordBatch:
     """Return a batch of messages that cannot be read, and why; :func:`run_of` recognizes it."""
     import pyarrow as pa
 
-    columns = [pa.array(texts, pa.string()), pa.array(errors, pa.string())]
-    return pa.RecordBatch.from_arrays(
-        columns, schema=pa.schema([("text", pa.string()), ("error", pa.string())], metadata=_MARK)
-    )
+    columns = {"text": texts, "error": errors, "headers": headers if headers is not None else [None] * len(texts)}
+    schema = pa.schema([(name, pa.string()) for name in columns], metadata=_MARK)
+    return pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns.values()], schema=schema)
 
 
 def is_unreadable(batch: pa.RecordBatch) -> bool:

@@ -76,6 +76,25 @@ def catch_up(app: Any) -> None:
     per_hour(departures).send_to(app.output_stream("hours", system="warehouse", path="departures-catch-up/{run_id}"))
 
 
+@stream_application("departures-files")
+def files(app: Any) -> None:
+    """The days' files that came since the run before; no topic and no feeder in between."""
+    flights = app.input_stream(
+        "flights",
+        system="data",
+        schema=Flight,
+        path="flights/*.parquet",
+        partitions=1,
+        slice="checkpoint",
+        timestamp="time_hour",
+        max_delay="1 day",
+        options={"order": "name"},  # a file is named after its day
+    )
+    per_hour(flights.where("dep_delay IS NOT NULL", id="that-left")).send_to(
+        app.output_stream("hours", system="warehouse", path="departures-files/{run_id}")
+    )
+
+
 @stream_application("departures-shared")
 def shared(app: Any) -> None:
     """A day's departures, by carrier, in a stream that other applications read."""

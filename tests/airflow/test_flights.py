@@ -179,9 +179,11 @@ def test_the_page_of_connections_has_the_samza_form(flights: Any) -> None:
     assert form["hook_name"] == "Samza"
     assert list(form["extra_fields"]) == [
         "root",
+        "root_conn_id",
         "default_system",
         "spark_conn_id",
         "spark_conf",
+        "runner_python",
         "runners_outlive_tasks",
     ]
     assert form["standard_fields"]["password"]["hidden"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,7 @@ from airflow_samza.systems.capabilities import (
     ExpiresTopics,
     HasSections,
     IdentifiesTopics,
+    PublishesForGood,
     RemembersWriters,
     ReportsNews,
     Superseded,
@@ -24,9 +26,15 @@ from airflow_samza.systems.capabilities import (
 )
 from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, System, SystemBinding
+from tests.support.kafka_topics import Sent, Topics
 from tests.support.topic_contract import STREAM, batch, bound_topics, publish, ssp, systems_with
 
+if TYPE_CHECKING:
+    from demo.kafka import Kafka
+
 REACHED_BY_TASKS = [kind for kind in kinds() if not traits_of(kind).through_topics]
+ON_ROOTS = [kind for kind in REACHED_BY_TASKS if kind != "kafka"]
+"""Kinds whose streams lie under a root. Those of Kafka lie at brokers."""
 
 
 @pytest.fixture
@@ -38,14 +46,35 @@ def having(*capabilities: type) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("system", systems_with(*capabilities), indirect=True)
 
 
-def bound(kind: str, root: Path) -> System:
-    return bind_system("here", SystemBinding(kind, {"root": str(root)}), str(root))
+def bound(kind: str, root: Path | str) -> System:
+    options = {"bootstrap.servers": "broker.invalid:9092"} if kind == "kafka" else {"root": str(root)}
+    return bind_system("here", SystemBinding(kind, options), str(root))
 
 
-@pytest.mark.parametrize("kind", REACHED_BY_TASKS)
-def test_what_is_published_is_what_a_slice_holds_and_is_read_back(kind: str, tmp_path: Path) -> None:
-    system = bound(kind, tmp_path)
-    out = StreamSpec("out", partitions=1, schema="id bigint, name string", written=True)
+def at_brokers(kafka: Kafka, root: Path | str = "") -> System:
+    return bind_system("here", SystemBinding("kafka", {"bootstrap.servers": kafka.address}), str(root))
+
+
+@pytest.fixture(params=["local", "s3"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder of this host, or a prefix in a bucket."""
+    if request.param == "s3":
+        return str(request.getfixturevalue("s3").url(f"systems/{tmp_path.parent.name}/{tmp_path.name}"))
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ON_ROOTS)
+def test_what_is_published_is_what_a_slice_holds_and_is_read_back(kind: str, root: str) -> None:
+    assert_publishes_three(kind, bound(kind, root), "out")
+
+
+@pytest.mark.kafka
+def test_what_is_published_to_brokers_is_what_a_slice_holds_and_is_read_back(kafka: Kafka, tmp_path: Path) -> None:
+    assert_publishes_three("kafka", at_brokers(kafka, tmp_path), Topics(kafka.address).name("out"))
+
+
+def assert_publishes_three(kind: str, system: System, name: str) -> None:
+    out = StreamSpec(name, partitions=1, schema="id bigint, name string", written=True)
     system.admin.create([out])
     system.check_writable(out)
     writer = system.producer(out, "attempt")
@@ -53,7 +82,20 @@ def test_what_is_published_is_what_a_slice_holds_and_is_read_back(kind: str, tmp
     staged = {0: writer.finish()}
     for _ in range(2):  # again changes nothing
         assert system.publish(out, Publication("app/run/stage", "1.1", 0, staged))["rows"] == 3
-    read = StreamSpec("out", partitions=1, schema="id bigint, name string")
+    assert_holds_three(kind, system, name)
+
+
+@pytest.mark.kafka
+def test_what_a_topic_at_brokers_holds_is_what_a_slice_holds_and_is_read_back(kafka: Kafka) -> None:
+    topics = Topics(kafka.address)
+    topic = topics.make()
+    topics.send(topic, [Sent(f'{{"id":{number},"name":"n{number}"}}') for number in range(3)])
+    assert_holds_three("kafka", at_brokers(kafka), topic)
+
+
+def assert_holds_three(kind: str, system: System, name: str) -> None:
+    """The stream holds the batch of three, in one partition."""
+    read = StreamSpec(name, partitions=1, schema="id bigint, name string")
     fixed = system.slice(read)
     assert (fixed["kind"], fixed["partitions"]) == (kind, 1)
     runs = [run for run in system.consumer(read, fixed).read(ssp(0, read), None) if isinstance(run, MessageRun)]
@@ -62,9 +104,18 @@ def test_what_is_published_is_what_a_slice_holds_and_is_read_back(kind: str, tmp
     assert metadata.partitions == 1
 
 
-@pytest.mark.parametrize("kind", REACHED_BY_TASKS)
-def test_a_missing_stream_is_an_error_of_ours_and_no_metadata(kind: str, tmp_path: Path) -> None:
-    system, nothing = bound(kind, tmp_path), StreamSpec("nothing", schema="id bigint")
+@pytest.mark.parametrize("kind", ON_ROOTS)
+def test_a_missing_stream_is_an_error_of_ours_and_no_metadata(kind: str, root: str) -> None:
+    assert_knows_nothing(bound(kind, root))
+
+
+@pytest.mark.kafka
+def test_a_topic_that_brokers_do_not_have_is_an_error_of_ours_and_no_metadata(kafka: Kafka) -> None:
+    assert_knows_nothing(at_brokers(kafka))
+
+
+def assert_knows_nothing(system: System) -> None:
+    nothing = StreamSpec("nothing", schema="id bigint")
     assert system.admin.metadata([nothing]) == {}
     with pytest.raises(SamzaError, match="nothing"):
         system.slice(nothing)
@@ -78,6 +129,7 @@ def test_the_traits_of_a_kind_agree_with_its_capabilities(kind: str, tmp_path: P
     assert isinstance(system, System)
     assert isinstance(system, TopicSystem) == traits.carries_control
     assert isinstance(system, CarriedByDriver) == traits.through_topics
+    assert isinstance(system, PublishesForGood) == traits.stages_outputs
     if traits.keeps_versions:
         for capability in (HasSections, RemembersWriters, DatesTopics, DiscardsStaged):
             assert isinstance(system, capability)

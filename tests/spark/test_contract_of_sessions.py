@@ -143,7 +143,11 @@ def test_an_executor_that_is_killed_costs_a_try_and_its_output_is_there_once(ses
 
 def kill_a_submitter(session: Session, submits: str, *given: object) -> None:
     """Kills a process that submits (``runtime`` and ``given``) and waits, once a worker is held."""
-    program = f"import pickle, sys; runtime, given = pickle.load(sys.stdin.buffer); runtime.wait({submits})"
+    program = (
+        "import pickle, sys; from airflow_samza.systems.filesystems.root_access import give_access; "
+        "runtime, access, given = pickle.load(sys.stdin.buffer); "
+        f"give_access(runtime.root, access); runtime.wait({submits})"
+    )
     path = os.pathsep.join([str(APPS), os.getcwd()])
     submitter = subprocess.Popen(
         [sys.executable, "-c", program],
@@ -153,7 +157,7 @@ def kill_a_submitter(session: Session, submits: str, *given: object) -> None:
     )
     assert submitter.stdin is not None
     with submitter.stdin as pipe:
-        pickle.dump((session.runtime, given), pipe)
+        pickle.dump((session.runtime, session.place.access, given), pipe)
     until(lambda: session.holders() or submitter.poll() is not None)
     assert submitter.poll() is None
     os.killpg(submitter.pid, signal.SIGKILL)
@@ -176,8 +180,8 @@ def test_no_secret_is_in_a_file_or_on_a_command_line(session: Session) -> None:
     until(session.holders)
     shown = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
     assert not [line for line in shown if SECRET in line]
-    assert files_with(session.folder, "")
-    assert files_with(session.folder, SECRET) == []
+    assert any(place.endswith("claim.json") for place in session.places_with(""))
+    assert session.places_with(SECRET) == []
     session.go.touch()
     assert session.runtime.wait(handle, timeout=300).state == SUCCEEDED
 
@@ -226,7 +230,7 @@ def test_closing_the_run_ends_everything_that_it_started(session: Session) -> No
 
 def test_stages_of_many_epochs_run_together_and_an_executor_that_is_killed_doubles_nothing(session: Session) -> None:
     session.runtime.close(session.run, wait_seconds=60)  # a cluster of two cores has none for another run's runner
-    log = LogSystem("log", SystemBinding("log", {"root": str(session.folder / "root")}))
+    log = LogSystem("log", SystemBinding("log", {"root": session.root}))
     at = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
     visits = [{"member_id": number, "country": "nl", "dwell_ms": number, "at": at} for number in range(200)]
     schema = pa.schema(
@@ -327,7 +331,7 @@ def test_changes_come_from_a_database_whose_password_nobody_sees_and_are_compact
     until(
         lambda: [path for path in files_with(pushes.session.folder, "PushJob") if path.name.startswith("events_")], 60
     )
-    assert files_with(pushes.session.folder, SECRET) == []
+    assert pushes.session.places_with(SECRET) == []
 
 
 def test_stages_look_the_pinned_version_up_in_stores_on_the_executors_hosts(pushes: Pushes) -> None:

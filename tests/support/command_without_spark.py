@@ -11,6 +11,6 @@ from tests.support import runner_without_spark
 
 if __name__ == "__main__":
     launcher.RUNNER_MODULE = runner_without_spark.__name__
-    launcher.check_place = lambda master, submit: None
+    launcher.check_place = lambda master, submit, python="": None
     command.CANCEL_SECONDS = float(os.environ.get("CANCEL_SECONDS", command.CANCEL_SECONDS))
     main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 
@@ -41,6 +42,24 @@ class FaultyFilesystem(LocalFilesystem):
             len(self.operations) == self.at or (self.lasting and len(self.operations) > self.at)
         ):
             self.fault(operation, path)
+
+
+class FolderlessFilesystem(FaultyFilesystem):
+    """A filesystem like an object store's: no folder is renamed, and one is deleted file by file."""
+
+    @property
+    def renames_folders(self) -> bool:
+        return False
+
+    def rename(self, source: str, target: str) -> None:
+        assert not self._path(source).is_dir(), f"{source} is a folder, and renamed"
+        super().rename(source, target)
+
+    def delete_tree(self, directory: str) -> None:
+        for path in sorted(self._path(directory).rglob("*")):
+            if path.is_file():
+                self.delete(str(path.relative_to(self._root)))
+        shutil.rmtree(self._path(directory), ignore_errors=True)
 
 
 def die() -> None:

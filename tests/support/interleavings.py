@@ -16,6 +16,8 @@ from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped]
 
+from airflow_samza.systems.filesystems.pace import FREE
+
 Actor = Callable[["SteppedFilesystem"], Any]
 
 
@@ -23,6 +25,8 @@ class MemoryFilesystem:
     """A root as a dictionary; folders are what stands before the slashes."""
 
     root = "memory"
+    pace = FREE
+    renames_folders = True
 
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
         self.files = dict(files or {})
@@ -105,6 +109,7 @@ class SteppedFilesystem:
     """The filesystem as one actor sees it: each call waits until the schedule lets it on."""
 
     root = "memory"
+    pace = FREE
 
     def __init__(self, run: _Run, name: str) -> None:
         self._run = run

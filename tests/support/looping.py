@@ -61,12 +61,13 @@ def second_of(number: int) -> int:
 
 
 class Place:
-    """A root with lines in a topic."""
+    """A root with lines in a topic; it lies in a folder of this machine, or where a URL says."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, root: str = "") -> None:
         self.folder = folder
-        self.runtime = SparkRuntime(str(folder / "root"))
-        self.log = LogSystem("log", SystemBinding("log", {"root": str(folder / "root")}))
+        root = root or str(folder / "root")
+        self.runtime = SparkRuntime(root)
+        self.log = LogSystem("log", SystemBinding("log", {"root": root}))
         self.sent: list[tuple[str, int]] = []
 
     def send(self, first: int, count: int) -> None:

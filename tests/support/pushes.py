@@ -15,7 +15,7 @@ from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.versions import DELETED, TableVersion
 from airflow_samza.schema import Schema
-from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
 
@@ -31,12 +31,15 @@ Rows = dict[int, str | None]
 class Pushes:
     """A root with a log, and a table profiles that is pushed to."""
 
-    path: Path
+    path: Path | str
 
     def __post_init__(self) -> None:
-        self.files = LocalFilesystem(self.path)
+        self.files = open_filesystem(str(self.path))
         self.system = LogSystem("log", SystemBinding("log"), filesystem=self.files)
         self.system.admin.create([TOPIC])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Pushes, (self.path,))
 
     def request(self, push_id: str, **more: Any) -> PushRequest:
         found = {

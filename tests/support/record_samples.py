@@ -33,6 +33,7 @@ from airflow_samza.planner.plan import (
 )
 from airflow_samza.records import FORMS, encode, plain
 from airflow_samza.runs.lineage import lease
+from airflow_samza.runs.lineage.arrivals import Known, Look
 from airflow_samza.runs.lineage.lease import FINISHED, Begun, Ended, Lease
 from airflow_samza.runs.lineage.versions import Version, VersionPin
 from airflow_samza.runs.progress.run_list import Origin
@@ -50,7 +51,7 @@ from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerEnd,
 from airflow_samza.runs.stages.stage_state import Cancellation, EpochTasks, StageProgress, StatusRecord
 from airflow_samza.runs.tables.compacting import CompactionPart
 from airflow_samza.runs.tables.compactions import Compaction
-from airflow_samza.runs.tables.marks import Mark
+from airflow_samza.runs.tables.marks import Mark, MarkAttempt, Verdict
 from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushPublication, PushResult
 from airflow_samza.runs.tables.push_request import PushRequest, request_path
 from airflow_samza.runs.tables.versions import FULL, INCREMENTAL, PushBegun, TablePin, TableVersion
@@ -124,6 +125,15 @@ _ERROR = {
     "facts": {},
 }
 _PROGRESS = StageProgress(2, 5, 4, 1, None, {"memory": 10, "host": 0, "root": 0})
+_ARRIVED = {
+    "order": "time",
+    "names": {"in/a.json": [5, 7, None]},
+    "horizon": [3, "in/b.json"],
+    "passed": 1,
+    "late": 0,
+    "files": 2,
+    "bytes": 9,
+}
 _VERSION = Version(
     number=2,
     parent=1,
@@ -139,11 +149,14 @@ _VERSION = Version(
     copy_of=0,
     meanings={"sum": _MEANING},
     read={"views": {"commit": 3, "first": [0, 0], "topic": "ab"}},
+    arrived={"views": _ARRIVED},
 )
 _END = EndOfStreamMessage("task-0", 2, None, "out")
 _DESCRIBED = {"segment": "s0", "bytes": 50, "partitions": [0], "rows": [4], "ends": [40, 50], "checksums": [1, 2]}
 
 SAMPLES: tuple[Any, ...] = (
+    Look(1, {"kind": "files", "files": [], "chunks": []}, "runs/page-views/run-1/arrivals/1/views/known/1-ab.json"),
+    Known(_ARRIVED),
     RunPlan(
         application="page-views",
         app_id="1",
@@ -290,6 +303,8 @@ SAMPLES: tuple[Any, ...] = (
     PushBegun(1),
     TablePin("page-views/run-1", TEXT),
     Mark(TEXT),
+    MarkAttempt(TEXT, "tables/log/profiles/expired/1.json"),
+    Verdict(True),
     Claim("worker-1", "worker-1/boot/pid:[1]", 7, AT, AT),
     Heartbeat(AT, AT),
     RunnerEnd("Spark is gone", AT, _ERROR),

@@ -77,7 +77,7 @@ def use_instead(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Dials:
     """Has the launcher start such runners from now on; returns their dials."""
     monkeypatch.setenv(VARIABLE, str(folder))
     monkeypatch.setattr(launcher, "RUNNER_MODULE", __name__)
-    monkeypatch.setattr(launcher, "check_place", lambda master, submit: None)
+    monkeypatch.setattr(launcher, "check_place", lambda master, submit, python="": None)
     return Dials(folder)
 
 

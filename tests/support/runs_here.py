@@ -43,10 +43,11 @@ class Here:
 
     root: Path
     engine: LocalEngine = field(default_factory=LocalEngine)
+    bindings: Mapping[str, SystemBinding] = field(default_factory=dict)
 
     @property
     def runtime(self) -> SparkRuntime:
-        return SparkRuntime(str(self.root))
+        return SparkRuntime(str(self.root), systems=self.bindings)
 
     @property
     def log(self) -> LogSystem:
@@ -60,7 +61,7 @@ class Here:
     ) -> None:
         """Runs stages of a run, all of them when none is named."""
         for stage in stages or [stage.stage_id for stage in plan.plan.stages]:
-            run_stage(str(self.root), plan, stage, generation, bindings, self.engine)
+            run_stage(str(self.root), plan, stage, generation, bindings or self.bindings, self.engine)
 
     def whole(self, application: str, run_id: str, **more: Any) -> RunPlan:
         """A run from its plan to its end."""

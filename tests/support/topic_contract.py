@@ -15,8 +15,16 @@ from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding,
 
 STREAM = StreamSpec("views/run 1/1.1", partitions=3, schema="id bigint, name string")
 
-ON_SERVERS = {"log on HDFS": ("log", "hdfs")}
-"""Kinds in places that a fixture starts: what tests call them, the kind, and the fixture and mark."""
+ON_SERVERS = {
+    "log on HDFS": ("log", "hdfs"),
+    "log on S3": ("log", "s3"),
+    "log on Azure": ("log", "azure"),
+    "log on Google Cloud Storage": ("log", "gcs"),
+}
+"""Kinds in places that a fixture starts: what tests call them, the kind, and the fixture."""
+
+MARKS = {"hdfs": [pytest.mark.hdfs], "azure": [pytest.mark.nightly], "gcs": [pytest.mark.nightly]}
+"""Marks of what runs over a fixture."""
 
 
 def kind_of(name: str) -> SystemKind:
@@ -29,7 +37,7 @@ def systems_with(*capabilities: type) -> list[object]:
     """Return the parameters of the fixture ``system``: the kinds that have topics, and these capabilities."""
     names = [name for name in (*kinds(), *ON_SERVERS) if kind_of(name).traits.carries_control]
     return [
-        pytest.param(name, marks=getattr(pytest.mark, ON_SERVERS[name][1])) if name in ON_SERVERS else name
+        pytest.param(name, marks=MARKS.get(ON_SERVERS[name][1], [])) if name in ON_SERVERS else name
         for name in names
         if all(issubclass(kind_of(name).load(), capability) for capability in capabilities)
     ]
@@ -38,7 +46,12 @@ def systems_with(*capabilities: type) -> list[object]:
 def bound_topics(request: pytest.FixtureRequest, tmp_path: Path) -> TopicSystem:
     """Return the system that a test's parameter names, in a place of its own."""
     kind, fixture = ON_SERVERS.get(request.param, (request.param, None))
-    root = str(tmp_path) if fixture is None else f"{request.getfixturevalue(fixture).webhdfs}{tmp_path}"
+    if fixture is None:
+        root = str(tmp_path)
+    elif fixture == "hdfs":
+        root = f"{request.getfixturevalue(fixture).webhdfs}{tmp_path}"
+    else:
+        root = request.getfixturevalue(fixture).url(f"{tmp_path.parent.name}/{tmp_path.name}")
     bound = bind_system("topics", SystemBinding(kind), root)
     assert isinstance(bound, TopicSystem)
     return bound

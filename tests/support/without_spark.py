@@ -22,6 +22,7 @@ from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from tests.support.stand_ins import Attempt
@@ -33,7 +34,7 @@ def run_stage(
     """Runs an attempt at a stage to its end."""
     files = open_filesystem(runtime.root)
     attempt = Attempt(StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation), 1))
-    files.make_dirs(attempt.handle.folder.attempts)  # as if it had been submitted
+    files.put(f"{attempt.handle.folder.attempts}/{TEMPORARY_PREFIX}submitted", b"")  # as if it had been
     run_attempt(LocalEngine(), files, run_bindings(run.systems, systems), attempt, {})
     return attempt
 

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+
+from airflow_samza.launch.spark_versions import PAIRS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -45,3 +48,13 @@ def test_setup_looks_for_every_supported_python() -> None:
 def test_pages_name_the_pythons_of_the_classifiers(page: str) -> None:
     named = set(re.findall(r"\b3\.1\d\b", (ROOT / "docs" / page).read_text()))
     assert named | {"3.11"} == set(PYTHONS)  # the Python of all other tests needs no environment of its own
+
+
+@pytest.mark.parametrize("name", ["pyspark", "pyspark-client"])
+def test_the_releases_of_spark_that_errors_name_are_those_that_the_package_requires(name: str) -> None:
+    required = [Requirement(text) for text in PROJECT["project"]["dependencies"]]
+    (allowed,) = (one.specifier for one in required if one.name == name)
+    assert all(allowed.contains(version) for version in PAIRS.values())
+    major, minor = max(PAIRS)
+    assert not allowed.contains(f"{major}.{minor + 1}.0")
+    assert not allowed.contains(f"{min(PAIRS)[0] - 1}.99.0")

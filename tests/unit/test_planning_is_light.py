@@ -23,6 +23,9 @@ HEAVY = (
     "typer",
     "py4j",
     "fastavro",
+    "confluent_kafka",
+    "authlib",
+    "google",
     "cloudpickle",
 )
 
@@ -57,7 +60,7 @@ def enrich(view: View, profile: Profile | None) -> Enriched:
 
 @stream_application("light")
 def light(app):
-    views = app.input_stream("views", system="logs", schema=View, timestamp="at", max_delay="5 minutes", partitions=4)
+    views = app.input_stream("views", system="logs", schema=View, timestamp="at", max_delay="5 minutes", partitions=4, serde="registry:avro")
     clicks = app.input_stream("clicks", system="logs", schema="member bigint, country string, at timestamp", timestamp="at", partitions=4)
     profiles = app.pushed_table("profiles", key="member", schema=Profile, partitions=4)
     (

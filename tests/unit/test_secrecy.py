@@ -47,6 +47,11 @@ SECRET = [
     "credentials",
     "private_key",
     "pem_private_key",
+    "ssl.key.pem",
+    "ssl_key_pem",
+    "ssl.keystore.password",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.assertion.private.key.pem",
     "sfPrivateKey",
     "sasl.jaas.config",
     "kafka.sasl.jaas.config",
@@ -97,10 +102,16 @@ def test_a_name_is_secret_in_a_text_exactly_when_it_is_secret_as_an_option(name:
     assert shown_text == f"jdbc:x:mem;{name}={HIDDEN if is_secret_name(name) else 'hush'};x=1"
 
 
+NAMES_OF_OTHERS = ("launch/warm_key.py", "systems/filesystems/object_store/")
+"""Variables of a shell; settings, variables and error codes of object stores. They decide nothing about secrets."""
+
+
 def test_no_other_module_lists_names_of_secrets() -> None:
     package = Path(secrecy.__file__).parent
     lists: list[str] = []
     for file in sorted(package.rglob("*.py")):
+        if file.relative_to(package).as_posix().startswith(NAMES_OF_OTHERS):
+            continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.List | ast.Set | ast.Tuple):
                 texts = [str(each.value) for each in node.elts if isinstance(each, ast.Constant)]

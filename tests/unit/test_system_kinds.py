@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from airflow_samza import system_kinds
-from airflow_samza.errors import ConfigError
-from airflow_samza.system_kinds import BUILT_IN, SystemTraits, find_kind, kinds, traits_of
+from airflow_samza.errors import ConfigError, RuntimeMissing
+from airflow_samza.system_kinds import BUILT_IN, SystemKind, SystemTraits, find_kind, kinds, traits_of
 from airflow_samza.systems import capabilities
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.memory.system import MemorySystem
@@ -55,7 +55,7 @@ def test_traits_are_known_without_loading_a_system() -> None:
         "assert all(traits_of(kind) is BUILT_IN[kind].traits for kind in BUILT_IN)\n"
         "assert 'importlib.metadata' not in sys.modules\n"
         "assert [kind for kind in kinds() if traits_of(kind).unkeyed_splits]\n"
-        "assert traits_of('kafka') == traits_of(None)\n"
+        "assert traits_of('pulsar') == traits_of(None)\n"
         "print(*sorted(name for name in sys.modules if name.startswith(('airflow_samza.systems', 'pyarrow', 'numpy'))))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -111,7 +111,7 @@ def kinds_by_name(source: str) -> list[str]:
             sides = [node.left, *node.comparators]
             texts = {c.value for side in sides for c in ast.walk(side) if isinstance(c, ast.Constant)}
             named = any("kind" in ast.unparse(side).lower() for side in sides if not isinstance(side, ast.Constant))
-            if named and texts & {*BUILT_IN, "kafka"}:
+            if named and texts & set(BUILT_IN):
                 found.append(ast.unparse(node))
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
             classes = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
@@ -129,3 +129,10 @@ def test_no_module_but_the_registry_knows_a_kind_by_name() -> None:
     modules = (path for path in sorted(PACKAGE.rglob("*.py")) if path.parent.name != "systems")
     asked = {str(path.relative_to(PACKAGE)): kinds_by_name(path.read_text(encoding="utf-8")) for path in modules}
     assert {path: found for path, found in asked.items() if found} == {}
+
+
+def test_rejects_a_kind_whose_client_is_not_installed_and_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BUILT_IN, "far", SystemKind("no_such_client.system:Far", extra="far"))
+    with pytest.raises(RuntimeMissing, match="The system 'events' of kind far needs no_such_client") as error:
+        bind_system("events", SystemBinding("far"), "")
+    assert "airflow-samza[far]" in str(error.value)

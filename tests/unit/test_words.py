@@ -19,14 +19,36 @@ def sources() -> Iterator[Path]:
     yield from sorted(PACKAGE.rglob("*.py"))
 
 
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Those of modules, classes and functions, and the texts below constants and attributes."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        owners = [
+            node if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) else None
+        ]
+        for owner, text in zip([*owners, *body], body, strict=False):
+            match owner, text:
+                case (
+                    ast.Module()
+                    | ast.ClassDef()
+                    | ast.FunctionDef()
+                    | ast.AsyncFunctionDef()
+                    | ast.Assign()
+                    | ast.AnnAssign(),
+                    ast.Expr(value=ast.Constant(value=str(said))),
+                ):
+                    yield text.lineno, said.strip()
+
+
 def test_no_docstring_begins_with_a_question() -> None:
-    found = []
-    for path in sources():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                text = ast.get_docstring(node) or ""
-                if QUESTION.match(text):
-                    found.append(f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 1)}: {text.splitlines()[0]}")
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line}: {text.splitlines()[0]}"
+        for path in sources()
+        for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        if QUESTION.match(text)
+    ]
     assert not found, "\n".join(found)
 
 

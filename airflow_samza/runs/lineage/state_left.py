@@ -7,10 +7,11 @@ run after it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.lineage.arrivals import known_at_end
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.lease import begin, load_lease, reject_ended
 from airflow_samza.runs.lineage.lease_holder import finished_stage
@@ -29,6 +30,9 @@ from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
 from airflow_samza.runs.records.run_state import LINEAGE
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+_EVERYTHING = 2**62
+"""An offset behind all others."""
 
 
 def before_commit(files: Filesystem, run: RunPlan) -> None:
@@ -103,6 +107,7 @@ def _version(files: Filesystem, lineage: LineageFolder, run: RunPlan, number: in
         sections=_sections(run),
         read=_read(files, run, {stage_id: handle for stage_id, handle in finished.items() if handle is not None}),
         files=folder,
+        arrived=_arrived(files, run, stages),
         at=time.time(),
         meanings=run.meanings,
     )
@@ -148,19 +153,26 @@ def _offsets(run: RunPlan, stages: Mapping[str, Mapping[int, Mapping[str, Any]]]
     found: dict[str, tuple[int, ...]] = {}
     for stream_id, stream in run.streams.items():
         ranges = (stream.slice or {}).get("offsets")
-        if ranges is None or stream.role == SIDE_INPUT or run.is_own(stream_id):
-            continue  # tables are filled anew, from their side inputs
-        read_by = [left["checkpoint"] for tasks in stages.values() for left in tasks.values() if left["checkpoint"]]
-        offsets = []
-        for partition, (_, end) in enumerate(ranges):
-            told = [
-                int(next_)
-                for c in read_by
-                if (next_ := c.get("offsets", {}).get(stream_id, {}).get(str(partition))) is not None
-            ]
-            offsets.append(min(told, default=int(end)))
-        found[stream_id] = tuple(offsets)
+        if ranges is None or stream.role == SIDE_INPUT or run.is_own(stream_id) or "chunks" in (stream.slice or {}):
+            continue  # tables are filled anew, from their side inputs; of files there is a record of its own
+        found[stream_id] = tuple(
+            min(told, default=int(end))
+            for (_, end), told in zip(ranges, _told(stages, stream_id, len(ranges)), strict=True)
+        )
     return found
+
+
+def _told(
+    stages: Mapping[str, Mapping[int, Mapping[str, Any]]], stream_id: str, partitions: int
+) -> Iterator[list[int]]:
+    """The next offsets of each partition of an input, as the tasks that read it tell."""
+    read_by = [left["checkpoint"] for tasks in stages.values() for left in tasks.values() if left["checkpoint"]]
+    for partition in range(partitions):
+        yield [
+            int(next_)
+            for c in read_by
+            if (next_ := c.get("offsets", {}).get(stream_id, {}).get(str(partition))) is not None
+        ]
 
 
 def _read(files: Filesystem, run: RunPlan, finished: Mapping[str, StageHandle]) -> dict[str, Mapping[str, Any]]:
@@ -172,15 +184,30 @@ def _read(files: Filesystem, run: RunPlan, finished: Mapping[str, StageHandle]) 
             continue
         for stream_id in stage.inputs:
             stream, slice_ = run.stream(stream_id), intent.inputs[stream_id].slice
-            if run.is_own(stream_id) or stream.slice is None or "first" not in stream.slice or "commit" not in slice_:
+            if run.is_own(stream_id) or stream.slice is None or "first" not in stream.slice:
+                continue
+            if "commit" not in slice_ and "topic" not in slice_:
                 continue
             known = found.get(stream_id)
-            if known is None or int(slice_["commit"]) < int(known["commit"]):
+            if known is None or int(slice_.get("commit", 0)) < int(known.get("commit", 0)):
                 found[stream_id] = {
-                    "commit": slice_["commit"],
+                    **({"commit": slice_["commit"]} if "commit" in slice_ else {}),
                     "first": stream.slice["first"],
                     "topic": slice_.get("topic"),
                 }
+    return found
+
+
+def _arrived(
+    files: Filesystem, run: RunPlan, stages: Mapping[str, Mapping[int, Mapping[str, Any]]]
+) -> dict[str, Mapping[str, Any]]:
+    """The records of what was read of inputs whose messages arrive in files."""
+    found = {}
+    for stream_id, stream in run.streams.items():
+        if "chunks" in (stream.slice or {}):
+            partitions = run.plan.stream(stream_id).partitions
+            reached = [min(told, default=_EVERYTHING) for told in _told(stages, stream_id, partitions)]
+            found[stream_id] = known_at_end(files, run, stream, reached)
     return found
 
 

@@ -41,6 +41,7 @@ from airflow_samza.runs.lineage.versions import (
 from airflow_samza.runs.records.folders import RunFolder, numbers, read, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.pace import Looks
 
 _POLL_SECONDS = 0.5
 """Between two looks at a run that is waited for; a look reads a few small files, and runs take minutes."""
@@ -63,7 +64,7 @@ def take_lease(
     files: Filesystem, lineage: LineageFolder, run_id: str, plan_generation: int, patience: Patience
 ) -> Lease:
     """The lease for a run, which is the same one when the same plan is made again."""
-    deadline = time.monotonic() + patience.wait_seconds
+    deadline, looks = time.monotonic() + patience.wait_seconds, Looks(files.pace)
     said = ""
     while True:
         newest = newest_lease(files, lineage)
@@ -78,7 +79,7 @@ def take_lease(
                 if patience.on_wait is not None and why != said:
                     said = why
                     patience.on_wait(why)
-                time.sleep(min(_POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
+                time.sleep(min(looks.pause(_POLL_SECONDS), max(deadline - time.monotonic(), 0.0)))
             continue
         if newest is not None:
             finished_version(files, lineage, newest)

@@ -31,7 +31,7 @@ _LEASES_KEPT = 100
 """Old leases are small, and tell who ran when; more of them would only make listings longer."""
 
 
-@durable("version of state", later={"meanings": {}, "read": {}})
+@durable("version of state", later={"meanings": {}, "read": {}, "arrived": {}})
 @dataclass(frozen=True)
 class Version:
     """The state that one run left.
@@ -42,7 +42,8 @@ class Version:
     runs of other applications that were read of shared streams, newest last. ``read`` says, by input with offsets, as
     of how many commits of its topic it was read (``commit``), from which offsets on anything ever was (``first``), and
     the identity of the ``topic``. ``plan`` is what later runs must not contradict (rule P10); ``copy_of`` the
-    version that a reset has brought back. ``meanings`` tell by key what code made the state.
+    version that a reset has brought back. ``meanings`` tell by key what code made the state. ``arrived`` is, by input
+    whose messages arrive in files, the system's record of what was read of it.
     """
 
     number: int
@@ -59,6 +60,7 @@ class Version:
     copy_of: int = 0
     meanings: Mapping[str, StateMeaning] = field(default_factory=dict)
     read: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    arrived: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @durable("pin of a version of state")

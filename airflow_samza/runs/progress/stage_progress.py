@@ -30,7 +30,7 @@ RATE_SECONDS = 30.0
 LATE = "late_messages"
 DROPPED = "dropped_messages"
 DEAD_LETTERS = "dead_letters"
-"""What tasks count under these names, or these names with an operator's behind a dot."""
+"""Counters of tasks: these names, or these names with an operator's behind a dot."""
 
 
 def stage_progress(
@@ -286,6 +286,8 @@ def _ends_expected(run: RunPlan, stream_id: str) -> int:
 def _heads(systems: Mapping[str, System], run: RunPlan, intent: Intent, stream_id: str) -> list[int | None]:
     """Return where the partitions of an input end for this run: the end of its slice, or the latest offsets now."""
     read_intent = intent.inputs[stream_id]
+    if "chunks" in (read_intent.slice or {}):
+        return []  # offsets of files count no messages
     bounds: list[int | None] = [int(end) for _, end in (read_intent.slice or {}).get("offsets") or ()]
     if not run.is_own(stream_id) and (
         intent.whole or read_intent.end is not None or run.plan.stream(stream_id).bounded

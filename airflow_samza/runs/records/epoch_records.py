@@ -15,7 +15,7 @@ from typing import Any
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
 from airflow_samza.errors import StageError, StageLost
 from airflow_samza.records import durable
-from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, numbers, read
+from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, numbers, read_fixed
 from airflow_samza.runs.records.totals import Totals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -155,7 +155,7 @@ class Commit:
 def newest_intent(files: Filesystem, folder: StageFolder) -> Intent | None:
     """The intent of a stage's newest epoch, or None when nothing was decided yet."""
     for epoch in reversed(numbers(files, folder.epochs)):
-        intent = read(files, folder.intent(epoch), Intent)
+        intent = read_fixed(files, folder.intent(epoch), Intent)
         if intent is not None:  # a process may have died between the folder and the intent
             return intent
     return None
@@ -171,7 +171,7 @@ def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> li
     found: list[Manifest] = []
     missing: list[int] = []
     for task in intent.running:
-        manifest = read(files, folder.manifest(intent.epoch, task), Manifest)
+        manifest = read_fixed(files, folder.manifest(intent.epoch, task), Manifest)
         if manifest is None:
             missing.append(task)
         else:
@@ -189,7 +189,7 @@ def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> li
 
 def read_commit(files: Filesystem, folder: StageFolder, epoch: int) -> Commit | None:
     """The commit of an epoch, or None when it was not decided."""
-    return read(files, folder.commit(epoch), Commit)
+    return read_fixed(files, folder.commit(epoch), Commit)
 
 
 def commit(

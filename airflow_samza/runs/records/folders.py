@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from airflow_samza.errors import RecordUnreadable, TopicError
 from airflow_samza.records import HINT, decode, encode
+from airflow_samza.runs.records.kept_records import KEPT
 from airflow_samza.runs.records.names import Generation, run_folder, safe
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -24,7 +25,10 @@ def write_once(files: Filesystem, path: str, record: object) -> bool:
 
 def adopt(files: Filesystem, path: str, record: T) -> T:
     """Write a record unless there is one, and return the one that stands."""
-    write_once(files, path, record)
+    data = encode(record)
+    if files.put_if_absent(path, data):
+        KEPT.keep(files, path, data)
+        return decode(type(record), data, files.location(path))
     return must_read(files, path, type(record))
 
 
@@ -42,6 +46,15 @@ def read(files: Filesystem, path: str, kind: type[T]) -> T | None:
     return decode(kind, data, files.location(path))
 
 
+def read_fixed(files: Filesystem, path: str, kind: type[T]) -> T | None:
+    """Return a record that is written once and deleted only with its run; None when there is none."""
+    try:
+        data = KEPT.read(files, path)
+    except FileNotFoundError:
+        return None
+    return decode(kind, data, files.location(path))
+
+
 def read_told(files: Filesystem, path: str, kind: type[T]) -> T | None:
     """Return a record that only reports; None for a damaged one, whose place the next one takes."""
     try:
@@ -51,14 +64,17 @@ def read_told(files: Filesystem, path: str, kind: type[T]) -> T | None:
 
 
 def must_read(files: Filesystem, path: str, kind: type[T]) -> T:
-    """Return the record at a path; that it is missing is an error."""
-    record = read(files, path, kind)
+    """Return a record that is written once; that it is missing is an error."""
+    record = read_fixed(files, path, kind)
     if record is None:
-        where = files.location(path)
-        raise TopicError(
-            f"The run record {where} is missing.", hint=f"Was the run's folder deleted? {HINT}", path=where
-        )
+        raise missing_record(files, path)
     return record
+
+
+def missing_record(files: Filesystem, path: str) -> TopicError:
+    """Return the error for a record that has to be there."""
+    where = files.location(path)
+    return TopicError(f"The run record {where} is missing.", hint=f"Was the run's folder deleted? {HINT}", path=where)
 
 
 def numbers(files: Filesystem, folder: str) -> list[int]:
@@ -174,6 +190,14 @@ class RunFolder:
         """
         return f"{self.path}/removing.json"
 
+    @property
+    def slimming(self) -> str:
+        """Written while a sweep deletes in place what the closed run needs no more.
+
+        A process that opens the run again waits until it is gone.
+        """
+        return f"{self.path}/slimming.json"
+
     def drain(self, generation: int) -> str:
         """Written when the run, as planned in this generation, was asked to drain: to end every stream for good."""
         return f"{self.path}/ends/{generation}/drain.json"
@@ -185,6 +209,10 @@ class RunFolder:
     def deadline(self, generation: int) -> str:
         """The time at which it stops by itself, where one was given."""
         return f"{self.path}/ends/{generation}/deadline.json"
+
+    def arrivals(self, generation: int) -> str:
+        """The folder of what a continuous run of this plan found of inputs whose messages arrive in files."""
+        return f"{self.path}/arrivals/{generation}"
 
     @property
     def code(self) -> str:

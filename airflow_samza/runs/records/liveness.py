@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
 import psutil
 
 STALE_AFTER_SECONDS = 30.0
-"""A heartbeat is written every second.
+"""A heartbeat is written every second, or every few seconds where each costs something.
 
 A busy shared filesystem may hold one up for many seconds, and taking a living runner for dead costs a second run of the
 work, so the silence that counts as death is long.
@@ -33,20 +35,28 @@ It has not died, but does nothing (a SIGSTOP, a share that hangs).
 _SAME_START_SECONDS = 1.0
 
 
+_NOWHERE = uuid.uuid4().hex
+"""The place of processes of which this one can say nothing: not even they are known to be beside it."""
+
+
 def place() -> str:
-    """The host and process namespace in which process ids of this process mean something."""
+    """The host and process namespace in which process ids of this process mean something.
+
+    Containers may have one name and one boot between them, and each has a process 1. So where Linux does not say which
+    process namespace this is (a sandbox hides it), no other process is known to share it, and heartbeats decide.
+    """
     try:
         namespace = os.readlink("/proc/self/ns/pid")
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
     except OSError:
-        namespace = boot = ""
+        namespace, boot = "", _NOWHERE if sys.platform == "linux" else ""
     return f"{socket.gethostname()}/{boot}/{namespace}"
 
 
-def identity() -> dict[str, Any]:
-    """Return the identity of this process, for a record that others will judge by :func:`is_alive`."""
-    process = psutil.Process()
+def identity(pid: int | None = None) -> dict[str, Any]:
+    """Return the identity of this process, or another, for a record that others will judge by :func:`is_alive`."""
+    process = psutil.Process(pid)
     return {"host": socket.gethostname(), "place": place(), "pid": process.pid, "started": process.create_time()}
 
 

@@ -75,7 +75,7 @@ def former_lineage_folder(application: str, app_id: str) -> str:
 
 
 NAMES = 2
-"""How the topics of new runs are named. 1.
+"""Version of the naming of the topics of new runs. 1.
 
 The parts with ``-`` between them, whatever they hold: those of two applications could meet.
 """

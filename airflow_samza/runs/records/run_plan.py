@@ -50,7 +50,7 @@ def side_input_key(stream_id: str) -> str:
     return f"{stream_id}@side-input"
 
 
-@durable("run plan", later={"names": 1, "meanings": {}, "options": {}})
+@durable("run plan", later={"names": 1, "meanings": {}, "options": {}, "requests": {}})
 @dataclass(frozen=True)
 class RunPlan:
     """One generation of a run's plan.
@@ -67,7 +67,7 @@ class RunPlan:
     ``meanings`` tell, by key, what the state means that the run leaves. ``names`` is the way in which the run's own
     topics are named (:data:`~airflow_samza.runs.records.names.NAMES`): a run keeps the names with which it began.
     ``options`` are those with which the run was planned (``RunRequest.options``), with the sections and versions that
-    it reads.
+    it reads. ``requests`` are those of the process that planned, by kind, to a root that charges for them.
     """
 
     application: str
@@ -90,6 +90,7 @@ class RunPlan:
     meanings: Mapping[str, StateMeaning] = field(default_factory=dict)
     names: int = NAMES
     options: Mapping[str, Any] = field(default_factory=dict)
+    requests: Mapping[str, int] = field(default_factory=dict)
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""
@@ -118,8 +119,12 @@ class RunPlan:
         )
 
     def through(self, bound: BoundStream, generation: Generation) -> BoundStream:
-        """A stream with the topic that it goes through, where tasks cannot reach the place itself (kind ``spark``)."""
-        if not traits_of(self.systems.get(bound.system, {}).get("kind")).through_topics:
+        """A stream with the topic of the run that it goes through, where it does.
+
+        Tasks cannot reach the place itself (kind ``spark``), or what they write waits for the commit (kind ``kafka``).
+        """
+        traits = traits_of(self.systems.get(bound.system, {}).get("kind"))
+        if not (traits.through_topics or (traits.stages_outputs and bound.spec.written)):
             return bound
         name = self._own_topic(bound.stream_id, generation)
         return replace(bound, spec=replace(bound.spec, through=name, owner=self._owner(bound.stream_id)))

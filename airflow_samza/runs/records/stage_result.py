@@ -50,7 +50,7 @@ class OutputResult:
     unit: str = "messages"
 
 
-@durable("stage's result", later={"epochs": 1})
+@durable("stage's result", later={"epochs": 1, "requests": {}})
 @dataclass(frozen=True)
 class StageResult:
     """A finished generation of a stage.
@@ -58,7 +58,8 @@ class StageResult:
     ``seconds`` from first intent to published, ``task_seconds`` summed over the tasks.
 
     ``task_facts`` are further counts of the tasks, summed where they are numbers, each task's gauges, and samples of
-    messages that failed.
+    messages that failed. ``requests`` (by kind) are the runner's own to a root that charges for them; those of tasks
+    are among the facts (:func:`request_facts`).
     """
 
     application: str
@@ -72,6 +73,7 @@ class StageResult:
     outputs: tuple[OutputResult, ...]
     task_facts: Mapping[str, Any] = field(default_factory=dict)
     epochs: int = 1
+    requests: Mapping[str, int] = field(default_factory=dict)
 
 
 def describe_result(result: StageResult) -> list[str]:
@@ -112,6 +114,19 @@ def describe_result(result: StageResult) -> list[str]:
                 else f"  {name.replace('_', ' ')}: {value}"
             )
     return lines
+
+
+_REQUESTS = "requests_"
+
+
+def request_facts(requests: Mapping[str, int]) -> dict[str, int]:
+    """Return a task's requests to the root as facts, which are summed over tasks and epochs."""
+    return {f"{_REQUESTS}{kind}": number for kind, number in requests.items()}
+
+
+def requests_of(facts: Mapping[str, Any]) -> dict[str, int]:
+    """Return the requests, by kind, among the facts of tasks."""
+    return {name.removeprefix(_REQUESTS): int(found) for name, found in facts.items() if name.startswith(_REQUESTS)}
 
 
 def size(count: int) -> str:

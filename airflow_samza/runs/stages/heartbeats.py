@@ -17,10 +17,10 @@ from typing import Any
 from airflow_samza.runs.records import liveness
 
 CONFIRM_SECONDS = 3.0
-"""How long a silence on this host has to last after it was first noticed: three heartbeats."""
+"""Seconds that a silence on this host has to last after it was first noticed: three heartbeats, which may be longer."""
 
 FRESH_SECONDS = 3.0
-"""A heartbeat that was seen to be written this short a while ago is a sign of life now."""
+"""A heartbeat that was seen to be written this short a while ago is a sign of life now; or two heartbeats ago."""
 
 _MOST = 10_000
 """Of runners that are remembered: a triggerer lives for months."""
@@ -42,8 +42,11 @@ class Heartbeats:
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
 
-    def is_alive(self, path: str, who: Mapping[str, Any], at: float) -> bool:
-        """Return whether the runner ``who`` lives, whose last heartbeat says the time ``at`` (seconds since 1970)."""
+    def is_alive(self, path: str, who: Mapping[str, Any], at: float, beat: float = 0.0) -> bool:
+        """Return whether the runner ``who`` lives, whose last heartbeat says the time ``at`` (seconds since 1970).
+
+        ``beat`` are the seconds between two heartbeats where they are no second.
+        """
         there = liveness.process_is_there(who)
         if there is False:
             self._seen.pop(path, None)
@@ -59,19 +62,21 @@ class Heartbeats:
             return False
         if seen.silent_since is None:
             seen.silent_since = now
-        return now - seen.silent_since < CONFIRM_SECONDS
+        return now - seen.silent_since < max(CONFIRM_SECONDS, 3 * beat)
 
-    def is_fresh(self, path: str, who: Mapping[str, Any], at: float) -> bool:
+    def is_fresh(self, path: str, who: Mapping[str, Any], at: float, beat: float = 0.0) -> bool:
         """Return whether that heartbeat is a sign of life now: it was seen to move, or this host's clock says so."""
         now = time.monotonic()
         seen = self._look(path, at, now)
-        if seen.has_moved and now - seen.since < FRESH_SECONDS:
+        fresh = max(FRESH_SECONDS, 2 * beat)
+        if seen.has_moved and now - seen.since < fresh:
             return True
-        return (
-            bool(liveness.process_is_there(who))
-            and 0 <= time.time() - at < FRESH_SECONDS
-            and now - seen.since < FRESH_SECONDS
-        )
+        return bool(liveness.process_is_there(who)) and 0 <= time.time() - at < fresh and now - seen.since < fresh
+
+    def was_heard(self, path: str, seconds: float) -> bool:
+        """Return whether a heartbeat was seen to move this short a while ago, so that no look at it is needed."""
+        seen = self._seen.get(path)
+        return seen is not None and seen.has_moved and time.monotonic() - seen.since < seconds
 
     def _look(self, path: str, at: float, now: float) -> _Seen:
         seen = self._seen.get(path)
@@ -83,4 +88,4 @@ class Heartbeats:
 
 
 SEEN = Heartbeats()
-"""What this process has seen."""
+"""Heartbeats that this process has seen."""

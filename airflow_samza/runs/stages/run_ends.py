@@ -10,7 +10,8 @@ goes on (rule C9). A *deadline* is a stop at a given time.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from airflow_samza.records import durable
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, read, write_once
@@ -40,10 +41,14 @@ class Abort:
 @durable("end of a run", reports=True)
 @dataclass(frozen=True)
 class RunEnd:
-    """A run is over; ``at`` in seconds since 1970, of a push as an ISO text, None where nobody has noted it."""
+    """A run is over; ``at`` in seconds since 1970, of a push as an ISO text, None where nobody has noted it.
+
+    ``requests`` (by kind) are those to the root of the process that closed it.
+    """
 
     succeeded: bool = False
     at: float | str | None = None
+    requests: Mapping[str, int] = field(default_factory=dict)
 
 
 def ask_to_drain(files: Filesystem, run: RunFolder, generation: int, who: str = "") -> None:

@@ -7,21 +7,28 @@ closed or dead.
 
 from __future__ import annotations
 
+import platform
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_samza.errors import RecordUnreadable
 from airflow_samza.records import durable, plain
 from airflow_samza.runs.records import liveness
-from airflow_samza.runs.records.folders import RunFolder, numbers, read_told, write_once
+from airflow_samza.runs.records.folders import RunFolder, numbers, read_fixed, read_told, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.stages.heartbeats import SEEN
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.pace import Looks
 
 ATTACH_SECONDS = 10.0
-"""For how long a runner elsewhere is waited for that is to be asked for work: it gives a sign of life every second."""
+"""For how long a runner elsewhere is waited for that is to be asked for work, which gives a sign of life every second.
+
+Where signs are rarer, for three of them.
+"""
 
 LOOK_SECONDS = 0.05
 
@@ -29,13 +36,20 @@ LOOK_SECONDS = 0.05
 @durable("claim of a stage runner", reports=True)
 @dataclass(frozen=True)
 class Claim:
-    """The process that is a stage runner: host, place and id, and when it started and claimed (seconds since 1970)."""
+    """The process that is a stage runner: host, place and id, and when it started and claimed (seconds since 1970).
+
+    ``python`` is the program that it is run by, ``python_version`` its version.
+    ``warm``: the warm runner that lends it a Java, and the number of this run there; empty: the Java is its own.
+    """
 
     host: str = ""
     place: str = ""
     pid: int = 0
     started: float = 0.0
     claimed_at: float = 0.0
+    python: str = ""
+    python_version: str = ""
+    warm: str = ""
 
 
 @durable("heartbeat of a stage runner", reports=True)
@@ -47,14 +61,22 @@ class Heartbeat:
     spark_answered_at: float | None = None
 
 
+DID_NOT_START = "did not start"
+"""Reason of the end of a stage runner whose Spark did not come up."""
+
+
 @durable("end of a stage runner", reports=True)
 @dataclass(frozen=True)
 class RunnerEnd:
-    """From here on a stage runner accepts no more requests. ``error`` is the JSON form of a ``SamzaError``."""
+    """From here on a stage runner accepts no more requests. ``error`` is the JSON form of a ``SamzaError``.
+
+    ``requests`` (by kind) are those to the root that no result of a stage holds.
+    """
 
     why: str = ""
     at: float = 0.0
     error: Mapping[str, Any] | None = None
+    requests: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -65,12 +87,13 @@ class RunnerPlace:
     number: int
 
 
-@durable("request for a stage", later={"requested_at": 0.0, "spark_conf": {}, "runner": None})
+@durable("request for a stage", later={"requested_at": 0.0, "spark_conf": {}, "runner": None, "requests": {}})
 @dataclass(frozen=True)
 class StageRequest:
     """An attempt at a stage that was submitted; ``runner`` None: it needs none, as everything is staged.
 
-    ``spark_conf`` are the settings of Spark for this stage alone.
+    ``spark_conf`` are the settings of Spark for this stage alone. ``requests`` (by kind) are those to the root of the
+    process that submits.
     """
 
     stage: str
@@ -79,6 +102,7 @@ class StageRequest:
     requested_at: float = 0.0
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     runner: RunnerPlace | None = None
+    requests: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,7 +125,7 @@ class RunnerFolder:
 
     @property
     def heartbeat(self) -> str:
-        """Replaced every second."""
+        """Replaced every second, or as often as fits the storage (``Pace.beat``)."""
         return f"{self.path}/heartbeat.json"
 
     @property
@@ -128,8 +152,11 @@ class RunnerFolder:
 
     def who(self, files: Filesystem) -> dict[str, Any] | None:
         """The process that has claimed the place, as far as its record can be read; None when nobody has."""
-        claim = read_told(files, self.claim, Claim)
-        return plain(claim) if claim is not None else {} if files.exists(self.claim) else None
+        try:
+            claim = read_fixed(files, self.claim, Claim)
+        except RecordUnreadable:
+            return {}
+        return plain(claim) if claim is not None else None
 
     def heard_at(self, files: Filesystem) -> float:
         """Return when the runner gave its last sign of life (seconds since 1970, its host's clock); 0.0: never."""
@@ -138,9 +165,9 @@ class RunnerFolder:
             return beat.at
         with suppress(FileNotFoundError):
             return files.modified(self.heartbeat)  # damaged: then the file's own time says as much
-        claim = read_told(files, self.claim, Claim)
-        if claim is not None and claim.claimed_at:
-            return claim.claimed_at
+        who = self.who(files)
+        if who and who.get("claimed_at"):
+            return float(who["claimed_at"])
         with suppress(FileNotFoundError):
             return files.modified(self.claim)
         return 0.0
@@ -148,11 +175,20 @@ class RunnerFolder:
     def is_alive(self, files: Filesystem) -> bool:
         """Return whether the runner lives, as far as can be said without waiting."""
         who = self.who(files)
-        return who is not None and SEEN.is_alive(files.location(self.path), who, self.heard_at(files))
+        return who is not None and SEEN.is_alive(files.location(self.path), who, self.heard_at(files), files.pace.beat)
 
     def accepts(self, files: Filesystem) -> bool:
         """Return whether a request put into its queue now will be seen, as far as can be said without waiting."""
-        return not files.exists(self.closed) and self.is_alive(files)
+        return not files.exists(self.closed) and self.was_heard(files)
+
+    def was_heard(self, files: Filesystem) -> bool:
+        """Return whether the runner lives, without a look where one within the last heartbeat has shown it.
+
+        A process of this host that has died since then is seen.
+        """
+        if SEEN.was_heard(files.location(self.path), files.pace.beat):
+            return liveness.process_is_there(self.who(files) or {}) is not False
+        return self.is_alive(files)
 
     def gives_sign(self, files: Filesystem) -> bool:
         """Return whether the runner gives a sign of life now; waits for one, for seconds where it is silent.
@@ -160,21 +196,24 @@ class RunnerFolder:
         To be asked before something is left to a runner: the container of one elsewhere may be gone while its last
         heartbeat is young.
         """
-        since = time.monotonic()
+        since, looks, beat = time.monotonic(), Looks(files.pace), files.pace.beat
         while True:
             who = self.who(files)
             if who is None:
                 return False
-            key, at = files.location(self.path), self.heard_at(files)
-            if not SEEN.is_alive(key, who, at):
+            key = files.location(self.path)
+            if SEEN.was_heard(key, beat):
+                return liveness.process_is_there(who) is not False
+            at = self.heard_at(files)
+            if not SEEN.is_alive(key, who, at, beat):
                 return False
-            if SEEN.is_fresh(key, who, at):
+            if SEEN.is_fresh(key, who, at, beat):
                 return True
             # One that has only just claimed its place may still fetch the code that it runs.
-            patience = ATTACH_SECONDS if files.exists(self.heartbeat) else liveness.STALE_AFTER_SECONDS
+            patience = max(ATTACH_SECONDS, 3 * beat) if files.exists(self.heartbeat) else liveness.STALE_AFTER_SECONDS
             if liveness.process_is_there(who) is None and time.monotonic() - since > patience:
                 return False
-            time.sleep(LOOK_SECONDS)
+            time.sleep(looks.pause(LOOK_SECONDS))
 
 
 def newest_runner(files: Filesystem, run: RunFolder, key: str) -> RunnerFolder | None:
@@ -203,13 +242,18 @@ def processes_there(files: Filesystem, run: RunFolder) -> list[tuple[str, int]]:
     return found
 
 
-def claim_runner(files: Filesystem, run: RunFolder, key: str) -> RunnerFolder | None:
-    """Makes this process the runner of a key; None when a live one is there already, or another was quicker."""
+def claim_runner(files: Filesystem, run: RunFolder, key: str, warm: str = "") -> RunnerFolder | None:
+    """Makes this process the runner of a key; None when a live one is there already, or another was quicker.
+
+    ``warm`` is the warm runner that lends it Java.
+    """
     latest = newest_runner(files, run, key)
     if latest is not None and latest.accepts(files):
         return None
     mine = RunnerFolder(run, key, latest.number + 1 if latest else 1)
-    return mine if write_once(files, mine.claim, Claim(**identity(), claimed_at=time.time())) else None
+    python, version = sys.executable, platform.python_version()
+    claim = Claim(**identity(), claimed_at=time.time(), python=python, python_version=version, warm=warm)
+    return mine if write_once(files, mine.claim, claim) else None
 
 
 def enqueue(files: Filesystem, runner: RunnerFolder, request: StageRequest) -> None:

@@ -5,13 +5,16 @@ Whoever can read the root can ask (task, retry, trigger, page).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_samza.records import durable, understood
+from airflow_samza.records import durable, parse_object, understood
 from airflow_samza.runs.records.epoch_records import Manifest, read_commit
-from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read, read_told, write_once
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read_fixed, read_told, write_once
+from airflow_samza.runs.records.kept_records import KEPT
 from airflow_samza.runs.records.liveness import process_is_there
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, StageRequest
@@ -180,15 +183,56 @@ def newest_attempt(files: Filesystem, folder: StageFolder) -> int:
 
 def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:
     """The state of a stage's newest attempt."""
+    if not files.pace.is_free and handle.attempt:
+        status = _going_on(files, handle)
+        if status is not None:
+            return status
+    return _whole_status(files, handle)
+
+
+_TASKS_SEEN: dict[str, tuple[float, int, int]] = {}
+"""Last count of the tasks of stages: its time, all tasks, those done; by the stage's folder."""
+
+
+def _going_on(files: Filesystem, handle: StageHandle) -> StageStatus | None:
+    """The status of an attempt whose runner lives and has reported no end, by two requests; None of any other.
+
+    The tasks that are done are counted seldom.
+    """
+    folder = handle.folder
+    runner = runner_of(files, handle, handle.attempt)
+    told = read_told(files, folder.attempt(handle.attempt, "status"), StatusRecord)
+    status = _as_told(StageStatus(QUEUED, handle.attempt), told)
+    if status.state == SUCCEEDED:  # its result stands, and says how many tasks there were
+        with suppress(FileNotFoundError):
+            tasks = parse_object(KEPT.read(files, folder.result), files.location(folder.result)).get("tasks", 0)
+            return replace(status, tasks=tasks, tasks_done=tasks, progress=None, log=runner.log if runner else "")
+    if runner is None or status.is_final or not runner.was_heard(files):
+        _TASKS_SEEN.pop(files.location(folder.path), None)
+        return None
+    who, where, now = runner.who(files) or {}, files.location(folder.path), time.monotonic()
+    seen = _TASKS_SEEN.setdefault(where, (now, 0, 0))
+    if now - seen[0] >= files.pace.most and status.state == RUNNING:
+        seen = _TASKS_SEEN[where] = (now, *task_progress(files, folder))
+    return replace(
+        status,
+        runner=f"{who.get('host')}, process {who.get('pid')}",
+        log=runner.log,
+        tasks=seen[1],
+        tasks_done=seen[2],
+    )
+
+
+def _whole_status(files: Filesystem, handle: StageHandle) -> StageStatus:
     folder = handle.folder
     attempt = newest_attempt(files, folder)
     status = StageStatus(QUEUED, attempt)
-    request = read(files, folder.attempt(attempt, "request"), StageRequest) if attempt else None
-    runner = _runner(handle, request)
+    runner = runner_of(files, handle, attempt)
     status = _as_told(status, read_told(files, folder.attempt(attempt, "status"), StatusRecord) if attempt else None)
     if runner is not None:
         who = runner.who(files) or {}
-        status = replace(status, runner=f"{who.get('host')}, process {who.get('pid')}", log=runner.log)
+        lender = f", warm runner {who['warm']}" if who.get("warm") else ""
+        status = replace(status, runner=f"{who.get('host')}, process {who.get('pid')}{lender}", log=runner.log)
     tasks, done = task_progress(files, folder)
     status = replace(status, tasks=tasks, tasks_done=done)
     if files.exists(folder.result):
@@ -210,7 +254,8 @@ def as_lost(files: Filesystem, handle: StageHandle, status: StageStatus, runner:
 
 def runner_of(files: Filesystem, handle: StageHandle, attempt: int) -> RunnerFolder | None:
     """The runner that an attempt was left to; None where no attempt was made, or none needs a runner."""
-    return _runner(handle, read(files, handle.folder.attempt(attempt, "request"), StageRequest) if attempt else None)
+    path = handle.folder.attempt(attempt, "request")
+    return _runner(handle, read_fixed(files, path, StageRequest) if attempt else None)
 
 
 def _as_told(status: StageStatus, told: StatusRecord | None) -> StageStatus:
@@ -263,7 +308,7 @@ def is_staged(files: Filesystem, folder: StageFolder) -> bool:
     former = read_commit(files, folder, epoch - 1)
     ended = set(former.ended) if former is not None else set()
     for task in intent.running:
-        manifest = read(files, folder.manifest(epoch, task), Manifest)
+        manifest = read_fixed(files, folder.manifest(epoch, task), Manifest)
         if manifest is None or not manifest.ended:
             return False
         ended.add(task)
@@ -273,7 +318,7 @@ def is_staged(files: Filesystem, folder: StageFolder) -> bool:
 def _newest(files: Filesystem, folder: StageFolder) -> EpochTasks | None:
     """Return the tasks of the newest epoch, of a stage or a push."""
     for epoch in reversed(numbers(files, folder.epochs)):
-        found = read(files, folder.intent(epoch), EpochTasks)
+        found = read_fixed(files, folder.intent(epoch), EpochTasks)
         if found is not None:
             return found
     return None

@@ -17,7 +17,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 CURRENT, AS_OF_INTERVAL = "current", "as_of_interval"
-"""What may be asked of a table beside the id of a push.
+"""Requests that may be made of a table beside the id of a push.
 
 The newest version, or the one that was current when the data interval began.
 """

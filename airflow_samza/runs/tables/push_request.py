@@ -13,15 +13,17 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.records import durable, plain
+from airflow_samza.runs.records.folders import missing_record, read
 from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.versions import FULL, INCREMENTAL
 from airflow_samza.secrecy import gives_away
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 SHRINKS_AT_MOST = 0.5
-"""What ``max_change_ratio`` None means: a full push may grow, and lose half of the rows at most."""
+"""Meaning of ``max_change_ratio`` None: a full push may grow, and lose half of the rows at most."""
 
 STAGE = "push"
 """The one stage of a push."""
@@ -217,3 +219,11 @@ def push_handle(application: str, table: str, push_id: str) -> StageHandle:
 def request_path(handle: StageHandle) -> str:
     """Return the path of the request of a push; only pushes have one."""
     return f"{handle.run.path}/push.json"
+
+
+def standing_request(files: Filesystem, handle: StageHandle) -> PushRequest:
+    """Return the request of a push as it stands now: each attempt may ask for something else under the same id."""
+    found = read(files, request_path(handle), PushRequest)
+    if found is None:
+        raise missing_record(files, request_path(handle))
+    return found

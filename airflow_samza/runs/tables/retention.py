@@ -31,7 +31,7 @@ GIVEN_UP = "2.1"
 """The generation of the empty commit that takes the place of a section: above all that a push writes."""
 
 _RELEASED = ".released.json"
-"""How a note ends that nobody needs the sections of a version any more, and all are superseded."""
+"""End of a note that nobody needs the sections of a version any more, and all are superseded."""
 
 
 def expire_versions(files: Filesystem, bound: System, system: str, topic: str, keep: int) -> list[int]:

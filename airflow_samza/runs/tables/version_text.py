@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow_samza.runs.tables.versions import TableVersion
 
 _PARTITIONS = 16
-"""So many are told by their offsets."""
+"""Number of partitions whose offsets are shown."""
 
 
 def describe_version(version: TableVersion) -> str:

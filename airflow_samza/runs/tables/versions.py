@@ -32,7 +32,7 @@ from airflow_samza.runs.tables.marks import withdraw_attempts
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 FULL, INCREMENTAL, ROLLBACK = "full", "incremental", "rollback"
-"""What a version is: all rows anew, changes to the version before it, or what an older version read."""
+"""Kinds of versions: all rows anew, changes to the version before it, or what an older version read."""
 
 DELETED = PUSH_DELETES
 """The last column of every push topic (boolean).

@@ -75,9 +75,18 @@ def over_runs(files: Filesystem, application: str, now: float | None = None) -> 
         folder = RunFolder(application, run_id)
         with suppress(SamzaError):  # what is damaged stays for fsck
             at = over_since(files, folder, now)
+            if at is None and is_half_removed(files, folder):
+                at = 0.0
             if at is not None:
                 found.append(OverRun(folder, at))
     return sorted(found, key=lambda run: (-run.at, run.folder.run_id))
+
+
+def is_half_removed(files: Filesystem, folder: RunFolder) -> bool:
+    """Return whether a run's removal was interrupted after its plans went: nobody can open it any more."""
+    if files.renames_folders or not files.exists(folder.removing):
+        return False
+    return not folder.plan_generations(files) and not files.exists(f"{folder.path}/push.json")
 
 
 def load_plans(files: Filesystem, folder: RunFolder) -> tuple[RunPlan, ...]:

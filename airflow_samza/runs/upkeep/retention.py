@@ -27,7 +27,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import Topic
 
 SWEEP_SECONDS = 10.0
-"""So long at most the end of a run looks for what may be deleted; the next run's end goes on."""
+"""Greatest number of seconds for which the end of a run looks for what may be deleted; the next run's end goes on."""
 
 _HALF_WRITTEN_SECONDS = 7 * 86400.0
 _SUFFIXES = (".json", ".arrow", ".zip", ".log", ".parquet", ".pem")
@@ -174,7 +174,7 @@ class OpenTopics:
                 for _, topic in own_topics(self._files, plan)
             }
         folder = self._runs.get(name)
-        return folder is not None and not self._files.exists(folder.closed) and self._files.exists(folder.path)
+        return folder is not None and not self._files.exists(folder.closed) and bool(self._files.list(folder.path))
 
 
 def _delete_temporary(files: Filesystem, directory: str, before: float) -> None:

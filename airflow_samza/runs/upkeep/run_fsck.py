@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow_samza.errors import SamzaError, StoreError
 from airflow_samza.records import parse_object
+from airflow_samza.runs.lineage.arrivals import Known, Look
 from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read
@@ -66,6 +67,8 @@ def fsck_run(files: Filesystem, run: RunFolder) -> Iterator[Finding]:
             yield from checked(files, f"{run.path}/ends/{generation}/{kind}.json", EndRequest)
         for name in files.list(f"{run.path}/start/{generation}"):
             yield from checked(files, f"{run.path}/start/{generation}/{name}", StageStart)
+        for stream in files.list(run.arrivals(generation)):
+            yield from _fsck_looks(files, f"{run.arrivals(generation)}/{stream}")
     for name in files.list(run.path):
         if name.endswith(".json"):
             yield from checked(files, f"{run.path}/{name}", _OF_RUN.get(name), tells=name in _TELLING)
@@ -83,6 +86,13 @@ def fsck_run(files: Filesystem, run: RunFolder) -> Iterator[Finding]:
         return
     for _, folder in _stages(files, run):
         yield from _fsck_stage(files, folder, goes_on=not closed and not files.exists(folder.result))
+
+
+def _fsck_looks(files: Filesystem, folder: str) -> Iterator[Finding]:
+    for number in numbers(files, folder):
+        yield from checked(files, f"{folder}/{number}.json", Look)
+    for name in files.list(f"{folder}/known"):
+        yield from checked(files, f"{folder}/known/{name}", Known)
 
 
 def published_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str, Published, float]]:

@@ -18,7 +18,7 @@ from airflow_samza.runs.records.folders import RunFolder, read, replace, write_o
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.run_state import LINEAGE
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.upkeep.kept_runs import OverRun, SystemsOf, over_since
+from airflow_samza.runs.upkeep.kept_runs import OverRun, SystemsOf, is_half_removed, over_since
 from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.trash import move_to_trash
@@ -96,7 +96,7 @@ def remove_run(
     names = [(plan, topics) for plan in run.plans if (topics := own_topics(files, plan))]
     if not dry:
         write_once(files, folder.removing, Removal(time.time()))
-        if over_since(files, folder, now) is None:
+        if over_since(files, folder, now) is None and not is_half_removed(files, folder):
             files.delete(folder.removing)
             return False
     for plan, topics in names:
@@ -109,15 +109,33 @@ def remove_run(
     if dry:
         return True
     _release_pins(files, run)
-    place = move_to_trash(files, folder.path)
-    if place is not None:
-        files.delete_tree(place)
+    if files.renames_folders:
+        place = move_to_trash(files, folder.path)
+        if place is not None:
+            files.delete_tree(place)
+    else:
+        _remove_in_place(files, folder)
     files.delete_empty(folder.path.rpartition("/")[0])
     return True
 
 
+def _remove_in_place(files: Filesystem, folder: RunFolder) -> None:
+    """Delete a run's folder where none is renamed in one step.
+
+    First what makes the run be there, its plans (or a push's request), at last the note that it goes.
+    """
+    first, last = ("plan", "push.json"), [path.rpartition("/")[2] for path in (folder.closed, folder.removing)]
+    names = files.list(folder.path)
+    rest = [name for name in names if name not in (*first, *last)]
+    for name in (*(name for name in first if name in names), *rest, *last[:1]):
+        (files.delete if name.endswith(".json") else files.delete_tree)(f"{folder.path}/{name}")
+    files.delete_tree(folder.path)
+
+
 def _deleted(files: Filesystem, path: str, folder: RunFolder) -> bool:
     """Deletes a folder of a run, unless the run is opened again at this moment: then it is given back."""
+    if not files.renames_folders:
+        return _deleted_in_place(files, path, folder)
     place = move_to_trash(files, path)
     if place is not None and not files.exists(folder.closed) and not files.exists(path):
         files.rename(place, path)
@@ -125,6 +143,22 @@ def _deleted(files: Filesystem, path: str, folder: RunFolder) -> bool:
     if place is not None:
         files.delete_tree(place)
     return place is not None
+
+
+def _deleted_in_place(files: Filesystem, path: str, folder: RunFolder) -> bool:
+    """The same where no folder is renamed in one step.
+
+    A note stands while something is deleted: who opens the run again waits for its end, or is seen here after the note
+    stood.
+    """
+    replace(files, folder.slimming, Slimmed(time.time()))
+    try:
+        if not files.exists(folder.closed):
+            return False
+        files.delete_tree(path)
+        return True
+    finally:
+        files.delete(folder.slimming)
 
 
 def _sweep_topics(

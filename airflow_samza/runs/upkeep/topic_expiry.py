@@ -5,6 +5,7 @@ They are marked to expire, and deleted after that, unless the run is opened agai
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from airflow_samza.errors import UnknownName
@@ -15,6 +16,8 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.systems.capabilities import ExpiresTopics, ExpiringTopic
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.pace import Looks
+from airflow_samza.systems.filesystems.trash import YOUNG_SECONDS
 from airflow_samza.systems.system import System
 
 KEEP_AFTER_SUCCESS_SECONDS = 24 * 3600.0
@@ -58,23 +61,44 @@ def reopen(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> No
     """Opens a closed run again: its topics expire no more. One whose records are being deleted is rejected.
 
     The note that it is closed goes first: a sweep looks for it after it has begun to take a topic, and gives the topic
-    back.
+    back. While a run is open, no mark makes a sweep delete its topics, so an open one is left as it is.
     """
-    open_again(files, RunFolder(run.application, run.run_id))
+    if not open_again(files, RunFolder(run.application, run.run_id)):
+        return
     for system, name in own_topics(files, run):
         topic = find_own(systems, system, name)
         if topic is not None and topic.expires_at is not None:
             topic.expire(None)
 
 
-def open_again(files: Filesystem, folder: RunFolder) -> None:
-    """Takes the note away that a run is closed; one whose records are being deleted is rejected, and stays closed."""
+def open_again(files: Filesystem, folder: RunFolder) -> bool:
+    """Takes the note away that a run is closed; one whose records are being deleted is rejected, and stays closed.
+
+    Returns whether it was closed.
+    """
     closed = read(files, folder.closed, RunEnd)
-    files.delete(folder.closed)
+    if closed is not None:
+        files.delete(folder.closed)
     if files.exists(folder.removing):
         if closed is not None:
             write_once(files, folder.closed, closed)
         raise being_removed(folder.application, folder.run_id)
+    if closed is not None and not files.renames_folders:
+        _await_slimming(files, folder)
+    return closed is not None
+
+
+def _await_slimming(files: Filesystem, folder: RunFolder) -> None:
+    """Wait until a sweep that has begun before the run was opened has deleted what it deletes in place.
+
+    One that begins later finds that the run is open. One that has died leaves its note: then nobody deletes any more.
+    """
+    deadline, looks = time.monotonic() + YOUNG_SECONDS, Looks(files.pace)
+    while files.exists(folder.slimming):
+        if time.monotonic() >= deadline:
+            files.delete(folder.slimming)
+            return
+        time.sleep(looks.pause(0.5))
 
 
 def expiry(topic: ExpiringTopic, over: float) -> float:

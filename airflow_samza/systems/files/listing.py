@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
+from airflow_samza.systems.files.formats.versions import storage_with_versions
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import published_names
 
@@ -26,12 +27,19 @@ _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class FoundFile:
-    """File: path in its filesystem, bytes, time of change (ns; None where the storage has none), Hive columns."""
+    """File: path in its filesystem, bytes, time of change (ns; None where the storage has none), Hive columns.
+
+    ``name`` is its path below the root of its system, ``version`` the storage's own mark of its content (None where it
+    has none). ``complete``: its marker is there, or none is asked for.
+    """
 
     path: str
     size: int
     mtime: int | None = None
     columns: tuple[tuple[str, str | None], ...] = ()
+    name: str = ""
+    version: str | None = None
+    complete: bool = True
 
 
 class Listing(NamedTuple):
@@ -43,21 +51,65 @@ class Listing(NamedTuple):
 
 @dataclass
 class _Walk:
+    """Listings of one look. Where the storage allows, all below the folder ``whole`` was listed at once."""
+
     root: Location
     listed: dict[str, list[pafs.FileInfo]] = field(default_factory=dict)
+    names: dict[str, frozenset[str]] = field(default_factory=dict)
+    whole: str | None = None
+    versions: dict[str, str | None] = field(default_factory=dict)
+
+    def list_at_once(self, directory: str) -> None:
+        """List all below a directory by one request, if the storage allows; an empty one is as if not listed."""
+        storage = storage_with_versions(self.root.filesystem)
+        found = storage.list_all(directory) if storage is not None else []
+        if not found:
+            return
+        self.whole = directory.rstrip("/")
+        self.listed[self.whole] = []
+        for info, _ in found:
+            if info.type == pafs.FileType.Directory:
+                self.listed[str(info.path)] = []
+        for info, version in found:
+            path = str(info.path)
+            self.listed.setdefault(path.rpartition("/")[0], []).append(info)
+            self.versions[path] = version
+        for infos in self.listed.values():
+            infos.sort(key=lambda info: str(info.path))
+
+    def info(self, path: str) -> pafs.FileInfo:
+        """Return a path as it is in the storage."""
+        if self.whole is None or not f"{path}/".startswith(f"{self.whole}/"):
+            return self.root.filesystem.get_file_info(path)
+        if path in self.listed or path == self.whole:
+            return pafs.FileInfo(path, pafs.FileType.Directory)
+        known = self.listed.get(path.rpartition("/")[0], ())
+        return next((info for info in known if info.path == path), pafs.FileInfo(path, pafs.FileType.NotFound))
 
     def children(self, directory: str) -> list[pafs.FileInfo]:
         """Return the entries of a directory, sorted; none when it vanished meanwhile."""
         if directory not in self.listed:
-            selector = pafs.FileSelector(directory, allow_not_found=True)
-            found = [
-                info
-                for info in self.root.filesystem.get_file_info(selector)
-                if _name(info) and not self._leads_back(info, directory)
-            ]
+            found = [info for info in self._listed(directory) if _name(info) and not self._leads_back(info, directory)]
             found += self._leading_nowhere(directory, {str(info.path).rstrip("/") for info in found})
             self.listed[directory] = sorted(found, key=lambda info: str(info.path))
         return self.listed[directory]
+
+    def _listed(self, directory: str) -> list[pafs.FileInfo]:
+        storage = storage_with_versions(self.root.filesystem)
+        if storage is None:
+            found: list[pafs.FileInfo] = self.root.filesystem.get_file_info(
+                pafs.FileSelector(directory, allow_not_found=True)
+            )
+            return found
+        entries = storage.list_folder(directory)
+        self.versions.update((str(info.path), version) for info, version in entries)
+        return [info for info, _ in entries]
+
+    def file_names(self, directory: str) -> frozenset[str]:
+        """Return the names of the files in a directory, hidden ones, too."""
+        if directory not in self.names:
+            self.names[directory] = frozenset(_name(info) for info in self.children(directory) if info.is_file)
+        return self.names[directory]
 
     def _leading_nowhere(self, directory: str, known: set[str]) -> list[pafs.FileInfo]:
         """Return the links of a local directory that lead nowhere: Arrow leaves them out of a listing."""
@@ -138,23 +190,42 @@ class _Walk:
                 self._reject_odd(str(child.path))
 
 
-def find_files(root: Location, relative: str) -> Listing:
-    """Return the files that a path below a root means."""
+def find_missing(root: Location, relative: str) -> Location | None:
+    """Return the literal path that does not exist, if so; nothing is listed for that."""
+    literal = root / relative
+    if root.filesystem.get_file_info(literal.path).type != pafs.FileType.NotFound or (
+        isinstance(root.filesystem, pafs.LocalFileSystem) and os.path.islink(literal.path)
+    ):
+        return None
+    if not has_glob(relative):
+        return literal
+    return root if root.filesystem.get_file_info(root.path).type == pafs.FileType.NotFound else None
+
+
+def find_files(root: Location, relative: str, marker: str = "") -> Listing:
+    """Return the files that a path below a root means.
+
+    With a ``marker`` (:class:`~airflow_samza.systems.files.following.FollowOptions`) each file has whether it is
+    complete, and markers are no files.
+    """
     walk = _Walk(root)
     literal = root / relative
-    info = root.filesystem.get_file_info(literal.path)
+    parts = [part for part in relative.split("/") if part]
+    first = next((place for place, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
+    base = root / "/".join(parts[:first])
+    if first == len(parts) or "**" in parts:
+        walk.list_at_once(base.path)
+    info = walk.info(literal.path)
     if info.type != pafs.FileType.NotFound or (
         isinstance(root.filesystem, pafs.LocalFileSystem) and os.path.islink(literal.path)
     ):
-        return _listing(walk, root, [info])
+        top = literal.path if info.type == pafs.FileType.Directory else literal.path.rpartition("/")[0]
+        return _listing(walk, root, [info], _Marker(walk, top, marker))
     if not has_glob(relative):
         return Listing((), missing=literal)
-    parts = [part for part in relative.split("/") if part]
-    first = next(place for place, part in enumerate(parts) if _MAGIC.search(part))
-    base = root / "/".join(parts[:first])
-    if root.filesystem.get_file_info(root.path).type == pafs.FileType.NotFound:
+    if walk.whole is None and root.filesystem.get_file_info(root.path).type == pafs.FileType.NotFound:
         return Listing((), missing=root)
-    return _listing(walk, root, walk.matches(base.path, parts[first:]))
+    return _listing(walk, root, walk.matches(base.path, parts[first:]), _Marker(walk, base.path, marker))
 
 
 def has_glob(path: str) -> bool:
@@ -184,18 +255,58 @@ def hive_columns(relative: str) -> tuple[tuple[str, str | None], ...]:
     return tuple(columns.items())
 
 
-def _listing(walk: _Walk, root: Location, found: Iterator[pafs.FileInfo] | list[pafs.FileInfo]) -> Listing:
+@dataclass(frozen=True)
+class _Marker:
+    """The files that mark others as complete: in their folders or above, up to ``top``, or beside each."""
+
+    walk: _Walk
+    top: str
+    pattern: str
+
+    def is_one(self, name: str) -> bool:
+        """Return whether a file is a marker."""
+        before, star, after = self.pattern.partition("*")
+        if not star:
+            return bool(self.pattern) and name == self.pattern
+        return name.startswith(before) and name.endswith(after) and len(name) > len(before) + len(after)
+
+    def is_there(self, path: str) -> bool:
+        """Return whether the marker of a file is there."""
+        folder, _, name = path.rpartition("/")
+        if "*" in self.pattern:
+            return self._has(folder, self.pattern.replace("*", name))
+        while self.pattern:
+            if self._has(folder, self.pattern):
+                return True
+            if len(folder) <= len(self.top.rstrip("/")):
+                return False
+            folder = folder.rpartition("/")[0]
+        return True
+
+    def _has(self, folder: str, name: str) -> bool:
+        return name in self.walk.file_names(folder)
+
+
+def _listing(
+    walk: _Walk, root: Location, found: Iterator[pafs.FileInfo] | list[pafs.FileInfo], marker: _Marker
+) -> Listing:
     published = published_names(root)
     files: dict[str, FoundFile] = {}
     for match in found:
         for info in walk.files_below(match):
             path = str(info.path)
-            if not published(path):
+            if not published(path) or marker.is_one(_name(info)):
                 continue
             relative = path[len(root.path) :].lstrip("/") if path.startswith(root.path) else path
             mtime = info.mtime_ns
             files[path] = FoundFile(
-                path, int(info.size or 0), int(mtime) if mtime is not None else None, hive_columns(relative)
+                path,
+                int(info.size or 0),
+                int(mtime) if mtime is not None else None,
+                hive_columns(relative),
+                name=relative,
+                version=walk.versions.get(path),
+                complete=marker.is_there(path),
             )
     return Listing(tuple(files[path] for path in sorted(files)))
 

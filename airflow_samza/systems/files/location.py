@@ -1,7 +1,8 @@
 """Locations of files: a filesystem and a path in it, from a local path or a URL.
 
-HDFS is reached over WebHDFS. For the rest pyarrow's own filesystems are taken where the build has them and no storage
-options are given (their names are fsspec's); fsspec opens everything else.
+HDFS is reached over WebHDFS, and object stores by the client of roots, with the options of a root. For the rest
+pyarrow's own filesystems are taken where the build has them and no storage options are given (their names are
+fsspec's); fsspec opens everything else.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,10 +19,11 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
 from airflow_samza.secrecy import without
+from airflow_samza.systems.filesystems.object_store.address import is_object_store
 from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
-_ARROW_SCHEMES = frozenset({"s3", "gs", "gcs", "viewfs", "abfs", "abfss"})
+_ARROW_SCHEMES = frozenset({"gcs", "viewfs", "abfs"})
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def open_location(
 ) -> Location:
     """Return the location of a local path or a filesystem URL.
 
-    ``options`` are fsspec's storage options for that filesystem.
+    ``options`` are those of the filesystem: on HDFS and on object stores as of a root, elsewhere fsspec's.
     """
     match = _URL.match(url)
     if match is None:
@@ -77,6 +80,8 @@ def open_location(
         return Location(pafs.LocalFileSystem(), os.path.normpath("/" + unquote(path)))
     if is_hdfs(url):
         return _on_hdfs(url, options)
+    if is_object_store(url):
+        return _on_object_store(url, scheme, options)
     shown = _without_credentials(rest)
     if not options and scheme in _ARROW_SCHEMES:
         try:
@@ -100,6 +105,20 @@ def _on_hdfs(url: str, options: Mapping[str, Any] | None) -> Location:
             key=unknown[0],
         )
     filesystem, path, prefix = open_arrow_hdfs(url, options)
+    return Location(filesystem, path, prefix)
+
+
+def _on_object_store(url: str, scheme: str, options: Mapping[str, Any] | None) -> Location:
+    if find_spec("obstore") is None:
+        extra = {"s3": "s3", "gs": "gcs"}.get(scheme, "azure")
+        raise RuntimeMissing(
+            f"Files on {scheme}:// need the package obstore, which is not installed.",
+            hint=f"pip install 'airflow-samza[{extra}]'.",
+            scheme=scheme,
+        )
+    from airflow_samza.systems.filesystems.object_store.arrow import open_arrow_store
+
+    filesystem, path, prefix = open_arrow_store(url, options)
     return Location(filesystem, path, prefix)
 
 

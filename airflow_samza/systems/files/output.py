@@ -24,6 +24,7 @@ from airflow_samza.systems.files.formats.failures import is_missing, storage_err
 from airflow_samza.systems.files.formats.file_format import FileWriter, open_format
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.times import reject_times
+from airflow_samza.systems.files.formats.versions import storage_with_versions
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import (
     FOLDER,
@@ -166,7 +167,7 @@ class _Publisher:
 
     def run(self) -> dict[str, Any]:
         self._reject_when_superseded()
-        if self.filesystem.get_file_info(self.place.path).is_file:
+        if self._info(self.place.path).is_file:
             manifest = read_manifest(self.place)
         else:
             manifest = self._move_files()
@@ -236,14 +237,14 @@ class _Publisher:
 
     def _move(self, staged: Location, final: Location, size: int) -> None:
         """Move a file unless it has been moved. Where a move is copy and delete, both may exist after a crash."""
-        there = self.filesystem.get_file_info(final.path)
+        there = self._info(final.path)
         if not (there.is_file and there.size == size):
             if there.is_file:
                 self.filesystem.delete_file(final.path)
             try:
                 self.filesystem.move(staged.path, final.path)
             except OSError as error:
-                again = self.filesystem.get_file_info(final.path)  # somebody else publishes the same
+                again = self._info(final.path)  # somebody else publishes the same
                 if again.is_file and again.size == size:
                     return
                 if not is_missing(error):
@@ -254,8 +255,13 @@ class _Publisher:
                     path=str(staged),
                     stream=self.stream.name,
                 ) from error
-        elif self.filesystem.get_file_info(staged.path).is_file:
+        elif self._info(staged.path).is_file:
             _delete(staged)
+
+    def _info(self, path: str) -> pafs.FileInfo:
+        """Return a file as it is in the storage; of a bucket it is not asked whether it may be a folder."""
+        storage = storage_with_versions(self.filesystem)
+        return storage.info_and_version(path)[0] if storage is not None else self.filesystem.get_file_info(path)
 
     def _write_empty(self, extension: str) -> list[tuple[str, int, int]]:
         """Return a file without rows, so that the directory can be read with its schema though no task had output."""
@@ -285,9 +291,7 @@ class _Publisher:
         with self.filesystem.open_output_stream(draft.path, compression=None) as sink:
             sink.write(manifest.encode())
         sync_file(draft)
-        if self.filesystem.get_file_info(
-            self.place.path
-        ).is_file:  # somebody else wrote the same; some storages do not replace by a move
+        if self._info(self.place.path).is_file:  # somebody else wrote the same; some storages do not replace by a move
             _delete(draft)
         else:
             self.filesystem.move(draft.path, self.place.path)

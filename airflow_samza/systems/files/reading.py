@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,7 @@ from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import batch_of
 from airflow_samza.systems.files.formats.conform import Conformer, cast, shown
-from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange, changed, open_format, reading
+from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange, open_format
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.packing import Split
 from airflow_samza.systems.files.formats.text_values import parse_text
@@ -23,7 +24,8 @@ from airflow_samza.systems.files.formats.tolerance import fitting
 from airflow_samza.systems.files.formats.unreadable import Unreadable
 from airflow_samza.systems.files.listing import FoundFile
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.slicing import files_of, input_file, time_range
+from airflow_samza.systems.files.slicing import CHUNK_OFFSETS, files_of, input_file, time_range
+from airflow_samza.systems.files.unchanged import UnchangedFile, unchanged
 from airflow_samza.systems.system import (
     ColumnBound,
     ControlEnvelope,
@@ -47,7 +49,8 @@ class FilesConsumer:
         self.options = FileOptions.of(stream)
         self.format_name = str(slice["format"])
         self.files = files_of(slice)
-        self.splits = [[Split(*split) for split in splits] for splits in slice["splits"]]
+        self.partitions = int(slice["partitions"])
+        self._chunks = _chunks_of(slice)
         declared = stream.schema or slice["schema"]
         self.schema: pa.Schema = Schema.of(declared).to_arrow() if declared else pa.schema([])
         self.within = time_range(stream)
@@ -67,61 +70,66 @@ class FilesConsumer:
 
         Bounds skip row groups of Parquet files.
         """
-        if not 0 <= ssp.partition < len(self.splits):
+        if not 0 <= ssp.partition < self.partitions:
             raise TopicError(
-                f"Stream {self.stream.name!r} has no partition {ssp.partition}: its input range has "
-                f"{len(self.splits)}.",
+                f"Stream {self.stream.name!r} has no partition {ssp.partition}: its input range has {self.partitions}.",
                 hint="The plan and the input range must come from one run; clear the plan task.",
                 stream=self.stream.name,
                 partition=ssp.partition,
             )
-        offset = 0
         skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
-        for found in self._batches(self.splits[ssp.partition], columns, skipping, dictionaries):
-            run = (
-                UnreadableRun.of(ssp, offset, [found.text], [found.error])
-                if isinstance(found, Unreadable)
-                else MessageRun(ssp, offset, found)
-            )
-            start, end = (offset, offset + run.messages)
-            if offsets is not None:
-                if start >= offsets.end:
-                    break
-                first, last = max(start, offsets.start), min(end, offsets.end)
-                if first < last:
-                    yield run.slice(first - start, last - first)
-            elif run.messages:
-                yield run
-            offset = end
+        end = 0
+        for chunk in self._chunks:
+            if offsets is not None and (chunk.end is not None and chunk.end <= offsets.start):
+                continue
+            end = chunk.first
+            for split in chunk.splits[ssp.partition]:
+                with self._opened(split, columns, skipping, dictionaries) as batches:
+                    for found in batches:
+                        run = (
+                            UnreadableRun.of(ssp, end, [found.text], [found.error])
+                            if isinstance(found, Unreadable)
+                            else MessageRun(ssp, end, found)
+                        )
+                        start, end = (end, end + run.messages)
+                        if offsets is not None:
+                            if start >= offsets.end:
+                                return
+                            first, last = max(start, offsets.start), min(end, offsets.end)
+                            if first < last:
+                                yield run.slice(first - start, last - first)
+                        elif run.messages:
+                            yield run
         if offsets is None:
-            yield ControlEnvelope(ssp, offset, EndOfStreamMessage(None, 1, stream_id=self.stream.name))
+            yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, stream_id=self.stream.name))
 
     def close(self) -> None:
         """Do nothing: files are open only while they are read."""
 
+    @contextmanager
+    def _opened(
+        self, split: Split, columns: Sequence[str] | None, bounds: tuple[ColumnBound, ...], dictionaries: bool
+    ) -> Iterator[Iterator[pa.RecordBatch | Unreadable]]:
+        """Let the batches of a split be read; the end of the ``with`` checks that the file is still the plan's."""
+        found = self.files[split.file]
+        file = input_file(self.root, found, self.stream.name)
+        file = dataclasses.replace(file, bounds=bounds, dictionaries=dictionaries, tolerant=self.stream.tolerant)
+        with unchanged(self.root, file, found, self.format_name) as watched:
+            yield self._batches(watched, found, split, self._projected(columns))
+
     def _batches(
-        self,
-        splits: Sequence[Split],
-        columns: Sequence[str] | None,
-        bounds: tuple[ColumnBound, ...],
-        dictionaries: bool,
+        self, watched: UnchangedFile, found: FoundFile, split: Split, target: pa.Schema
     ) -> Iterator[pa.RecordBatch | Unreadable]:
-        target = self._projected(columns)
         extra = self.within is not None and self.within.column not in target.names
         wanted = target.append(self.schema.field(self.within.column)) if extra and self.within is not None else target
-        for split in splits:
-            found = self.files[split.file]
-            file = input_file(self.root, found, self.stream.name)
-            file = dataclasses.replace(file, bounds=bounds, dictionaries=dictionaries, tolerant=self.stream.tolerant)
-            with reading(file, self.format_name):
-                self._verify(file, found)
-                for batch in self._split(file, found, split, wanted):
-                    if isinstance(batch, Unreadable):
-                        yield batch
-                        continue
-                    if self.within is not None:
-                        batch = batch.filter(self._inside(batch.column(self.within.column), self.within))
-                    yield batch.select(target.names) if extra else batch
+        for batch in self._split(watched.file, found, split, wanted):
+            watched.check_batch()
+            if isinstance(batch, Unreadable):
+                yield batch
+                continue
+            if self.within is not None:
+                batch = batch.filter(self._inside(batch.column(self.within.column), self.within))
+            yield batch.select(target.names) if extra else batch
 
     def _projected(self, columns: Sequence[str] | None) -> pa.Schema:
         if columns is None or not self.schema.names:
@@ -135,15 +143,6 @@ class FilesConsumer:
                     column=name,
                 )
         return pa.schema([self.schema.field(name) for name in columns])
-
-    def _verify(self, file: InputFile, found: FoundFile) -> None:
-        info = file.filesystem.get_file_info(file.path)
-        if not info.is_file:
-            raise changed(file.shown, file.stream, "it is gone")
-        if int(info.size or 0) != found.size:
-            raise changed(file.shown, file.stream, f"it has {info.size} bytes instead of {found.size}")
-        if found.mtime is not None and info.mtime_ns is not None and int(info.mtime_ns) != found.mtime:
-            raise changed(file.shown, file.stream, "it was written again")
 
     def _split(
         self, file: InputFile, found: FoundFile, split: Split, wanted: pa.Schema
@@ -181,6 +180,29 @@ class FilesConsumer:
         # Whole units: a value v lies in [start, end) exactly when v * unit does, so bounds round up.
         start, end = -(-within.start // unit), -(-within.end // unit)
         return pc.and_(pc.greater_equal(numbers, start), pc.less(numbers, end))
+
+
+class _Chunk(NamedTuple):
+    """Chunk of the range: the first offset of each partition, the end (None: not known), and splits by partition."""
+
+    first: int
+    end: int | None
+    splits: list[list[Split]]
+
+
+def _chunks_of(slice: Mapping[str, Any]) -> list[_Chunk]:
+    """Return the chunks of a range of new files; any other range is one, whose offsets begin at 0."""
+    if "chunks" not in slice:
+        return [_Chunk(0, None, [[Split(*split) for split in splits] for splits in slice["splits"]])]
+    numbered = enumerate(slice["chunks"], int(slice["first_chunk"]))
+    return [
+        _Chunk(
+            number * CHUNK_OFFSETS,
+            (number + 1) * CHUNK_OFFSETS,
+            [[Split(*split) for split in splits] for splits in chunk],
+        )
+        for number, chunk in numbered
+    ]
 
 
 def _unit(schema: pa.Schema, column: str, stream: str) -> int:

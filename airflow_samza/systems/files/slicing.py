@@ -14,7 +14,7 @@ from airflow_samza.schema import DataType, Field, Schema
 from airflow_samza.systems.files.formats.conform import Conformer, shown
 from airflow_samza.systems.files.formats.file_format import FileFormat, InputFile, TimeRange, open_format, reading
 from airflow_samza.systems.files.formats.options import FileOptions, format_of_path
-from airflow_samza.systems.files.formats.packing import Unit, pack
+from airflow_samza.systems.files.formats.packing import Unit, pack, pack_chunks
 from airflow_samza.systems.files.listing import FoundFile, Listing
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.system import StreamSpec
@@ -24,6 +24,12 @@ _SMALL_SHARE = 8
 
 Packing stays within an eighth of even, and few footers are read.
 """
+
+CHUNK_OFFSETS = 2**36
+"""The offsets of a chunk in a partition: more than a chunk has rows, and few enough for 67 million chunks of a run."""
+
+_CHUNK_BYTES = 2**25
+"""The bytes of a chunk, per partition: seconds of work, so that to read a part of it again costs little."""
 
 _LONELY_BYTES = 2**30
 """From here on a stream without a declared partition count is worth a warning: one task reads all of it."""
@@ -54,16 +60,8 @@ def fix_slice(
         )
     if files and stream.schema is not None:
         _check_first(root, files[0], stream, format_name, options)
-    units: list[Unit] = []
-    threshold = total // (_SMALL_SHARE * partitions)
-    kind = open_format(format_name) if files else None
-    for number, found in enumerate(files):
-        if kind is not None and partitions > 1 and found.size > threshold:
-            file = input_file(root, found, stream.name)
-            with reading(file, format_name):
-                units.extend(kind.units(number, file, time_range(stream), options))
-        else:
-            units.append(Unit(number, 0, None, found.size))
+    threshold = total // (_SMALL_SHARE * partitions) if partitions > 1 else total
+    units = _units(root, files, stream, format_name, options, threshold)
     return {
         "kind": "files",
         "partitions": partitions,
@@ -71,9 +69,71 @@ def fix_slice(
         "format": format_name,
         "bytes": total,
         "schema": None if stream.schema is not None else found_schema(root, files, stream, format_name, options),
-        "files": [{"path": f.path, "size": f.size, "mtime": f.mtime, "columns": dict(f.columns)} for f in files],
+        "files": [_described(file) for file in files],
         "splits": [[list(split) for split in splits] for splits in pack(units, partitions)],
     }
+
+
+def fix_chunks(
+    root: Location,
+    files: Sequence[FoundFile],
+    stream: StreamSpec,
+    format_name: str,
+    partitions: int,
+    options: FileOptions,
+    first: int,
+    turn: int,
+) -> dict[str, Any]:
+    """Return the range of new files, the part of each partition cut into chunks, of which the first has this number.
+
+    The rows of a chunk have the offsets from its number times :data:`CHUNK_OFFSETS` on. So the range has its end before
+    the rows are counted, and a task that stops within a chunk reads no more than that chunk again. ``turn`` turns the
+    partitions: one small file after the other is not always for the same one.
+    """
+    total = sum(file.size for file in files)
+    if files and stream.schema is not None:
+        _check_first(root, files[0], stream, format_name, options)
+    threshold = min(total // (_SMALL_SHARE * partitions) if partitions > 1 else total, _CHUNK_BYTES)
+    units = _units(root, files, stream, format_name, options, threshold)
+    turned = turn % partitions
+    chunks = [chunk[-turned:] + chunk[:-turned] for chunk in pack_chunks(units, partitions, _CHUNK_BYTES)]
+    return {
+        "kind": "files",
+        "partitions": partitions,
+        "offsets": [[first * CHUNK_OFFSETS, (first + len(chunks)) * CHUNK_OFFSETS] for _ in range(partitions)],
+        "format": format_name,
+        "bytes": total,
+        "schema": None if stream.schema is not None else found_schema(root, files, stream, format_name, options),
+        "files": [{**_described(file), "name": file.name, "version": file.version} for file in files],
+        "first_chunk": first,
+        "chunks": [[[list(split) for split in splits] for splits in chunk] for chunk in chunks],
+    }
+
+
+def _described(file: FoundFile) -> dict[str, Any]:
+    version = {} if file.version is None else {"version": file.version}
+    return {"path": file.path, "size": file.size, "mtime": file.mtime, "columns": dict(file.columns), **version}
+
+
+def _units(
+    root: Location,
+    files: Sequence[FoundFile],
+    stream: StreamSpec,
+    format_name: str,
+    options: FileOptions,
+    threshold: int,
+) -> list[Unit]:
+    """Return the units of files; those of more bytes than the threshold are opened, and cut if they can be."""
+    kind = open_format(format_name) if files else None
+    units: list[Unit] = []
+    for number, found in enumerate(files):
+        if kind is not None and found.size > threshold:
+            file = input_file(root, found, stream.name)
+            with reading(file, format_name):
+                units.extend(kind.units(number, file, time_range(stream), options))
+        else:
+            units.append(Unit(number, 0, None, found.size))
+    return units
 
 
 def _check_first(root: Location, found: FoundFile, stream: StreamSpec, format_name: str, options: FileOptions) -> None:
@@ -101,7 +161,17 @@ def time_range(stream: StreamSpec) -> TimeRange | None:
 
 def files_of(data: Mapping[str, Any]) -> list[FoundFile]:
     """Return the files of a slice."""
-    return [FoundFile(f["path"], int(f["size"]), f["mtime"], tuple(f["columns"].items())) for f in data["files"]]
+    return [
+        FoundFile(
+            f["path"],
+            int(f["size"]),
+            f["mtime"],
+            tuple(f["columns"].items()),
+            name=f.get("name", ""),
+            version=f.get("version"),
+        )
+        for f in data["files"]
+    ]
 
 
 def found_schema(

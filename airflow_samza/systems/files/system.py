@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow.fs as pafs
+
 from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.systems.files.files_read import FilesRead
+from airflow_samza.systems.files.following import FollowOptions, reject_options
 from airflow_samza.systems.files.formats.failures import storage_errors
 from airflow_samza.systems.files.formats.options import FileOptions, declared_partitions, format_name, storage_options
 from airflow_samza.systems.files.inside import check_inside
-from airflow_samza.systems.files.listing import Listing, find_files, has_glob
+from airflow_samza.systems.files.listing import Listing, find_files, find_missing, has_glob
 from airflow_samza.systems.files.location import Location, is_url, open_location
 from airflow_samza.systems.files.manifests import list_manifests, producer_hash
+from airflow_samza.systems.files.new_files import find_new_files
 from airflow_samza.systems.files.output import FilesProducer, check_writable, publish, reject_file
 from airflow_samza.systems.files.reading import FilesConsumer
-from airflow_samza.systems.files.slicing import detect_format, fix_slice, found_schema
+from airflow_samza.systems.files.slicing import detect_format, fix_chunks, fix_slice, found_schema
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
+
+_LOCAL_LOOK_SECONDS = 1.0
+_REMOTE_LOOK_SECONDS = 10.0
+"""Pauses between two looks for new files; elsewhere than on a disk a look is a request, which costs money."""
 
 
 class FilesSystem:
@@ -59,11 +68,11 @@ class FilesSystem:
         for stream in streams:
             if stream.written and stream.partitions is None:
                 continue
-            listing = self._listing(stream)
-            if listing.missing is None or self._may_be_missing(stream):
+            if self._missing(stream) is None or self._may_be_missing(stream):
                 schema = stream.schema
                 if schema is None and not stream.written:
                     root, _ = self._place(stream)
+                    listing = self._listing(stream)
                     kind = self._format(stream, listing)
                     schema = found_schema(root, listing.files, stream, kind, FileOptions.of(stream))
                 found[stream.name] = StreamMetadata(self._partitions(stream), schema=schema)
@@ -77,6 +86,47 @@ class FilesSystem:
                 reject_file(output, stream)
                 output.filesystem.create_dir(output.path, recursive=True)
 
+    def arrived(
+        self,
+        stream: StreamSpec,
+        known: Mapping[str, Any] | None,
+        *,
+        first_chunk: int = 0,
+        all_of_it: bool = False,
+        unread: bool = False,
+    ) -> dict[str, Any]:
+        """Return the range of the files that are new by the record ``known``; None: the first ones that are read.
+
+        Beside the keys of a range there are ``known``, the record when it has been read, and ``noted``, counts for
+        people. ``all_of_it`` takes also what the option ``max_files`` leaves to later, ``unread`` puts all files on
+        record that are complete, and reads none.
+        """
+        options = FollowOptions.of(stream)
+        found = find_new_files(
+            self._listed(stream, options.marker), stream, options, FilesRead.of(known), all_of_it=all_of_it
+        )
+        root, _ = self._place(stream)
+        files = () if unread else found.new.files
+        range_ = fix_chunks(
+            root,
+            files,
+            stream,
+            self._format(stream, Listing(files)),
+            self._partitions(stream),
+            FileOptions.of(stream),
+            first_chunk,
+            found.read.files,
+        )
+        return {**range_, "known": found.record(unread=unread), "noted": found.noted(unread=unread)}
+
+    def look_seconds(self, stream: StreamSpec) -> float:
+        """Return how long a continuous run waits between two looks for new files."""
+        asked = FollowOptions.of(stream).look_every
+        if asked is not None:
+            return asked / 1000
+        local = isinstance(self._place(stream)[0].filesystem, pafs.LocalFileSystem)
+        return _LOCAL_LOOK_SECONDS if local else _REMOTE_LOOK_SECONDS
+
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """Return the files of a stream and which partition reads what of them, as JSON.
 
@@ -86,9 +136,18 @@ class FilesSystem:
         (path, size, mtime in ns, Hive columns) and ``splits``: per partition [file, start, end] in row groups, stripes
         or bytes.
         """
-        listing = self._listing(stream)
-        root, relative = self._place(stream)
+        reject_options(stream)
+        root, _ = self._place(stream)
+        listing = self._listed(stream)
+        return fix_slice(
+            root, listing, stream, self._format(stream, listing), self._partitions(stream), FileOptions.of(stream)
+        )
+
+    def _listed(self, stream: StreamSpec, marker: str = "") -> Listing:
+        """Return the files of a stream; a path that does not exist is rejected."""
+        listing = self._listing(stream, marker)
         if listing.missing is not None and not self._may_be_missing(stream):
+            root, relative = self._place(stream)
             rootless = listing.missing.path == root.path
             glob = "a glob" if has_glob(relative) else f'a glob (for example path="{relative.rstrip("/")}/*")'
             raise TopicError(
@@ -103,9 +162,7 @@ class FilesSystem:
                 stream=stream.name,
                 system=self.name,
             )
-        return fix_slice(
-            root, listing, stream, self._format(stream, listing), self._partitions(stream), FileOptions.of(stream)
-        )
+        return listing
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> FilesConsumer:
         """Return a consumer of a slice; without one, of the files as they are now."""
@@ -163,10 +220,15 @@ class FilesSystem:
     def _storage(self) -> dict[str, object]:
         return storage_options(self.binding.options)
 
-    def _listing(self, stream: StreamSpec) -> Listing:
+    def _missing(self, stream: StreamSpec) -> Location | None:
         root, relative = self._place(stream)
         with storage_errors(path=str(root / relative), stream=stream.name, doing="list"):
-            return find_files(root, relative)
+            return find_missing(root, relative)
+
+    def _listing(self, stream: StreamSpec, marker: str = "") -> Listing:
+        root, relative = self._place(stream)
+        with storage_errors(path=str(root / relative), stream=stream.name, doing="list"):
+            return find_files(root, relative, marker)
 
     def _output(self, stream: StreamSpec) -> Location:
         root, relative = self._place(stream)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, NoReturn, Protocol
 
 from airflow_samza.errors import StorageFull, TopicError
+from airflow_samza.systems.filesystems.pace import Pace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +31,16 @@ class Filesystem(Protocol):
     @property
     def root(self) -> str:
         """The root, as messages show it."""
+        ...
+
+    @property
+    def pace(self) -> Pace:
+        """Pace of looks: often where they cost nothing, seldom where each one is charged."""
+        ...
+
+    @property
+    def renames_folders(self) -> bool:
+        """Return whether a directory is renamed in one step, so that nobody ever sees a half of it."""
         ...
 
     def location(self, path: str) -> str:
@@ -59,7 +71,10 @@ class Filesystem(Protocol):
         ...
 
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
-        """Return a new file to write; closing makes it durable, when asked. One that exists already is an error."""
+        """Return a new file to write; closing makes it durable, when asked.
+
+        One that exists already is FileExistsError, now or when the file is closed.
+        """
         ...
 
     def open_input(self, path: str) -> pa.NativeFile:
@@ -67,7 +82,10 @@ class Filesystem(Protocol):
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory; a file at the target is replaced."""
+        """Move a file; one at the target is replaced, and appears as a whole.
+
+        A directory is moved in one step where ``renames_folders`` says so; nobody else moves one.
+        """
         ...
 
     def delete(self, path: str) -> None:
@@ -87,7 +105,7 @@ class Filesystem(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Return whether there is a file or directory."""
+        """Return whether there is a file; for a directory ask ``list``, since a store may have none without files."""
         ...
 
     def size(self, path: str) -> int:
@@ -101,6 +119,16 @@ class Filesystem(Protocol):
     def make_dirs(self, directory: str) -> None:
         """Make a directory and those above it."""
         ...
+
+
+def path_below(filesystem: Filesystem, path: str) -> PurePosixPath:
+    """Return a path relative to a filesystem's root; reject one that leaves it."""
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts:
+        raise TopicError(
+            f"The path {path!r} leaves the root {filesystem.root}.", hint="Use a path below the root.", path=path
+        )
+    return pure
 
 
 @contextlib.contextmanager

@@ -6,11 +6,16 @@ import contextlib
 import os
 import shutil
 import uuid
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from airflow_samza.errors import TopicError
-from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, raise_storage_error, storage_errors
+from airflow_samza.systems.filesystems.filesystem import (
+    TEMPORARY_PREFIX,
+    path_below,
+    raise_storage_error,
+    storage_errors,
+)
+from airflow_samza.systems.filesystems.pace import FREE, Pace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +37,14 @@ class LocalFilesystem:
     def root(self) -> str:  # noqa: D102
         return str(self._root)
 
+    @property
+    def pace(self) -> Pace:  # noqa: D102
+        return FREE
+
+    @property
+    def renames_folders(self) -> bool:  # noqa: D102
+        return True
+
     def location(self, path: str) -> str:  # noqa: D102
         return str(self._path(path))
 
@@ -39,12 +52,7 @@ class LocalFilesystem:
         return str(self._path(path))
 
     def _path(self, path: str) -> Path:
-        pure = PurePosixPath(path)
-        if pure.is_absolute() or ".." in pure.parts:
-            raise TopicError(
-                f"The path {path!r} leaves the root {self._root}.", hint="Use a path below the root.", path=path
-            )
-        return self._root / pure
+        return self._root / path_below(self, path)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:  # noqa: D102
         target = self._path(path)

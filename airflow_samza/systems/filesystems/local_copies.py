@@ -17,7 +17,7 @@ from airflow_samza.private_folder import scratch_folder
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 _SHOWN = 4 << 20
-"""How much of a log goes to the root, at most: its end."""
+"""Greatest number of a log's bytes that go to the root: its end."""
 
 
 def local_copy(files: Filesystem, path: str) -> str:

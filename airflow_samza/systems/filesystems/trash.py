@@ -1,4 +1,4 @@
-"""Deletion of folders that readers never see half of.
+"""Deletion of folders that readers never see half of, where a folder is renamed in one step.
 
 It is renamed into the trash, at once and as a whole, and deleted there.
 
@@ -16,8 +16,8 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 TRASH = "trash"
 
-_YOUNG_SECONDS = 600.0
-"""So long what was put there is its putter's; then that one is dead."""
+YOUNG_SECONDS = 600.0
+"""Seconds for which what lies there, or is being deleted in its place, is its deleter's; then that one has stopped."""
 
 
 def trash_place() -> str:
@@ -43,11 +43,13 @@ def move_to_trash(filesystem: Filesystem, path: str, place: str | None = None) -
 
 def empty_trash(filesystem: Filesystem, now: float | None = None) -> int:
     """Delete what processes have left there; return the number of places."""
+    if not filesystem.renames_folders:
+        return 0
     now = time.time() if now is None else now
     emptied = 0
     for name in filesystem.list(TRASH):
         stamp = name.partition("-")[0]
-        if len(stamp) == 20 and stamp.isdigit() and int(stamp) / 1000 > now - _YOUNG_SECONDS:
+        if len(stamp) == 20 and stamp.isdigit() and int(stamp) / 1000 > now - YOUNG_SECONDS:
             continue
         filesystem.delete_tree(f"{TRASH}/{name}")
         emptied += 1

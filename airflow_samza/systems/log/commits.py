@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -25,18 +25,20 @@ SNAPSHOT_EVERY = 100
 """Commits per snapshot: opening a topic reads one file per so many commits, and at most so many records one by one."""
 
 
-def load_tail(topic: Topic, up_to: int | None = None) -> Tail:
+def load_tail(topic: Topic, up_to: int | None = None, parts: Collection[str] | None = None) -> Tail:
     """Return the tail of a topic as of commit ``up_to`` (None: now).
 
-    A snapshot or compaction, then the commits after it.
+    A snapshot or compaction, then the commits after it. ``parts`` are the names in the topic's folder, where they are
+    known.
     """
     known = KNOWN_TAILS.find(topic, up_to)
     if known is not None:
         known.advance(up_to)
         _remember(known)
         return known
+    parts = topic.parts() if parts is None else parts
     snapshot, compaction = (
-        max((last for last in record_numbers(topic, kind) if up_to is None or last <= up_to), default=-1)
+        max((last for last in record_numbers(topic, kind, parts) if up_to is None or last <= up_to), default=-1)
         for kind in ("snapshots", "compactions")
     )
     last = max(snapshot, compaction)
@@ -69,8 +71,13 @@ def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: in
     return Tail(topic, last + 1, offsets, seen, schema, last + 1)
 
 
-def record_numbers(topic: Topic, kind: str) -> list[int]:
-    """Return the numbers of all commits, snapshots or compactions, sorted."""
+def record_numbers(topic: Topic, kind: str, parts: Collection[str] | None = None) -> list[int]:
+    """Return the numbers of all commits, snapshots or compactions, sorted.
+
+    ``parts`` are the names in the topic's folder, where they are known: no folder, no records.
+    """
+    if parts is not None and kind not in parts:
+        return []
     stems = (
         name.removesuffix(".json")
         for name in topic.filesystem.list(f"{topic.directory}/{kind}")
@@ -189,10 +196,15 @@ def write_snapshots(tail: Tail) -> None:
         tail.topic.filesystem.put_if_absent(tail.topic.snapshot_path(last), _encode(record))
 
 
-def read_commits(topic: Topic, first: int, up_to: int | None = None) -> Iterator[Commit]:
-    """Yield the commits from ``first`` to ``up_to`` (included; None: all), from snapshots where there are some."""
+def read_commits(
+    topic: Topic, first: int, up_to: int | None = None, parts: Collection[str] | None = None
+) -> Iterator[Commit]:
+    """Yield the commits from ``first`` to ``up_to`` (included; None: all), from snapshots where there are some.
+
+    ``parts`` are the names in the topic's folder, where they are known.
+    """
     number = first
-    for last in record_numbers(topic, "snapshots"):
+    for last in record_numbers(topic, "snapshots", parts):
         if last < number:
             continue
         if up_to is not None and number > up_to:

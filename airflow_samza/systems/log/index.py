@@ -5,7 +5,7 @@ Commits of a superseded generation, and those before the retention floor, are le
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from airflow_samza.systems.log.commits import load_tail, read_commits, record_numbers, tail_from_state
@@ -61,8 +61,10 @@ class Floor(NamedTuple):
         return self.offsets[partition] if self.offsets else 0
 
 
-def read_floor(topic: Topic) -> Floor:
-    """Return what is expired of a topic."""
+def read_floor(topic: Topic, parts: Collection[str] | None = None) -> Floor:
+    """Return what is expired of a topic; ``parts`` are the names in its folder, where they are known."""
+    if parts is not None and topic.expired_path.rpartition("/")[2] not in parts:
+        return Floor()
     try:
         record = topic.read_json(topic.expired_path)
     except FileNotFoundError:
@@ -92,15 +94,18 @@ class LogIndex:
 
     def __init__(self, topic: Topic, up_to: int | None = None) -> None:
         self.topic = topic
-        self.floor = read_floor(topic)
-        tail = load_tail(topic, up_to)
+        # One list says which records there are none of, as of most topics.
+        self._parts = topic.parts()
+        self.floor = read_floor(topic, self._parts)
+        tail = load_tail(topic, up_to, self._parts)
         self.seen = tail.seen
         self.schema = tail.schema
         self.number = tail.number
         self.head = tuple(tail.next)
         # An index of the past uses a compaction of its own past only: a later one may have dropped what was superseded
         # since.
-        self.compaction = max((last for last in record_numbers(topic, "compactions") if last < self.number), default=-1)
+        compactions = record_numbers(topic, "compactions", self._parts)
+        self.compaction = max((last for last in compactions if last < self.number), default=-1)
         self._compacted: Mapping[str, Any] = {}
         self._compacted_head: tuple[int, ...] = (0,) * topic.partitions
         if self.compaction >= 0:
@@ -109,7 +114,12 @@ class LogIndex:
             self._compacted_head = tuple(tail_from_state(topic, path, self._compacted, self.compaction).next)
         self._compacted_segments: list[Segment] | None = None
         self._loaded: list[Commit] = []
-        self._rest = read_commits(topic, max(self.compaction + 1, self.floor.commit), self.number - 1)
+        first = max(self.compaction + 1, self.floor.commit)
+        self._rest = (
+            read_commits(topic, first, self.number - 1, self._parts)
+            if topic.filesystem.pace.is_free or first < tail.snapshot
+            else (commit for commit in tail.recent if commit.number >= first)  # they were read a moment ago
+        )
 
     def commits(self) -> Iterator[Commit]:
         """Yield the commits after the compaction and the floor, read only as far as they are asked for."""
@@ -174,7 +184,8 @@ class LogIndex:
 
     def _commits_from(self, partition: int, start: int) -> Iterator[Commit]:
         """Return the commits from one that ends before ``start`` on, found by the offsets in the snapshots."""
-        snapshots = [last for last in record_numbers(self.topic, "snapshots") if self.compaction < last < self.number]
+        known = record_numbers(self.topic, "snapshots", self._parts)
+        snapshots = [last for last in known if self.compaction < last < self.number]
         low, high = 0, len(snapshots)
         while low < high:  # the first snapshot that reaches beyond start
             middle = (low + high) // 2
@@ -183,7 +194,8 @@ class LogIndex:
             low, high = (middle + 1, high) if tail.next[partition] <= start else (low, middle)
         if low == 0:
             return self.commits()
-        return read_commits(self.topic, max(snapshots[low - 1] + 1, self.floor.commit), self.number - 1)
+        first = max(snapshots[low - 1] + 1, self.floor.commit)
+        return read_commits(self.topic, first, self.number - 1, self._parts)
 
     def owned(self, partition: int) -> Iterator[Owned]:
         """Yield the live entries of a partition with their owners, in offset order: what a compaction keeps."""

@@ -18,7 +18,9 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.trash import empty_trash, move_to_trash, trash_place
 from airflow_samza.systems.log.commits import read_commits
+from airflow_samza.systems.log.deletion import delete_in_place, finish_in_place
 from airflow_samza.systems.log.index import Control, LogIndex, Run, read_floor
+from airflow_samza.systems.log.known_topics import forget_topic
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segments import SegmentReaders, SegmentWriter
 from airflow_samza.systems.log.topic import (
@@ -41,7 +43,7 @@ STAGED_GRACE_MS = 7 * 24 * GRACE_MS
 COMPACTED = "compacted-"
 
 _LOOKS = 5
-"""So often a compaction begins anew when a sweep was faster; a segment that is missing then is really missing."""
+"""Tries of a compaction when a sweep was faster; a segment that is missing after them is really missing."""
 
 
 def mark_expired(topic: Topic, at: int | None) -> None:
@@ -124,7 +126,8 @@ def sweep(
                 swept.damaged[name] = error
     if not dry:
         for name in list_half_deleted(filesystem):
-            _delete_parts(Topic(filesystem, system, name, 1, None))
+            half = Topic(filesystem, system, name, 1, None)
+            (_delete_parts if filesystem.renames_folders else finish_in_place)(half)
         empty_trash(filesystem)
     return swept
 
@@ -137,6 +140,9 @@ def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> b
     that lie below it (a/b under a) stay.
     """
     filesystem, parts = topic.filesystem, topic.directory.split("/")
+    forget_topic(topic)
+    if not filesystem.renames_folders:
+        return delete_in_place(topic, is_held)
     if own_files(topic)[1]:
         place = move_to_trash(filesystem, topic.directory)
         if place is None:

@@ -17,6 +17,7 @@ import msgspec
 
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
 from airflow_samza.systems.log.topic import VERSION, Topic
+from airflow_samza.typed_values import converted
 
 Form = TypeVar("Form", bound=msgspec.Struct)
 
@@ -31,7 +32,7 @@ def _typed(data: Mapping[str, Any], form: type[Form]) -> Form:
     for name in form.__struct_fields__:
         data[name]
     try:
-        return msgspec.convert(data, form)
+        return converted(data, form)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 """The most rows of one record batch: what a reader holds at a time."""
 PARTITION_BYTES = 1 << 20
-"""What is gathered per partition before it is written, as long as the next bound allows."""
+"""Bytes gathered per partition before it is written, as long as the next bound allows."""
 BUFFER_BYTES = 64 << 20
-"""What a writer gathers in all, however many partitions there are."""
+"""Bytes that a writer gathers in all, however many partitions there are."""
 _REPEATS = 4
-"""How often a value has to come up in a batch, on average, for a dictionary to stay."""
+"""Average number of times that a value has to come up in a batch for a dictionary to stay."""
 BLOCK_ROWS_PER_PARTITION = 128
 """Keyed batches are put together before they are split, until each partition gets about so many rows at a time."""
 

@@ -15,7 +15,9 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.commits import load_tail
 from airflow_samza.systems.log.consumer import LogConsumer
+from airflow_samza.systems.log.deletion import finish_in_place
 from airflow_samza.systems.log.index import Control, LogIndex
+from airflow_samza.systems.log.known_topics import known_topic
 from airflow_samza.systems.log.maintenance import ExpiringLogTopic
 from airflow_samza.systems.log.producer import LogProducer, publish_segments
 from airflow_samza.systems.log.records import control_message
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_OWN_OPTIONS = frozenset({"root", "durable"})
+"""Options of the log; the others are its filesystem's."""
+
 TOPIC = "topic"
 """Under what a slice names the identity of the topic that it is of."""
 
@@ -46,7 +51,8 @@ class LogSystem:
     """A log under one root. ``filesystem`` is given by tests; else the binding's option ``root`` names it.
 
     The option ``durable`` (default false) lets the segments of producers survive a power failure at the cost of waiting
-    for the disk; commit records and ``append`` always do. ``user`` and ``token`` are the identity for HDFS.
+    for the disk; commit records and ``append`` always do. The other options are the identity towards the
+    root's storage (:func:`~airflow_samza.systems.filesystems.opening.open_filesystem`).
     """
 
     kind = "log"
@@ -65,7 +71,8 @@ class LogSystem:
                     key=f"systems.{name}.root",
                     value="",
                 )
-            filesystem = open_filesystem(str(where), binding.options)
+            options = {name: value for name, value in binding.options.items() if name not in _OWN_OPTIONS}
+            filesystem = open_filesystem(str(where), options)
         self.filesystem = filesystem
         # What a run stages can be made again from its input: by default only commit records wait for the disk.
         self.durable = str(binding.options.get("durable", "false")).lower() == "true"
@@ -76,7 +83,7 @@ class LogSystem:
         return open_topic(self.filesystem, self.name, name)
 
     def _topic_of(self, stream: StreamSpec) -> Topic:
-        topic = self.topic(stream.name)
+        topic = known_topic(self.filesystem, self.name, stream.name)
         check_owner(topic.name, topic.owner, stream.owner)
         return topic
 
@@ -103,6 +110,8 @@ class LogSystem:
     def expiring(self, name: str) -> ExpiringLogTopic | None:
         """Return the topic of this name, to be marked or deleted; None when there is none."""
         topic = find_topic(self.filesystem, self.name, name)
+        if topic is None and not self.filesystem.renames_folders:
+            finish_in_place(Topic(self.filesystem, self.name, name, 1, None))
         return ExpiringLogTopic(topic) if topic is not None else None
 
     def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:

@@ -22,7 +22,10 @@ from airflow_samza.systems.topic_rejections import check_count, check_owner, che
 
 VERSION = 1
 ROOT = "topics"
-_OWN_NAMES = frozenset({"commits", "snapshots", "compactions", "segments", "topic.json", "expired.json"})
+DELETING = "deleting.json"
+"""The note in a topic's folder that the topic is being deleted, on a storage that renames no folder in one step."""
+
+_OWN_NAMES = frozenset({"commits", "snapshots", "compactions", "segments", "topic.json", "expired.json", DELETING})
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,10 @@ class Topic:
     def expired_path(self) -> str:
         """Path of the record of what is expired."""
         return f"{self.directory}/expired.json"
+
+    def parts(self) -> frozenset[str]:
+        """Return the names in the topic's folder: of records, and of folders with records."""
+        return frozenset(self.filesystem.list(self.directory))
 
     def read_json(self, path: str) -> dict[str, Any]:
         """Return a record of this topic; a damaged one is a TopicError that names the file.
@@ -206,30 +213,34 @@ def create_topic(
         **({"owner": list(owner)} if owner else {}),
     }
     path = f"{topic_directory(name)}/topic.json"
-    if (
-        not filesystem.exists(path)
-        and filesystem.list(f"{topic_directory(name)}/commits")
-        and not filesystem.exists(path)
-    ):
+    topic = find_topic(filesystem, system, name)
+    if topic is None and _is_half_deleted(filesystem, name) and not filesystem.exists(path):
         raise TopicError(
             f"The topic {name!r} cannot be made: the deletion of a former one was interrupted, and its commits are "
             "still there.",
             hint="Finish it with: airflow-samza gc",
             stream=name,
         )
-    made = filesystem.put_if_absent(path, json.dumps(record).encode())
-    topic = open_topic(filesystem, system, name)
-    if not made:
-        check_owner(name, topic.owner, owner)
-        check_same_topic(
-            system,
-            name,
-            partitions=topic.partitions,
-            schema=topic.schema,
-            wanted_partitions=partitions,
-            wanted_schema=declared,
-        )
+    if topic is None and filesystem.put_if_absent(path, json.dumps(record).encode()):
+        return Topic(filesystem, system, name, partitions, declared, str(record["id"]), tuple(owner))
+    topic = topic or open_topic(filesystem, system, name)
+    check_owner(name, topic.owner, owner)
+    check_same_topic(
+        system,
+        name,
+        partitions=topic.partitions,
+        schema=topic.schema,
+        wanted_partitions=partitions,
+        wanted_schema=declared,
+    )
     return topic
+
+
+def _is_half_deleted(filesystem: Filesystem, name: str) -> bool:
+    """Return whether a former topic of this name, which has no record any more, is still being deleted."""
+    if not filesystem.renames_folders:
+        return filesystem.exists(f"{topic_directory(name)}/{DELETING}")
+    return bool(filesystem.list(f"{topic_directory(name)}/commits"))
 
 
 def reject_other(topic: Topic, identity: object) -> None:
@@ -274,7 +285,10 @@ def list_topics(filesystem: Filesystem) -> Iterator[str]:
 
 
 def list_half_deleted(filesystem: Filesystem) -> list[str]:
-    """Return the names of topics whose deletion was interrupted: their record is gone, and commits are there."""
+    """Return the names of topics whose deletion was interrupted.
+
+    Their record is gone, and commits or a note of the deletion are there.
+    """
     return sorted(_walk(filesystem, ROOT, (), half_deleted=True))
 
 
@@ -282,7 +296,8 @@ def _walk(
     filesystem: Filesystem, directory: str, parts: tuple[str, ...], *, half_deleted: bool = False
 ) -> Iterator[str]:
     names = filesystem.list(directory)
-    if parts and ("topic.json" in names if not half_deleted else "topic.json" not in names and "commits" in names):
+    left = "topic.json" not in names and ("commits" in names or DELETING in names)
+    if parts and ("topic.json" in names if not half_deleted else left):
         yield "/".join(unquote(part) for part in parts)
     for name in names:
         if name in _OWN_NAMES:  # a topic of such a name is percent-encoded

@@ -4,35 +4,72 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.serdes import AVRO, BYTES, JSON, STRING
-from airflow_samza.errors import ConfigError
+from airflow_samza.application.serdes import AVRO, BYTES, JSON, OF_ONE_COLUMN, REGISTRY, STRING
+from airflow_samza.errors import ConfigError, SchemaError
+from airflow_samza.schema import DataType
 from airflow_samza.systems.serdes.serde import Serde
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def bind_serde(declared: str, schema: pa.Schema, stream: str) -> Serde:
-    """Return the serde of a stream of these columns. ``declared`` is as :func:`with_schema_file` gives it."""
+def bind_serde(
+    declared: str,
+    schema: pa.Schema,
+    stream: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    system: str = "",
+    subject: str | None = None,
+) -> Serde:
+    """Return the serde of a stream of these columns. ``declared`` is as :func:`with_schema_file` gives it.
+
+    ``options`` are those of the stream's ``system``, among which a schema registry's settings may be; ``subject`` names
+    the stream's schemas there, ``<stream>-value`` unless given.
+    """
     if declared == JSON:
         from airflow_samza.systems.files.formats.json_lines import JsonLinesFormat
-        from airflow_samza.systems.serdes.built_in import JsonSerde
+        from airflow_samza.systems.serdes.json_objects import JsonSerde
 
         JsonLinesFormat().check(schema, stream)
         return JsonSerde(schema)
-    if declared in (STRING, BYTES):
-        from airflow_samza.systems.serdes.built_in import BytesSerde, StringSerde
-
-        return StringSerde(schema, stream) if declared == STRING else BytesSerde(schema, stream)
+    if declared in OF_ONE_COLUMN:
+        return _of_one_column(declared, schema, stream)
     if declared.startswith(AVRO):
-        from airflow_samza.systems.serdes.avro import AvroSerde
+        from airflow_samza.systems.serdes.avro import avro_serde
 
-        return AvroSerde(schema, json.loads(declared[len(AVRO) :]), stream)
+        return avro_serde(schema, json.loads(declared[len(AVRO) :]), stream)
+    if declared.startswith(REGISTRY):
+        from airflow_samza.systems.serdes.registry.serde import registry_serde
+        from airflow_samza.systems.serdes.registry.settings import registry_settings
+
+        form, _, own = declared[len(REGISTRY) :].partition(":")
+        settings = registry_settings(options or {})
+        return registry_serde(form, own or None, schema, stream, settings, system, subject or f"{stream}-value")
     from airflow_samza.systems.serdes.plugged import PluggedSerde
 
     return PluggedSerde(schema, declared, stream)
+
+
+def _of_one_column(declared: str, schema: pa.Schema, stream: str) -> Serde:
+    kind = DataType(OF_ONE_COLUMN[declared])
+    if schema.types != [kind.to_arrow()]:
+        raise SchemaError(
+            f"The stream {stream!r} has serde={declared!r} and the columns {', '.join(schema.names)}: it is for one "
+            f"column of type {kind.name}.",
+            hint="Select that column alone before it is sent, or take another serde.",
+            stream=stream,
+        )
+    if declared in (STRING, BYTES):
+        from airflow_samza.systems.serdes.texts import BytesSerde, StringSerde
+
+        return StringSerde(schema) if declared == STRING else BytesSerde(schema)
+    from airflow_samza.systems.serdes.numbers import NumberSerde
+
+    return NumberSerde(schema, declared)
 
 
 def with_schema_file(declared: str, stream: str, module: str | None) -> str:
@@ -40,13 +77,14 @@ def with_schema_file(declared: str, stream: str, module: str | None) -> str:
 
     A relative name counts from the folder of ``module``, the file whose code declares the stream.
     """
-    if not declared.startswith(AVRO):
+    before = AVRO if declared.startswith(AVRO) else f"{REGISTRY}{AVRO}"
+    if not declared.startswith(before):
         return declared
-    name = declared[len(AVRO) :]
+    name = declared[len(before) :]
     path = os.path.join(os.path.dirname(module or ""), name)
     try:
         with open(path, encoding="utf-8") as file:
-            return AVRO + json.dumps(json.load(file), sort_keys=True)
+            return before + json.dumps(json.load(file), sort_keys=True)
     except (OSError, ValueError, RecursionError) as error:
         what = error.strerror or str(error) if isinstance(error, OSError) else f"it is no JSON ({error})"
         raise ConfigError(

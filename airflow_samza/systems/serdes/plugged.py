@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.row import Row
-from airflow_samza.systems.serdes.built_in import reject_nulls
-from airflow_samza.systems.serdes.rows import batch_from, rows_of
-from airflow_samza.systems.serdes.serde import BadMessage
+from airflow_samza.systems.serdes.rows import decoded_rows, rows_of
+from airflow_samza.systems.serdes.serde import BadMessage, Decoded
 
 
 class PluggedSerde:
@@ -44,16 +43,34 @@ class PluggedSerde:
         return pa.array(found, pa.binary())
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
-        """Return what ``from_bytes`` gives."""
-        reject_nulls(values)
-        rows = []
+        """Return what ``from_bytes`` gives; behind the first message that it rejects it is not called."""
+        return self._each(values, first_only=True).whole()
+
+    def decode_each(self, values: pa.Array) -> Decoded:
+        """Return what ``from_bytes`` gives, message by message."""
+        return self._each(values, first_only=False)
+
+    def _each(self, values: pa.Array, *, first_only: bool) -> Decoded:
+        found: list[dict[str, Any] | BadMessage] = []
         for place, value in enumerate(values.to_pylist()):
-            try:
-                message = self._serde.from_bytes(value)
-            except Exception as error:
-                raise BadMessage(place, f"{type(error).__name__}: {error}", raised=error) from error
-            rows.append(self._row(message, place))
-        return batch_from(rows, self._schema)
+            found.append(self._one(place, value))
+            if first_only and isinstance(found[-1], BadMessage):
+                break
+        return decoded_rows(found, self._schema)
+
+    def _one(self, place: int, value: bytes | None) -> dict[str, Any] | BadMessage:
+        if value is None:
+            return BadMessage(place, "it has no value")
+        try:
+            message = self._serde.from_bytes(value)
+        except Exception as error:
+            bad = BadMessage(place, f"{type(error).__name__}: {error}", raised=error)
+            bad.__cause__ = error
+            return bad
+        try:
+            return self._row(message, place)
+        except BadMessage as bad:
+            return bad
 
     def _row(self, message: object, place: int) -> dict[str, Any]:
         if dataclasses.is_dataclass(message) and not isinstance(message, type):
@@ -92,13 +109,17 @@ def _made(name: str, stream: str) -> Any:
             raise rejected(f"is not there: {module_name!r} has no {attributes!r}", "Correct the name.")
         found = getattr(found, attribute)
     try:
-        made = found()
+        made = found if _is_serde(found) and not isinstance(found, type) else found()
     except TypeError as error:
         raise rejected(
             f"cannot be made without arguments: {error}", "Name a class, or a function, that takes none."
         ) from error
-    if not callable(getattr(made, "to_bytes", None)) or not callable(getattr(made, "from_bytes", None)):
+    if not _is_serde(made):
         raise rejected(
             "has no to_bytes and from_bytes", "Define both: to_bytes(message) -> bytes and from_bytes(data) -> message."
         )
     return made
+
+
+def _is_serde(found: object) -> bool:
+    return callable(getattr(found, "to_bytes", None)) and callable(getattr(found, "from_bytes", None))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import types
 
-from airflow_samza.systems.serdes.serde import BadMessage
+from airflow_samza.systems.serdes.serde import BadMessage, Decoded
 
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -22,33 +22,69 @@ def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     return [dict(zip(batch.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def batch_from(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch of messages whose keys are columns of the schema.
+def decoded_rows(found: Sequence[Mapping[str, Any] | BadMessage], schema: pa.Schema) -> Decoded:
+    """Return the batch of messages whose keys are columns of the schema, and the bad ones among them.
 
-    The first value that does not fit is a :class:`BadMessage`.
+    A value that does not fit its column makes its message a bad one.
     """
+    bad = {one.place: one for one in found if isinstance(one, BadMessage)}
+    rows = [(place, row) for place, row in enumerate(found) if not isinstance(row, BadMessage)]
     arrays = []
     for field in schema:
-        values = [row.get(field.name) for row in rows]
-        for place, value in enumerate(values):
-            if not _fits(value, field.type):
-                raise BadMessage(place, f"{field.name!r} has {_shown(value)}, which is no {field.type}")
-        arrays.append(_array(values, field))
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([field.with_nullable(True) for field in schema]))
-
-
-def _array(values: list[Any], field: pa.Field) -> pa.Array:
-    taken = [_taken(value, field.type) for value in values]
-    try:
-        return pa.array(taken, field.type)
-    except (pa.ArrowException, OverflowError, ValueError):
-        for place, value in enumerate(taken):
+        values = [row.get(field.name) for _, row in rows]
+        unfit = _unfit(values, field)
+        if not unfit:
+            taken = [_taken(value, field.type) for value in values] if field.type.num_fields else values
             try:
-                pa.array([value], field.type)
-            except (pa.ArrowException, OverflowError, ValueError) as error:
-                why = f"{field.name!r} has {_shown(values[place])}, which {field.type} cannot hold ({error})"
-                raise BadMessage(place, why) from None
-        raise
+                arrays.append(pa.array(taken, field.type))
+                continue
+            except (pa.ArrowException, OverflowError, ValueError):
+                unfit = _too_large(taken, values, field)
+        for place, why in unfit:
+            bad.setdefault(rows[place][0], BadMessage(rows[place][0], why))
+    if len(bad) + len(rows) > len(found):
+        return decoded_rows([bad.get(place, row) for place, row in enumerate(found)], schema)
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    return Decoded(pa.RecordBatch.from_arrays(arrays, schema=nullable), [bad[place] for place in sorted(bad)])
+
+
+def _unfit(values: list[Any], field: pa.Field) -> list[tuple[int, str]]:
+    """Return the places of values that are not of a column's own Python type, and why."""
+    if set(map(type, values)) <= _OWN_TYPES.get(field.type.id, frozenset()):
+        return []
+    return [
+        (place, f"{field.name!r} has {_shown(value)}, which is no {field.type}")
+        for place, value in enumerate(values)
+        if not _fits(value, field.type)
+    ]
+
+
+def _too_large(taken: list[Any], values: list[Any], field: pa.Field) -> list[tuple[int, str]]:
+    """Return the places of values that Arrow cannot hold, and why."""
+    found = []
+    for place, value in enumerate(taken):
+        try:
+            pa.array([value], field.type)
+        except (pa.ArrowException, OverflowError, ValueError) as error:
+            found.append(
+                (place, f"{field.name!r} has {_shown(values[place])}, which {field.type} cannot hold ({error})")
+            )
+    return found
+
+
+_OWN_TYPES: dict[int, frozenset[type]] = {
+    kind.id: frozenset({python, type(None)})
+    for python, kinds in {
+        bool: (pa.bool_(),),
+        int: (pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+        float: (pa.float32(), pa.float64()),
+        str: (pa.string(),),
+        bytes: (pa.binary(),),
+        Decimal: (pa.decimal128(1),),
+    }.items()
+    for kind in kinds
+}
+"""The Python types of values that fit at a glance, by the type of the column."""
 
 
 def _shown(value: object) -> str:

@@ -1,11 +1,12 @@
-"""Protocol of serdes: whole columns of bytes at a time, and the first message that does not fit.
+"""Protocol of serdes: whole columns of bytes at a time, and the messages that do not fit.
 
 Source: control-messages, "we will use the user provided serde"; rule C1.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from airflow_samza.errors import SchemaError
 
@@ -33,6 +34,23 @@ class Serde(Protocol):
         """
         ...
 
+    def decode_each(self, values: pa.Array) -> Decoded:
+        """Return the messages of an array of type binary that can be read, and those that cannot."""
+        ...
+
+
+@runtime_checkable
+class AsksRegistry(Protocol):
+    """Serde that asks a schema registry, which the plan does first."""
+
+    def check_read(self) -> None:
+        """Reject a registry that cannot be asked, and columns that its schema does not have."""
+        ...
+
+    def check_written(self) -> None:
+        """Reject a stream for which the registry has no schema, or one that the columns do not fit."""
+        ...
+
 
 class BadMessage(ValueError):
     """A message that a serde cannot turn: ``place`` is its place in the call.
@@ -44,6 +62,41 @@ class BadMessage(ValueError):
         super().__init__(why)
         self.place = place
         self.raised = raised
+
+    def at(self, place: int) -> BadMessage:
+        """Return the same of another place."""
+        return BadMessage(place, str(self), self.raised)
+
+
+class Decoded(NamedTuple):
+    """Messages that were read, in their order, and those that could not be (``bad``, by their places in the call)."""
+
+    batch: pa.RecordBatch
+    bad: Sequence[BadMessage] = ()
+
+    def whole(self) -> pa.RecordBatch:
+        """Return the messages; the first bad one is raised."""
+        if self.bad:
+            raise self.bad[0]
+        return self.batch
+
+    def pieces(self) -> Iterator[tuple[int, pa.RecordBatch | list[BadMessage]]]:
+        """Yield what stands at consecutive places, with the first: messages that were read, or bad ones."""
+        place = taken = 0
+        waiting: list[BadMessage] = []
+        for bad in self.bad:
+            if bad.place > place:
+                if waiting:
+                    yield waiting[0].place, waiting
+                    waiting = []
+                yield place, self.batch.slice(taken, bad.place - place)
+                taken += bad.place - place
+            waiting.append(bad)
+            place = bad.place + 1
+        if waiting:
+            yield waiting[0].place, waiting
+        if taken < self.batch.num_rows:
+            yield place, self.batch.slice(taken)
 
 
 def cannot_read(

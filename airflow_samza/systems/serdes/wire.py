@@ -8,7 +8,8 @@ the type byte (``in_band``); inputs and outputs hold the user's bytes as they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -67,18 +68,35 @@ def envelopes(
 def _user_messages(
     ssp: SystemStreamPartition, offset: int, values: pa.Array, serde: Serde, tolerant: bool
 ) -> Iterator[Envelope]:
-    while len(values):
+    if not len(values):
+        return
+    if not tolerant:
         try:
             yield MessageRun(ssp, offset, serde.decode(values))
-            return
-        except BadMessage as error:
-            bad = error
-        if not tolerant:
+        except BadMessage as bad:
             raise cannot_read(bad, stream=ssp.stream, partition=ssp.partition, offset=offset + bad.place) from bad
-        if bad.place:
-            yield MessageRun(ssp, offset, serde.decode(values.slice(0, bad.place)))
-        value = values[bad.place].as_py()
-        yield UnreadableRun.of(
-            ssp, offset + bad.place, ["" if value is None else value.decode(errors="replace")], [str(bad)]
-        )
-        values, offset = values.slice(bad.place + 1), offset + bad.place + 1
+        return
+    for place, found in serde.decode_each(values).pieces():
+        if isinstance(found, list):
+            texts = [as_text(values[bad.place].as_py()) for bad in found]
+            yield UnreadableRun.of(ssp, offset + place, texts, [str(bad) for bad in found])
+        else:
+            yield MessageRun(ssp, offset + place, found)
+
+
+def as_text(value: bytes | None) -> str:
+    """Return a value that cannot be read as text, bytes that are none escaped; one that is missing is empty."""
+    return "" if value is None else value.decode(errors="backslashreplace")
+
+
+def headers_text(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
+    """Return a message's headers as JSON: a list of names and values, in their order; None where there are none.
+
+    >>> headers_text([("trace", b"a1"), ("trace", None)])
+    '[["trace", "a1"], ["trace", null]]'
+    """
+    if not headers:
+        return None
+    return json.dumps(
+        [(name, None if value is None else as_text(value)) for name, value in headers], ensure_ascii=False
+    )

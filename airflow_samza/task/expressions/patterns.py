@@ -13,7 +13,7 @@ from airflow_samza.task.expressions.letter_case import lower, lowered
 from airflow_samza.task.expressions.signature import Function, applied, constant, need
 
 _ONE, _MANY = object(), object()
-"""What ``_`` and ``%`` stand for in a pattern that was read."""
+"""Tokens for ``_`` and ``%`` in a pattern that was read."""
 
 Test = Callable[[Any], Any]
 

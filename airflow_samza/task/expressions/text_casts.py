@@ -14,7 +14,7 @@ from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.expression import EvaluationFailure
 
 SPACE = "".join(map(chr, [*range(0x21), 0x7F]))
-"""What Spark trims from a text before it reads a number: ASCII white space and control characters."""
+"""Characters that Spark trims from a text before it reads a number: ASCII white space and control characters."""
 
 _JAVA_SPACE = "".join(map(chr, range(0x21)))
 _PLAIN = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"

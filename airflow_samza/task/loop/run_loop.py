@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Boundary", "SectionRun", "TaskInput", "run_task"]
 
 TICK_MS = 100
-"""How often operators are called with the time while batches come."""
+"""Milliseconds between calls of operators with the time while batches come."""
 
 
 class SectionRun:

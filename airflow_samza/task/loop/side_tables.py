@@ -57,7 +57,7 @@ class SideTable:
         self.store = store
         self.reached: dict[Place, int] = {}
         self.saved_rows = 0
-        """How many rows were in what a host keeps of it, when that was written or taken over.
+        """Number of rows in the host's copy, when that was written or taken over.
 
         ``unsaved`` messages came since.
         """

@@ -138,9 +138,11 @@ class BadRecords:
         )
         self._take(["{" + ",".join(parts) + "}"], [_error_text(error)], [None])
 
-    def reject_texts(self, texts: Sequence[str], errors: Sequence[str], first: int) -> None:
+    def reject_texts(
+        self, texts: Sequence[str], errors: Sequence[str], first: int, headers: Sequence[str | None] | None = None
+    ) -> None:
         """Reject texts that an input could not read, from offset ``first`` on."""
-        self._take(list(texts), list(errors), list(range(first, first + len(texts))))
+        self._take(list(texts), list(errors), list(range(first, first + len(texts))), headers=headers)
 
     def reject_read(self, rows: pa.RecordBatch, errors: Sequence[BaseException], first: int) -> None:
         """Reject rows that an input read and that do not fit, from offset ``first`` on."""
@@ -160,6 +162,7 @@ class BadRecords:
         errors: Sequence[str],
         offsets: Sequence[int | None],
         origin: tuple[str, int] | None = None,
+        headers: Sequence[str | None] | None = None,
     ) -> None:
         import pyarrow as pa
 
@@ -182,6 +185,7 @@ class BadRecords:
                 pa.array([_error_text(error) for error in errors], pa.string()),
                 pa.array(texts, pa.string()),
                 pa.array([self._clock() * 1000] * count, pa.timestamp("us", "UTC")),
+                pa.array(headers if headers is not None else [None] * count, pa.string()),
             ]
             self._dead_letters.send(pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTERS.to_arrow()))
 
@@ -227,7 +231,7 @@ def readable(run: MessageRun, conformer: SchemaConformer, bad: BadRecords) -> It
     A column that is missing, or whose type is another, is no message's fault: it is an error.
     """
     if isinstance(run, UnreadableRun):
-        bad.reject_texts(run.texts, run.errors, run.offset)
+        bad.reject_texts(run.texts, run.errors, run.offset, run.headers)
         return
     try:
         yield run.offset, conformer.conform(run.batch, run.offset)

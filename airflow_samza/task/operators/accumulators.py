@@ -35,7 +35,7 @@ class Part:
     first: str
     merge: str
     source: str | None = None
-    """How the input column is prepared: see :meth:`Accumulator.prepared`.
+    """Preparation of the input column: see :meth:`Accumulator.prepared`.
 
     None counts rows, ``sequence`` is the place of each value.
     """

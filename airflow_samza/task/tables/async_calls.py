@@ -16,7 +16,7 @@ from typing import Any
 from airflow_samza.application.windows import duration_text
 
 _LEAVE_AFTER_S = 10.0
-"""How long a task that ends waits for calls that it has cancelled.
+"""Seconds that a task that ends waits for calls that it has cancelled.
 
 One that blocks its thread must not block the task for ever.
 """
@@ -35,7 +35,7 @@ class CallFailed(Exception):
 
 
 _ENDING = (SystemExit, KeyboardInterrupt)
-"""What a coroutine raises only on its own account, and what would end the loop's thread, so that the error was lost."""
+"""Errors that would end the loop's thread and be lost there; a coroutine raises them only on its own account."""
 
 
 async def ended_with(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:

@@ -32,7 +32,7 @@ _LONGEST_WAIT_S = 10.0
 """Between two tries: a service that is down for longer fails the stage, and Airflow's retry waits."""
 
 _BURST_S = 0.1
-"""How much of a second's calls may go out at once.
+"""Seconds whose calls may go out at once.
 
 Enough that timers need not be exact, too little to matter.
 """

@@ -31,7 +31,7 @@ A row is then written about this many times.
 """
 
 _MOST_FILES = 16
-"""So many tables of changes become one: each is a file to open when the state is restored elsewhere."""
+"""Tables of changes that become one: each is a file to open when the state is restored elsewhere."""
 
 _NO_KEY = -1
 

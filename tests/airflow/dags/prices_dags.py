@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from airflow_samza import SamzaDrainOperator, SamzaTaskGroup, TableFreshnessSensor, TablePushOperator
+from airflow_samza import SamzaDrainOperator, SamzaTableFreshnessSensor, SamzaTablePushOperator, SamzaTaskGroup
 
 PRICES = "prices:prices"
 SYSTEMS = {"warehouse": "flights_warehouse"}
@@ -24,7 +24,7 @@ with DAG("prices_drain", schedule=None):
     SamzaDrainOperator(task_id="drain", application=PRICES, dag_id="prices_live", systems=SYSTEMS)
 
 with DAG("prices_push", schedule=None, params={"source": Param("", type="string")}):
-    push = TablePushOperator(
+    push = SamzaTablePushOperator(
         task_id="push",
         application=PRICES,
         table="prices",
@@ -32,15 +32,15 @@ with DAG("prices_push", schedule=None, params={"source": Param("", type="string"
         poll_interval=0.2,
         deferrable=True,
     )
-    push >> TableFreshnessSensor(
+    push >> SamzaTableFreshnessSensor(
         task_id="are_read", application=PRICES, table="prices", version="{{ ti.xcom_pull('push')['version'] }}", least=0, poke_interval=1,
         deferrable=True,
     )  # fmt: skip
 
 with DAG("prices_wait", schedule=None):
-    TableFreshnessSensor(task_id="deferred", application=PRICES, table="prices", poke_interval=1, deferrable=True)
-    TableFreshnessSensor(task_id="on_a_worker", application=PRICES, table="prices", poke_interval=1)
-    TableFreshnessSensor(
+    SamzaTableFreshnessSensor(task_id="deferred", application=PRICES, table="prices", poke_interval=1, deferrable=True)
+    SamzaTableFreshnessSensor(task_id="on_a_worker", application=PRICES, table="prices", poke_interval=1)
+    SamzaTableFreshnessSensor(
         task_id="too_long",
         application=PRICES,
         table="prices",
@@ -52,7 +52,7 @@ with DAG("prices_wait", schedule=None):
     )
 
 with DAG("prices_held", schedule=None, default_args={"retries": 1, "retry_delay": timedelta(seconds=1)}):
-    TablePushOperator(
+    SamzaTablePushOperator(
         task_id="push",
         application=PRICES,
         table="prices",

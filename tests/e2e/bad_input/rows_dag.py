@@ -33,6 +33,26 @@ def _(scene: Scene) -> str:
     return _group(scene, mode="streaming")
 
 
+@row("dag", "A stage that is named like a task of a group that chooses its mode", PARSE)
+def _(scene: Scene) -> str:
+    _home(scene)
+    from airflow.sdk import DAG
+
+    from airflow_samza.provider.task_group import SamzaTaskGroup
+
+    scene.application(f'{VIEWS}.partition_by("country", id="run").send_to({OUT})')
+    with DAG("page_views", schedule=None):
+        return raised(lambda: SamzaTaskGroup("views", application=APPLICATION, mode="auto"))
+
+
+@row("dag", "A group that is mapped as an operator is", PARSE)
+def _(scene: Scene) -> str:
+    _home(scene)
+    from airflow_samza.provider.task_group import SamzaTaskGroup
+
+    return raised(lambda: SamzaTaskGroup.partial(application=APPLICATION))
+
+
 @row("dag", "A length of time for a run that ends by itself", PARSE)
 def _(scene: Scene) -> str:
     return _group(scene, mode="pipelined", run_for="1 hour")
@@ -48,12 +68,45 @@ def _(scene: Scene) -> str:
     return _group(scene, mode="fused", stages={"by-country": {"pool": "big"}})
 
 
+@row("dag", "Two connections under the two names of one value", PARSE)
+def _(scene: Scene) -> str:
+    return _group(scene, conn_id="samza_us", samza_conn_id="samza_eu")
+
+
+@row("dag", "A function of a Dag file that uses names of it", PARSE)
+def _(scene: Scene) -> str:
+    _home(scene)
+    from airflow_samza.provider.function_modules import FunctionModule
+
+    def page_views(app: Any) -> None:
+        app.input_stream(PARSE)
+
+    return raised(lambda: FunctionModule.of(page_views, "@task.samza_stream", "app"))
+
+
 @row("dag", "An interval that is no time", PARSE)
 def _(scene: Scene) -> str:
     return _group(scene, poll_interval=0)
 
 
-@row("dag", "Deferring where the stage runner ends with the task", "when the task starts")
+@row("dag", "A partition key where Airflow gives events of assets no partitions", PARSE)
+def _(scene: Scene) -> str:
+    _home(scene)
+    from airflow_samza.provider import airflow_versions
+    from airflow_samza.provider.push_operators import SamzaTablePushOperator
+
+    scene.monkeypatch.setattr(airflow_versions, "events_take_partitions", lambda: False)
+    scene.monkeypatch.setattr(airflow_versions, "airflow_version", lambda: "3.2.2")
+    given: dict[str, Any] = {
+        "application": APPLICATION,
+        "table": "tiers",
+        "source": "/in",
+        "partition_key": "2026-01-01",
+    }
+    return raised(lambda: SamzaTablePushOperator(task_id="push", **given))
+
+
+@row("dag", "Deferring where the stage runner ends with the task", "when the run is planned, else when the task starts")
 def _(scene: Scene) -> str:
     _home(scene)
     from airflow_samza.provider.deferral import reject_short_lived
@@ -62,6 +115,16 @@ def _(scene: Scene) -> str:
     return raised(
         lambda: reject_short_lived("views.by-country", "samza_default", connection, "KubernetesExecutor", False)
     )
+
+
+@row("dag", "A root that ends with the container of a task", "when the run is planned")
+def _(scene: Scene) -> str:
+    _home(scene)
+    from airflow_samza.provider import containers
+
+    scene.monkeypatch.setattr(containers, "_own_disk", lambda root: "overlay")
+    why = "the KubernetesExecutor ends a task's container with the task"
+    return raised(lambda: containers.reject_own_disk("samza_default", "/tmp/samza", why))
 
 
 @row("dag", "A triggerer that does not see the root", "when the task is back, after five minutes")

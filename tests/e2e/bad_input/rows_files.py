@@ -157,6 +157,19 @@ def _(scene: Scene) -> str:
     return scene.run(before={"views": lambda: scene.views(more, more)})
 
 
+@row("files", "A file that is written again while it is read", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(
+        "def write_again(view):",
+        "    import os",
+        f"    os.utime({str(scene.folder / 'data/views/1.jsonl')!r}, (1, 1))",
+        "    return True",
+        f"{VIEWS}.filter(write_again).send_to({OUT})",
+    )
+    scene.views()
+    return scene.run()
+
+
 @row("files", "An output where a file is in the way", PLAN)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -13,9 +14,12 @@ from collections.abc import Callable
 
 import psutil
 
+from airflow_samza.cli.warm_commands import end_runners
 from airflow_samza.engine.heart import Heart
 from airflow_samza.engine.pulse import silent
 from airflow_samza.engine.runner_records import RunnerRecords
+from airflow_samza.launch import host_needs, spark_versions, warm_places
+from airflow_samza.launch.host_needs import check_user
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder, write_once
@@ -25,9 +29,11 @@ from airflow_samza.runs.stages import heartbeats
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark.spark_engine import SparkEngine
+from airflow_samza.systems.filesystems.links import link_to
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised
+from tests.support.second_environment import make_environment
 from tests.support.stand_ins import Session
 
 FIRST = "before anything else"
@@ -48,6 +54,26 @@ def _(scene: Scene) -> str:
     return scene.command("run", APPLICATION, "--master", MASTER, "--deploy-mode", "clutser")
 
 
+@row("launch", "A number of warm runners that is none", FIRST)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.monkeypatch.setenv("AIRFLOW__SAMZA__WARM_RUNNERS", "two")
+    return scene.command("run", APPLICATION)
+
+
+@row("launch", "A bound that warm runners do not have", FIRST)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.monkeypatch.setenv("AIRFLOW__SAMZA__WARM_RUNNERS", "2,idel=600")
+    return scene.command("run", APPLICATION)
+
+
+@row("launch", "A warm runner to end that is not there", FIRST)
+def _(scene: Scene) -> str:
+    scene.monkeypatch.setattr(warm_places, "warm_places", lambda: [])
+    return raised(lambda: end_runners(["0123-4567"], now=False))
+
+
 @row("launch", "The master among the Spark settings", FIRST)
 def _(scene: Scene) -> str:
     return raised(lambda: scene.runtime(spark_conf={"spark.master": MASTER}))
@@ -63,6 +89,29 @@ def _(scene: Scene) -> str:
     return _submitted(scene, "spark://127.0.0.1:1")
 
 
+@row("launch", "Two versions of pyspark in one folder", SUBMIT)
+def _(scene: Scene) -> str:
+    versions = {"pyspark": "4.1.3", "pyspark-client": "4.2.0"}
+    scene.monkeypatch.setattr(spark_versions, "version", versions.__getitem__)
+    return _submitted(scene, "local[1]")
+
+
+@row("launch", "A SPARK_HOME with another Spark than pyspark's", SUBMIT)
+def _(scene: Scene) -> str:
+    home = scene.folder / "spark"
+    (home / "jars").mkdir(parents=True)
+    (home / "jars" / "spark-core_2.12-3.5.7.jar").touch()
+    scene.monkeypatch.setattr(spark_versions, "version", lambda name: "4.2.0")
+    scene.monkeypatch.setenv("SPARK_HOME", str(home))
+    return _submitted(scene, "local[1]")
+
+
+@row("launch", "A Spark Connect server of another version", "by the stage")
+def _(scene: Scene) -> str:
+    place = "The Spark Connect server sc://localhost:15002/"
+    return raised(lambda: spark_versions.check_server(place, "4.1.3", "4.2.0"))
+
+
 @row("launch", "YARN without a HADOOP_CONF_DIR", SUBMIT)
 def _(scene: Scene) -> str:
     scene.monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
@@ -75,6 +124,31 @@ def _(scene: Scene) -> str:
     scene.monkeypatch.delenv("YARN_CONF_DIR", raising=False)
     scene.monkeypatch.setenv("HADOOP_CONF_DIR", str(scene.folder / "hadoop"))
     return _submitted(scene, "yarn")
+
+
+@row("launch", "A user without a name, as in containers that choose a number", SUBMIT)
+def _(scene: Scene) -> str:
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    scene.monkeypatch.setattr("pwd.getpwuid", unknown)
+    scene.monkeypatch.setattr("os.geteuid", lambda: 1000660000)
+    return raised(check_user)
+
+
+@row("launch", "A container without a folder for temporary files", SUBMIT)
+def _(scene: Scene) -> str:
+    def read_only(*below: str) -> str:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    scene.monkeypatch.setattr(host_needs, "scratch_folder", read_only)
+    return raised(host_needs.check_scratch)
+
+
+@row("launch", "A driver in a cluster that would be fetched by a URL with a delegation token", SUBMIT)
+def _(scene: Scene) -> str:
+    files = open_filesystem("webhdfs://namenode:9870/samza", {"token": "hidden"})
+    return raised(lambda: link_to(files, "runs/page-views/run-1/code/driver-1.jar", 600))
 
 
 @row("launch", "An archive that is not there", SUBMIT)
@@ -100,6 +174,58 @@ def _(scene: Scene) -> str:
         scene, "print('Application report for application_1_0001 (state: ACCEPTED)', flush=True)", "time.sleep(60)"
     )
     return _listening(scene, lambda master: _submitted(scene, master, submit))
+
+
+@row("launch", "A runner_python that is no whole path", FIRST)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    return scene.command("run", APPLICATION, "--runner-python", "python3.12")
+
+
+@row("launch", "A runner_python that is not there", SUBMIT)
+def _(scene: Scene) -> str:
+    return _submitted(scene, "local", runner_python="/opt/environments/etl/bin/python")
+
+
+@row("launch", "A runner_python that names a folder", SUBMIT)
+def _(scene: Scene) -> str:
+    make_environment(scene.folder / "etl")
+    return _submitted(scene, "local", runner_python=str(scene.folder / "etl"))
+
+
+@row("launch", "A runner_python that does not start", SUBMIT)
+def _(scene: Scene) -> str:
+    python = _answering(scene, "echo 'error while loading shared libraries: libpython3.12.so.1.0' >&2", "exit 127")
+    return _submitted(scene, "local", runner_python=python)
+
+
+@row("launch", "A runner_python that is too old", SUBMIT)
+def _(scene: Scene) -> str:
+    python = _answering(scene, """echo 'airflow-samza-probe:{"version": [3, 9, 18]}'""")
+    return _submitted(scene, "local", runner_python=python)
+
+
+@row("launch", "A runner_python whose environment lacks this package", SUBMIT)
+def _(scene: Scene) -> str:
+    python = make_environment(scene.folder / "etl", package=None, libraries=False)
+    return _submitted(scene, "local", runner_python=str(python))
+
+
+@row("launch", "A runner_python whose environment has another version of a package", SUBMIT)
+def _(scene: Scene) -> str:
+    older = scene.folder / "older" / "airflow_samza"
+    older.mkdir(parents=True)
+    (older / "__init__.py").write_text('__version__ = "0.0.9"\n')
+    python = make_environment(scene.folder / "etl", package=older.parent)
+    return _submitted(scene, "local", runner_python=str(python))
+
+
+@row("launch", "Workers of another Python than the runner's", SUBMIT)
+def _(scene: Scene) -> str:
+    python = _answering(scene, """echo 'airflow-samza-probe:{"version": [3, 99, 1], "lacks": []}'""")
+    text = _submitted(scene, "local", spark_conf={"spark.pyspark.python": python})
+    mine = ".".join(map(str, sys.version_info[:3]))
+    return text.replace(mine, "3.12.1").replace(sys.executable, "/opt/airflow/bin/python")
 
 
 @row("launch", "Options that Java ends at, and packages that are not found", "by the stage")
@@ -180,6 +306,15 @@ def _listening(scene: Scene, call: Callable[[str], str]) -> str:
 def _without_names(text: str) -> str:
     """Without what is another one each time."""
     return re.sub(r"airflow_samza-[0-9a-f]{16}|(?<=/servers/)[0-9a-f]{12}", "…", text)
+
+
+def _answering(scene: Scene, *lines: str) -> str:
+    """A program in the place of a Python."""
+    path = scene.folder / "bin" / "python"
+    path.parent.mkdir()
+    path.write_text("\n".join(["#!/bin/sh", *lines]))
+    path.chmod(0o755)
+    return str(path)
 
 
 def _submitted(scene: Scene, master: str, submit: SubmitOptions | None = None, **more: object) -> str:

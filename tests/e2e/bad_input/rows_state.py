@@ -141,10 +141,74 @@ def _(scene: Scene) -> str:
     return _plan(here, "run-1", state_from="fresh")
 
 
-@row("state", 'slice="checkpoint" where no offsets are counted', PLAN)
+def _arriving(scene: Scene, options: str) -> None:
+    scene.application(
+        f'app.input_stream("views", system="lake", schema=View, slice="checkpoint", options={options}).send_to({OUT})'
+    )
+
+
+@row("state", "A file that was written again after it had been read", PLAN)
+def _(scene: Scene) -> str:
+    _arriving(scene, "{}")
+    scene.views()
+    runtime = scene.runtime()
+    first = runtime.prepare(RunRequest(APPLICATION, "run-1"))
+    Here(scene.folder / "samza").stages(first, bindings=runtime._systems)
+    scene.views('{"member_id": 7, "country": "de", "dwell_ms": 2000}')
+    return raised(lambda: runtime.prepare(RunRequest(APPLICATION, "run-2")))
+
+
+@row("state", "Files that were read in another order before", PLAN)
+def _(scene: Scene) -> str:
+    _arriving(scene, "{}")
+    scene.views()
+    runtime = scene.runtime()
+    first = runtime.prepare(RunRequest(APPLICATION, "run-1"))
+    Here(scene.folder / "samza").stages(first, bindings=runtime._systems)
+    runtime.close(first)
+    _arriving(scene, '{"order": "name"}')
+    return raised(lambda: scene.runtime().prepare(RunRequest(APPLICATION, "run-2")))
+
+
+@row("state", "Two ways of knowing that a file is complete", PLAN)
+def _(scene: Scene) -> str:
+    _arriving(scene, '{"min_age": "5 minutes", "marker": "_SUCCESS"}')
+    scene.views()
+    return scene.prepare()
+
+
+@row("state", "An order of files that is none", PLAN)
+def _(scene: Scene) -> str:
+    _arriving(scene, '{"order": "size"}')
+    scene.views()
+    return scene.prepare()
+
+
+@row("state", "An age that is none", PLAN)
+def _(scene: Scene) -> str:
+    _arriving(scene, '{"min_age": "-5 minutes"}')
+    scene.views()
+    return scene.prepare()
+
+
+@row("state", "A marker that names no file", PLAN)
+def _(scene: Scene) -> str:
+    _arriving(scene, '{"marker": "done/*"}')
+    scene.views()
+    return scene.prepare()
+
+
+@row("state", "A number of files that is none", PLAN)
+def _(scene: Scene) -> str:
+    _arriving(scene, '{"max_files": 0}')
+    scene.views()
+    return scene.prepare()
+
+
+@row("state", "An option of new files where all files are read", PLAN)
 def _(scene: Scene) -> str:
     scene.application(
-        f'app.input_stream("views", system="lake", schema=View, partitions=2, slice="checkpoint").send_to({OUT})'
+        f'app.input_stream("views", system="lake", schema=View, options={{"min_age": "5 minutes"}}).send_to({OUT})'
     )
     scene.views()
     return scene.prepare()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,15 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import Claim
+from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, give_access
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.standalone import java_options, spark_home, standalone_cluster
 from tests.spark.clusters.yarn import yarn_cluster
 from tests.spark.connect.connect_server import FOUR_TRIES, connect_server
+from tests.support.files_with import files_with
+from tests.support.object_stores import BUCKET, S3Server
 
 APPLICATION = "samza_spark_apps.contract:contract"
 SECRET = "a secret that no file, page or command line shows"
@@ -35,7 +39,7 @@ class Place:
     """Where a session's Spark is, and what it can do.
 
     ``executors`` lists the processes that are executors and nothing else; ``speculates``: a second try beside a slow
-    one. ``hosts`` has the folder of each host, as its environment names it.
+    one. ``hosts`` has the folder of each host, as its environment names it. ``root`` is a root that is no folder.
     """
 
     master: str
@@ -45,11 +49,13 @@ class Place:
     speculates: bool = False
     ships_package: bool = False
     hosts: str = ""
+    root: str = ""
+    access: RootAccess = NO_ACCESS
 
 
 @contextmanager
 def local(folder: Path) -> Iterator[Place]:
-    yield Place("local[2,4]")  # two cores, and a task may fail three times
+    yield Place("local[2,4]", conf=told(folder))  # two cores, and a task may fail three times
 
 
 SPECULATION = {
@@ -126,6 +132,27 @@ def on_yarn(deploy_mode: str) -> Callable[[Path], AbstractContextManager[Place]]
     return place
 
 
+def on_s3(kind: Callable[[Path], AbstractContextManager[Place]]) -> Callable[[Path], AbstractContextManager[Place]]:
+    """The same Spark with its root in a bucket, and nothing that opens it in the environment."""
+
+    @contextmanager
+    def place(folder: Path) -> Iterator[Place]:
+        (folder / "store").mkdir()
+        server = S3Server(folder / "store")
+        root = f"s3://{BUCKET}/root"
+        keys = {"access_key_id": "tests", "secret_access_key": SECRET}
+        try:
+            server.start()
+            with kind(folder) as found:
+                access = RootAccess({"endpoint": server.endpoint, "region": "us-east-1", **keys})
+                yield replace(found, root=root, access=access)
+        finally:
+            server.stop()
+            give_access(root, NO_ACCESS)
+
+    return place
+
+
 KINDS: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "local": local,
     "standalone-client": standalone_client,
@@ -133,6 +160,8 @@ KINDS: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "standalone-cluster": standalone_in_cluster,
     "yarn-client": on_yarn("client"),
     "yarn-cluster": on_yarn("cluster"),
+    "local-on-s3": on_s3(local),
+    "standalone-client-on-s3": on_s3(standalone_client),
 }
 ALL_RULES = "standalone-client"
 """The kind on which every change is held to the whole contract: a cluster with executors, which can be killed one by one."""
@@ -158,6 +187,7 @@ OTHERS: dict[str, frozenset[str]] = {
             "submitter_and_driver_are_killed",
         }
     ),
+    "local-on-s3": frozenset({"one_after_the_other", "no_secret", "runner_that_is_killed", "closing_the_run"}),
 }
 """Of the other kinds, the rules that they keep in a way of their own. All the rest runs in ``make nightly``."""
 
@@ -187,6 +217,11 @@ class Session:
         """The file that lets the held stage go."""
         return self.marks / "go"
 
+    @property
+    def root(self) -> str:
+        """The root's path or URL."""
+        return self.place.root or str(self.folder / "root")
+
     def holders(self) -> list[int]:
         """The Python workers that are held, or were."""
         return [int(file.name.rpartition("-")[2]) for file in self.marks.glob("held-by-*")]
@@ -200,6 +235,16 @@ class Session:
         """How often a task came to the place of this name."""
         return len(list(self.marks.glob(f"{name}-1.*")))
 
+    def places_with(self, words: str) -> list[str]:
+        """The files of the session, and the objects of a root in a bucket, with these words (none: all)."""
+        found = [str(path) for path in files_with(self.folder, words)]
+        files = open_filesystem(self.root)
+        if isinstance(files, ObjectStoreFilesystem):
+            for each in files.client.below(""):
+                with suppress(FileNotFoundError):  # deleted meanwhile
+                    found += [each.key] if words.encode() in files.client.read(each.key) else []
+        return found
+
     def rows(self, output: str) -> list[dict[str, Any]]:
         """The rows that lie in an output."""
         import pyarrow.parquet as pq
@@ -209,7 +254,7 @@ class Session:
 
     def runners(self) -> list[psutil.Process]:
         """The processes of the run's live runners."""
-        files = open_filesystem(str(self.folder / "root"))
+        files = open_filesystem(self.root)
         claims = [read(files, runner.claim, Claim) for runner in self.runtime.live_runners(self.run)]
         return [psutil.Process(claim.pid) for claim in claims if claim is not None]
 
@@ -245,8 +290,9 @@ def session_of(kind: str, folder: Path) -> Iterator[Session]:
     vault = SystemBinding("files", {"root": f"local://{folder / 'data'}", "password": SECRET}, frozenset({"password"}))
     with KINDS[kind](folder / "cluster") as place:
         runtime = SparkRuntime(
-            str(folder / "root"),
+            place.root or str(folder / "root"),
             {"lake": lake, "vault": vault},
+            access=place.access,
             master=place.master,
             submit=place.submit,
             spark_conf=place.conf,

@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,8 +94,11 @@ class StandaloneCluster:
 
 
 @contextmanager
-def standalone_cluster(folder: Path, *, workers: int) -> Iterator[StandaloneCluster]:
-    """A cluster that runs inside the ``with``; its files and logs lie in ``folder``."""
+def standalone_cluster(folder: Path, *, workers: int, elsewhere: Sequence[str] = ()) -> Iterator[StandaloneCluster]:
+    """A cluster that runs inside the ``with``; its files and logs lie in ``folder``.
+
+    ``elsewhere`` is the beginning of a command with which its processes see another machine.
+    """
     started: list[Daemon] = []
 
     def start(name: str, number: int, program: str, *arguments: str) -> Daemon:
@@ -115,6 +118,7 @@ def standalone_cluster(folder: Path, *, workers: int) -> Iterator[StandaloneClus
         with log.open("wb") as output:
             place = ["--host", host, "--port", "0", "--webui-port", "0"]
             command = [
+                *elsewhere,
                 str(spark_home() / "bin" / "spark-class"),
                 f"org.apache.spark.deploy.{program}",
                 *place,

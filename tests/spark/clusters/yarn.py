@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +29,13 @@ class YarnCluster:
 
 
 @contextmanager
-def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
-    """A cluster that runs inside the ``with``; HADOOP_CONF_DIR points to it there."""
+def yarn_cluster(folder: Path, default_fs: str = "file:///", elsewhere: Sequence[str] = ()) -> Iterator[YarnCluster]:
+    """A cluster that runs inside the ``with``; HADOOP_CONF_DIR points to it there.
+
+    ``elsewhere`` is the beginning of a command with which it sees another machine.
+    """
     conf, classes = folder / "conf", folder / "classes"
-    conf.mkdir()
+    conf.mkdir(exist_ok=True)
     listed = folder / "classpath"
     maven = [
         "mvn",
@@ -48,6 +51,7 @@ def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
     subprocess.run(["javac", "-cp", path, "-d", str(classes), str(SOURCES / "YarnForTests.java")], check=True)
     log = folder / "yarn.log"
     command = [
+        *elsewhere,
         "java",
         "-Xmx512m",
         "--add-opens=java.base/java.lang=ALL-UNNAMED",
@@ -56,6 +60,7 @@ def yarn_cluster(folder: Path) -> Iterator[YarnCluster]:
         "YarnForTests",
         str(conf),
         "2",
+        default_fs,
     ]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=folder)

@@ -30,6 +30,13 @@ spark.ui.enabled = false
 
 [env.prod]
 root = "hdfs:///samza"
+
+[env.cloud]
+root = "s3://bucket/samza"
+
+[env.cloud.access]
+region = "eu-central-1"
+secret_access_key = { env = "EVENTS_PASSWORD" }
 """
 
 
@@ -51,10 +58,27 @@ def test_relative_roots_start_at_the_files_folder(file: Path) -> None:
     assert read_environment(file, "prod").root == "hdfs:///samza"
 
 
+def test_the_python_of_runners_may_lie_beside_the_file(file: Path) -> None:
+    file.write_text(TOML.replace("[env.prod]", '[env.prod]\nrunner_python = "environment/bin/python"'))
+    assert read_environment(file, "prod").runner_python == str(file.parent / "environment/bin/python")
+    assert dev(file).runner_python == ""
+
+
 def test_a_secret_comes_from_the_environment_and_is_never_shown(file: Path) -> None:
     environment = dev(file)
     assert environment.systems["events"].options["password"] == "hunter2"
     assert "hunter2" not in repr(environment)
+
+
+def test_options_that_open_a_root_are_for_it_and_what_is_below(file: Path) -> None:
+    def given(root: str | None) -> dict[str, object]:
+        found = find_environment("cloud", file=file, root=root, variables={"EVENTS_PASSWORD": "hunter2"})
+        assert "hunter2" not in repr(found)
+        return dict(found.access.options)
+
+    options = {"region": "eu-central-1", "secret_access_key": "hunter2"}
+    assert given(None) == given("s3://bucket/samza/of-me") == options
+    assert given("s3://bucket/samza2") == given("s3://other/samza") == given("/data/samza") == {}
 
 
 def test_a_missing_variable_is_named_without_a_value(file: Path) -> None:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from airflow_samza.cli.app import app
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX
 from airflow_samza.systems.system import SystemBinding
 from tests.support.looping import APPLICATION, Place
 from tests.support.without_spark import run_stage
@@ -54,7 +55,11 @@ class Root:
     def files(self) -> list[Path]:
         """All that a reader may need."""
         found = [*self.root.rglob("*"), *self.lake.rglob("*")]
-        return sorted(path for path in found if path.is_file() and not path.name.endswith(HARMLESS))
+        return sorted(
+            path
+            for path in found
+            if path.is_file() and not path.name.endswith(HARMLESS) and not path.name.startswith(TEMPORARY_PREFIX)
+        )
 
 
 @pytest.fixture(scope="module")

@@ -125,3 +125,10 @@ def test_watching_ends_with_the_run() -> None:
     pauses: list[float] = []
     assert [found[0].state for found in watched(status, 2.0, pauses.append)] == ["not started", "running", "succeeded"]
     assert pauses == [2.0, 2.0]
+
+
+def test_a_status_names_the_warm_runner_that_has_served_the_run(tmp_path: Path) -> None:
+    run = plan_a_run(tmp_path, "warm", 100.0)
+    claim = RunnerFolder(RunFolder(run.application, run.run_id), "key", 2).claim
+    write_once(LocalFilesystem(tmp_path), claim, Claim(claimed_at=101.0, warm="0123-4567, run 3, keeper 89"))
+    assert "served by the warm runner 0123-4567, run 3, keeper 89" in ask(tmp_path, "warm").stdout

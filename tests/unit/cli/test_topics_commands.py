@@ -54,6 +54,19 @@ def test_list_counts_messages_and_control_messages(log: LogSystem) -> None:
     assert line.split()[:4] == ["views", "2", "8", "2"]
 
 
+def test_list_as_json_has_an_object_per_topic(log: LogSystem) -> None:
+    (found,) = messages(call("list", "--json"))
+    assert {name: found[name] for name in ("topic", "partitions", "messages", "control", "expires")} == {
+        "topic": "views",
+        "partitions": 2,
+        "messages": 8,
+        "control": 2,
+        "expires": None,
+    }
+    assert isinstance(found["last_commit"], int)
+    assert messages(call("list", "nothing", "--json")) == []
+
+
 def test_list_takes_a_part_of_the_name(log: LogSystem) -> None:
     assert "No topic's name holds 'nothing'." in call("list", "nothing").stdout
     assert "views" in call("list", "iew").stdout
@@ -165,6 +178,7 @@ def test_a_corrupt_topic_is_damaged_in_list_and_fsck_and_the_others_are_shown(lo
     checked = call("fsck")
     assert checked.exit_code == 1
     assert checked.stdout.startswith("sound: sound\nviews: damaged\n")
+    assert "damaged" in {name for found in messages(call("list", "--json")) for name in found}
 
 
 def test_expire_deletes_what_is_due_and_nothing_else(log: LogSystem) -> None:

@@ -13,6 +13,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,9 +22,12 @@ import pytest
 
 from airflow_samza.runs.failpoints import PLACES, VARIABLE
 from airflow_samza.runs.records.run_plan import RunPlan
+from tests.support.faulty_store import Asked, FaultyStore
 from tests.support.looping import APPLICATION, Place
+from tests.support.object_stores import S3Server, Server
 
 SECONDS = float(os.environ.get("CRASH_SECONDS", "20"))
+STORE_SECONDS = SECONDS / 6  # for each store, nightly
 
 pytestmark = pytest.mark.timeout(600 + 2 * SECONDS)
 
@@ -41,13 +45,16 @@ class Runners:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
         )
+        self.environment: dict[str, str] = {}
 
-    def start(self, root: str, run: RunPlan, die_at: str = "", generation: int = 1) -> None:
+    def start(self, place: Place, run: RunPlan, die_at: str = "", generation: int = 1) -> None:
         """Starts all stages of a run; ``die_at`` as of a failpoint."""
         assert self._process.stdin is not None
-        arguments = [root, run.application, run.run_id, str(generation), *(stage.stage_id for stage in run.plan.stages)]
-        marker = f"{root}/died-{time.monotonic_ns()}"
-        self._process.stdin.write(json.dumps([arguments, {VARIABLE: f"{die_at}@{marker}"} if die_at else {}]) + "\n")
+        stages = [stage.stage_id for stage in run.plan.stages]
+        arguments = [place.runtime.root, run.application, run.run_id, str(generation), *stages]
+        marker = place.folder / f"died-{time.monotonic_ns()}"
+        dying = {VARIABLE: f"{die_at}@{marker}"} if die_at else {}
+        self._process.stdin.write(json.dumps([arguments, {**self.environment, **dying}]) + "\n")
         self._process.stdin.flush()
 
     def wait(self) -> int:
@@ -95,7 +102,7 @@ def test_dying_at_any_step_of_any_epoch_loses_and_doubles_nothing(
     place.send(0, 60)
     run = place.prepare(MODES[mode], mode)
     for times in (1, 4):
-        runners.start(place.runtime.root, run, f"{step}*{times}" if "result" not in step else step)
+        runners.start(place, run, f"{step}*{times}" if "result" not in step else step)
         if times == 1:
             place.send(60, 20)  # while it runs: those who bound their slice before do not see it
         if mode == "continuous":
@@ -103,9 +110,9 @@ def test_dying_at_any_step_of_any_epoch_loses_and_doubles_nothing(
         if runners.wait() == 0:
             break
     else:
-        runners.start(place.runtime.root, run)
+        runners.start(place, run)
         assert runners.wait() == 0
-    assert list((tmp_path / "root").glob("died-*"))
+    assert list(tmp_path.glob("died-*"))
     if mode == "pipelined":
         del place.sent[60:]
     refuse_difference(place, run)
@@ -116,49 +123,107 @@ def run_with_deaths(
 ) -> None:
     """Runs to the end, dying up to four times on the way; ``told`` is called once, while the first try runs."""
     for number in range(chance.randint(1, 4)):
-        runners.start(place.runtime.root, run, f"{chance.choice(PLACES)}*{chance.randint(1, 9)}")
+        runners.start(place, run, f"{chance.choice(PLACES)}*{chance.randint(1, 9)}")
         if not number:
             time.sleep(chance.uniform(0, 0.3))  # the moment is what is tried here
             told()
         if runners.wait() != -signal.SIGKILL:
             break
-    runners.start(place.runtime.root, run)
+    runners.start(place, run)
     assert runners.wait() == 0, why
 
 
-def test_runs_that_die_at_random_places_end_as_undisturbed_ones(tmp_path: Path, runners: Runners) -> None:
+def random_run(place: Place, runners: Runners, seed: int) -> None:
+    """A run, or two, in a random mode, which dies on the way."""
+    chance = random.Random(seed)
+    mode = chance.choice([*sorted(MODES), STOPPED])
+    why = f"CRASH_SEED={seed}, {mode}"
+    for first in range(0, 90, 30):
+        place.send(first, 30)
+    limit = str(chance.choice([5, 11, 40, 1000]))
+    if mode in ("staged", "pipelined"):
+        run = place.prepare("bounded", mode, **{"job.epoch.max.messages": limit})
+        run_with_deaths(place, runners, run, chance, why, lambda: None)
+        refuse_difference(place, run, why)
+    for last in (False, True) if mode == STOPPED else (True,) if mode == "continuous" else ():
+        run = place.prepare("unbounded", "continuous", f"run-{last}", **{"job.epoch.max.messages": limit})
+
+        def told(run: RunPlan = run, last: bool = last) -> None:
+            place.send(len(place.sent), 10)
+            if last:
+                place.runtime.drain(run)
+            else:
+                place.runtime.stop(run)
+
+        run_with_deaths(place, runners, run, chance, why, told)
+        place.runtime.close(run)  # what it keeps is the next run's
+    assert (place.copied(), place.counted(), place.minutes()) == (
+        sorted(place.sent),
+        place.expected(),
+        place.expected_minutes(),
+    ), why
+
+
+def random_seed() -> int:
     seed = int(os.environ.get("CRASH_SEED", str(random.randrange(2**32))))
     print(f"CRASH_SEED={seed}")
+    return seed
+
+
+def test_runs_that_die_at_random_places_end_as_undisturbed_ones(tmp_path: Path, runners: Runners) -> None:
+    seed, number = random_seed(), 0
     deadline = time.monotonic() + SECONDS
-    number = 0
     while time.monotonic() < deadline:
-        chance = random.Random(seed + number)
-        mode = chance.choice([*sorted(MODES), STOPPED])
-        why = f"CRASH_SEED={seed + number}, {mode}"
-        place = Place(tmp_path / str(number))
-        for first in range(0, 90, 30):
-            place.send(first, 30)
-        limit = str(chance.choice([5, 11, 40, 1000]))
-        if mode in ("staged", "pipelined"):
-            run = place.prepare("bounded", mode, f"run-{number}", **{"job.epoch.max.messages": limit})
-            run_with_deaths(place, runners, run, chance, why, lambda: None)
-            refuse_difference(place, run, why)
-        for last in (False, True) if mode == STOPPED else (True,) if mode == "continuous" else ():
-            run = place.prepare("unbounded", "continuous", f"run-{number}-{last}", **{"job.epoch.max.messages": limit})
+        random_run(Place(tmp_path / str(number)), runners, seed + number)
+        number += 1
+    print(f"{number} runs")
 
-            def told(place: Place = place, run: RunPlan = run, last: bool = last) -> None:
-                place.send(len(place.sent), 10)
-                if last:
-                    place.runtime.drain(run)
-                else:
-                    place.runtime.stop(run)
 
-            run_with_deaths(place, runners, run, chance, why, told)
-            place.runtime.close(run)  # what it keeps is the next run's
-        assert (place.copied(), place.counted(), place.minutes()) == (
-            sorted(place.sent),
-            place.expected(),
-            place.expected_minutes(),
-        ), why
+PASSING = ("slow", "error", "conflict", "lost", "error after", "broken", "torn")
+
+
+def failing_sometimes(seed: int) -> Callable[[Asked], str | None]:
+    """Answers of a store of which one in thirty fails, in any way that passes; half of the lost ones are creates."""
+    chance, lock = random.Random(seed), threading.Lock()
+
+    def fault(asked: Asked) -> str | None:
+        with lock:
+            if asked.conditional and chance.random() < 0.05:
+                return "lost"
+            fault = chance.choice(PASSING) if chance.random() < 1 / 30 else None
+        return None if fault == "conflict" and not asked.conditional else fault
+
+    return fault
+
+
+def run_on_a_failing_store(
+    tmp_path: Path, runners: Runners, server: Server, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    with FaultyStore(server.endpoint, failing_sometimes(seed)) as store:
+        for name, value in server.environment.items():
+            runners.environment[name] = value.replace(server.endpoint, store.endpoint)
+            monkeypatch.setenv(name, runners.environment[name])
+        try:
+            (tmp_path / str(seed)).mkdir()
+            random_run(Place(tmp_path / str(seed), server.url(f"{tmp_path.parent.name}/{seed}")), runners, seed)
+        finally:
+            runners.environment = {}
+
+
+def test_a_run_that_dies_on_a_store_that_loses_answers_ends_as_an_undisturbed_one(
+    tmp_path: Path, runners: Runners, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_on_a_failing_store(tmp_path, runners, s3, monkeypatch, random_seed())
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["s3", "azure", "gcs"])
+def test_runs_that_die_on_a_store_that_loses_answers_end_as_undisturbed_ones(
+    tmp_path: Path, runners: Runners, name: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    server, seed, number = request.getfixturevalue(name), random_seed(), 0
+    deadline = time.monotonic() + STORE_SECONDS
+    while not number or time.monotonic() < deadline:
+        run_on_a_failing_store(tmp_path, runners, server, monkeypatch, seed + number)
         number += 1
     print(f"{number} runs")

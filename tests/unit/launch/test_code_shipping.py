@@ -11,7 +11,14 @@ from types import ModuleType
 import pytest
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.launch.code_shipping import as_written, code_of, ship_archive, ship_code, ship_package
+from airflow_samza.launch.code_shipping import (
+    archive_here,
+    as_written,
+    code_of,
+    ship_archive,
+    ship_code,
+    ship_package,
+)
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
@@ -54,6 +61,21 @@ def test_ships_the_whole_package_and_what_was_imported_beside_it(bundle: Path, t
         "shipped_beside.py",
     }
     assert shipped.origin == str(bundle)
+
+
+def test_ships_what_functions_import_when_they_are_called_and_what_that_imports(bundle: Path, tmp_path: Path) -> None:
+    more = "\n\ndef later():\n    import json, shipped_unused as unused\n    from shipped_deep.one import two\n"
+    (bundle / "shipped_pipelines" / "views.py").write_text(f"from shipped_beside import LIMIT{more}")
+    (bundle / "shipped_deep").mkdir()
+    (bundle / "shipped_deep" / "__init__.py").write_text("")
+    (bundle / "shipped_deep" / "one.py").write_text("def two():\n    from shipped_last import three\n")
+    (bundle / "shipped_last.py").write_text("")
+    (bundle / "shipped_by_nobody.py").write_text("")
+    files = LocalFilesystem(tmp_path / "root")
+    shipped = content(files, ship_code(files, RUN, views()).path)
+    assert {"shipped_unused.py", "shipped_deep/one.py", "shipped_last.py"} <= shipped
+    assert "shipped_by_nobody.py" not in shipped
+    assert "shipped_unused" not in sys.modules
 
 
 def test_the_same_code_is_shipped_once_and_changed_code_under_another_name(bundle: Path, tmp_path: Path) -> None:
@@ -112,10 +134,12 @@ def test_an_archive_is_copied_once_and_keeps_the_name_under_which_it_is_unpacked
     archive = tmp_path / "words.tar.gz"
     archive.write_bytes(b"not read here")
     named, plain = ship_archive(files, RUN, f"{archive}#words"), ship_archive(files, RUN, str(archive))
-    copy = named.removesuffix("#words")
+    path = named.removesuffix("#words")
+    copy = files.location(path)
     assert Path(copy).read_bytes() == b"not read here"
-    assert plain == f"{copy}#words.tar.gz"
-    assert [path.name for path in Path(copy).parent.iterdir()] == [Path(copy).name]
+    assert plain == f"{path}#words.tar.gz"
+    assert archive_here(files, named) == f"{copy}#words"
+    assert [found.name for found in Path(copy).parent.iterdir()] == [Path(copy).name]
     archive.write_bytes(b"other content")
     assert ship_archive(files, RUN, f"{archive}#words") != named
 

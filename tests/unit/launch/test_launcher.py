@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,14 +17,25 @@ import psutil
 import pytest
 
 from airflow_samza.errors import StageFailed
+from airflow_samza.launch import launcher
 from airflow_samza.launch.code_shipping import ship_package
+from airflow_samza.launch.driver_files import HANDOVER_SECRET
 from airflow_samza.launch.launcher import ensure_runner, start_runner
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.launch.runner_settings import RunnerSettings
-from airflow_samza.runs.records.folders import RunFolder
-from airflow_samza.runs.stages.stage_runners import newest_runner
+from airflow_samza.runs.records.folders import RunFolder, replace, write_once
+from airflow_samza.runs.records.liveness import identity
+from airflow_samza.runs.stages.stage_runners import (
+    DID_NOT_START,
+    Claim,
+    Heartbeat,
+    RunnerEnd,
+    RunnerFolder,
+    newest_runner,
+)
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import SystemBinding
+from tests.support.files_with import files_with
 
 RUN = RunFolder("views", "run-1")
 SECRET = "a secret that is handed over"
@@ -32,9 +44,9 @@ SECRET = "a secret that is handed over"
 class Launch:
     """A root, and a spark-submit that is a Python script."""
 
-    def __init__(self, folder: Path, master: str) -> None:
+    def __init__(self, folder: Path, master: str, root: type[LocalFilesystem] = LocalFilesystem) -> None:
         self.folder = folder
-        self.files = LocalFilesystem(str(folder / "root"))
+        self.files = root(str(folder / "root"))
         self.master = master
 
     def settings(self, *script: str, deploy_mode: str = "cluster", start_seconds: float = 60) -> RunnerSettings:
@@ -54,16 +66,43 @@ class Launch:
         return [path.name for path in (self.folder / "root").rglob("*") if path.name.startswith(("handover", "spark-"))]
 
 
+class FarFilesystem(LocalFilesystem):
+    """A root that is no folder to the submitter, as one on HDFS is not."""
+
+    def local_path(self, path: str) -> str | None:
+        return None
+
+    def link(self, path: str, seconds: float) -> str:
+        return f"file://{self.location(path)}"
+
+
 DRIVER = """
 at = next(number for number, argument in enumerate(sys.argv) if argument.endswith("driver.py"))
 driver = [part for part in sys.argv[at:] if part]
 """
 
 
+FAR_DRIVER = """
+at = sys.argv.index('{{USER_JAR}}')
+program = sys.argv[at - 1].removeprefix('file://')
+driver = [program, *[part for part in sys.argv[at + 1:] if part]]
+"""
+"""What a standalone cluster does: it fetches the jar, and puts its path among the driver's arguments."""
+
+
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Launch]:
     with socket.create_server(("127.0.0.1", 0)) as master:
         yield Launch(tmp_path, f"spark://127.0.0.1:{master.getsockname()[1]}")
+
+
+@pytest.fixture
+def far(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> Launch:
+    """The same with a root that is no folder to the submitter, whose temporary files lie apart."""
+    temporary = launch.folder / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    return Launch(launch.folder, launch.master, FarFilesystem)
 
 
 def test_a_spark_submit_that_fails_is_told_with_its_telling_line(launch: Launch) -> None:
@@ -153,3 +192,94 @@ def test_the_driver_gets_the_secrets_and_nobody_else(launch: Launch, deploy_mode
     log = launch.files.read(runner.log).decode()
     assert "there is no Java at /nowhere/bin/java" in log
     assert SECRET not in log
+
+
+SEEN = (
+    "conf = sys.argv[sys.argv.index('--properties-file') + 1]",
+    "seen = [open(conf).read(), str(dict(os.environ)), ' '.join(sys.argv)]",
+    "open(os.path.join(os.path.dirname(sys.argv[0]), 'seen.json'), 'w').write(__import__('json').dumps(seen))",
+)
+
+
+def test_a_driver_that_shares_only_the_root_gets_the_secrets_sealed_and_nobody_else(far: Launch) -> None:
+    settings = far.settings(
+        FAR_DRIVER,
+        *SEEN,
+        f"sealed = open(os.path.join({far.files.root!r}, driver[5]), 'rb').read()",
+        f"assert {SECRET.encode()!r} not in sealed",
+        "os.environ['JAVA_HOME'] = '/nowhere'",
+        "os.environ.pop('PYTHONPATH')",
+        "sys.exit(subprocess.call([sys.executable, *driver], cwd='/'))",
+    )
+    start_runner(far.files, RUN, settings)
+    runner = newest_runner(far.files, RUN, settings.key)
+    assert runner is not None
+    assert not [text for text in json.loads((far.folder / "seen.json").read_text()) if SECRET in text]
+    assert far.left() == ["spark-submit.log"]
+    while not far.files.exists(runner.closed):
+        time.sleep(0.02)
+    log = far.files.read(runner.log).decode()
+    assert "there is no Java at /nowhere/bin/java" in log
+    assert SECRET not in log
+    assert files_with(far.folder / "temporary", SECRET) == []
+
+
+def test_a_driver_that_has_ended_without_a_word_is_reported_with_its_reason_at_once(far: Launch) -> None:
+    """A standalone spark-submit ends with code 0 when its driver has failed."""
+    settings = far.settings(
+        FAR_DRIVER,
+        f"os.environ.pop({HANDOVER_SECRET!r})",
+        "subprocess.call([sys.executable, *driver])",
+        start_seconds=600,
+    )
+    with pytest.raises(
+        StageFailed, match=rf"never reported under the root .*: it has ended\..* was started without {HANDOVER_SECRET}"
+    ) as caught:
+        ensure_runner(far.files, RUN, settings)
+    assert "Can the driver's host reach this root" in caught.value.hint
+    assert far.left() == []
+
+
+def test_a_driver_that_gave_way_to_one_that_was_quicker_is_no_failure(
+    far: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A standalone spark-submit ends with code 0 then, too; the quicker one had claimed before it was even started."""
+    monkeypatch.setattr(launcher, "CLAIM_SEEN_SECONDS", 0.0)
+    settings = far.settings("sys.exit(0)", start_seconds=600)
+    quicker = RunnerFolder(RUN, settings.key, 1)
+    write_once(far.files, quicker.claim, Claim(**identity(), claimed_at=time.time()))
+    replace(far.files, quicker.heartbeat, Heartbeat(time.time()))
+    start_runner(far.files, RUN, settings)
+    assert newest_runner(far.files, RUN, settings.key) == quicker
+    assert far.left() == []
+
+
+def test_a_driver_that_comes_too_late_finds_nothing_and_says_so(far: Launch) -> None:
+    settings = far.settings(
+        FAR_DRIVER,
+        f"os.unlink(os.path.join({far.files.root!r}, driver[5]))",
+        "sys.exit(subprocess.call([sys.executable, *driver]))",
+    )
+    with pytest.raises(StageFailed, match=r"There is no hand-over .*: the submitter gave up waiting"):
+        ensure_runner(far.files, RUN, settings)
+
+
+def test_a_spark_that_does_not_come_up_is_started_once_and_its_reason_is_reported(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have ended before anybody could leave a request to it."""
+    settings = launch.settings("pass", deploy_mode="client")
+
+    def start(*_: object) -> None:
+        before = newest_runner(launch.files, RUN, settings.key)
+        runner = RunnerFolder(RUN, settings.key, 1 if before is None else before.number + 1)
+        assert runner.number < 3
+        write_once(launch.files, runner.claim, Claim(**identity(), claimed_at=time.time()))
+        error = StageFailed(f"Spark does not start: no memory for {runner.number}", hint="Give it more.")
+        write_once(launch.files, runner.closed, RunnerEnd(DID_NOT_START, time.time(), error.to_dict()))
+
+    monkeypatch.setattr(launcher, "start_runner", start)
+    monkeypatch.setattr(launcher, "check_place", lambda *_: None)
+    for attempt in (1, 2):
+        with pytest.raises(StageFailed, match=f"no memory for {attempt}"):
+            ensure_runner(launch.files, RUN, settings)

@@ -12,11 +12,13 @@ import pytest
 from airflow_samza.errors import ConfigError, RuntimeMissing, StageFailed
 from airflow_samza.launch.masters import SubmitOptions, parse_master
 from airflow_samza.launch.spark_submit import (
+    FETCHED_JAR,
     check_hadoop_conf,
     cluster_conf,
     find_spark_submit,
     reach_master,
     submit_command,
+    with_package,
 )
 
 PACKAGE = "/shared/code/airflow_samza-1.zip"
@@ -79,6 +81,59 @@ def test_the_command_line_names_files_and_holds_no_setting(url: str, deploy_mode
 
 
 @pytest.mark.parametrize(
+    ("url", "jar", "driver", "program"),
+    [
+        (
+            "spark://here:7077",
+            "hdfs://nn/driver.jar",
+            FETCHED_JAR,
+            ["--class", "org.apache.spark.deploy.PythonRunner", "hdfs://nn/driver.jar", "{{USER_JAR}}", ""],
+        ),
+        ("k8s://https://here", "", "hdfs://nn/driver.py", ["hdfs://nn/driver.py"]),
+        ("yarn", "", "/tmp/driver.py", ["/tmp/driver.py"]),
+    ],
+)
+def test_a_driver_that_the_cluster_fetches_is_named_by_its_url(
+    url: str, jar: str, driver: str, program: list[str]
+) -> None:
+    command = submit_command(
+        parse_master(url),
+        SubmitOptions("cluster"),
+        name="n",
+        properties="/tmp/spark.conf",
+        jar=jar,
+        driver=driver,
+        arguments=["hdfs://nn/samza"],
+    )
+    assert command[command.index("--load-spark-defaults") + 1 :] == [*program, "hdfs://nn/samza"]
+
+
+def test_drivers_and_executors_are_the_user_of_hdfs_that_submits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_USER_NAME", "etl")
+
+    def users(url: str, mode: str, **conf: str) -> dict[str, str]:
+        found = cluster_conf(parse_master(url), SubmitOptions(mode), conf, "airflow_samza-1.zip")
+        return {key: value for key, value in found.items() if key.endswith(".HADOOP_USER_NAME")}
+
+    executors = {"spark.executorEnv.HADOOP_USER_NAME": "etl"}
+    assert users("spark://here:7077", "cluster") == executors
+    assert users("yarn", "client") == executors
+    assert users("yarn", "cluster") == {**executors, "spark.yarn.appMasterEnv.HADOOP_USER_NAME": "etl"}
+    assert users("k8s://https://here", "cluster") == {**executors, "spark.kubernetes.driverEnv.HADOOP_USER_NAME": "etl"}
+    assert users("yarn", "client", **{"spark.executorEnv.HADOOP_USER_NAME": "me"}) == {
+        "spark.executorEnv.HADOOP_USER_NAME": "me"
+    }
+
+
+def test_executors_without_the_root_as_a_folder_have_our_package_by_its_name_and_the_driver_by_its_path() -> None:
+    conf = {"spark.executorEnv.PYTHONPATH": "/more"}
+    told = cluster_conf(parse_master("yarn"), SubmitOptions(), conf, "airflow_samza-1.zip")
+    assert told["spark.executorEnv.PYTHONPATH"] == "airflow_samza-1.zip:/more"
+    here = with_package(told, "/tmp/airflow_samza-1.zip")
+    assert here["spark.executorEnv.PYTHONPATH"] == "airflow_samza-1.zip:/tmp/airflow_samza-1.zip:/more"
+
+
+@pytest.mark.parametrize(
     ("url", "waits"),
     [
         ("spark://here:7077", "spark.standalone.submit.waitAppCompletion"),
@@ -113,6 +168,25 @@ def test_the_driver_runs_this_python_on_this_machine_and_the_workers_in_the_clus
     assert "spark.pyspark.driver.python" not in cluster_conf(
         parse_master("yarn"), SubmitOptions("cluster"), conf, PACKAGE
     )
+
+
+@pytest.mark.parametrize("deploy_mode", ["client", "cluster"])
+def test_a_named_python_runs_the_driver_and_workers_that_have_no_other(deploy_mode: str) -> None:
+    def found(**conf: str) -> tuple[str, str]:
+        made = cluster_conf(
+            parse_master("k8s://https://here"), SubmitOptions(deploy_mode), conf, PACKAGE, "/etl/python"
+        )
+        return made["spark.pyspark.driver.python"], made["spark.pyspark.python"]
+
+    assert found() == ("/etl/python", "/etl/python")
+    assert found(**{"spark.pyspark.python": "python3"}) == ("/etl/python", "python3")
+
+
+def test_spark_submit_is_that_of_the_drivers_environment(tmp_path: Path) -> None:
+    program = tmp_path / "pyspark" / "bin" / "spark-submit"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    assert find_spark_submit("", str(tmp_path / "pyspark")) == str(program)
 
 
 def test_the_users_settings_win_over_the_defaults_of_clusters() -> None:

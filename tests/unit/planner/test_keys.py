@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from airflow_samza import stream_application
 from airflow_samza.application.windows import count, tumbling
 from airflow_samza.errors import PartitioningMismatch, PlanError
 from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.system_kinds import BUILT_IN, SystemKind, SystemTraits
 from tests.support.planner_applications import ROW, errors_of, files, keyed, left, plan_of
 
@@ -275,3 +277,18 @@ def test_the_plan_carries_the_partitioning_of_every_stream() -> None:
     kinds = {stream.stream_id: stream.partitioning.kind for stream in plan.streams}
     assert kinds == {"a": "unkeyed", "p": "keyed", "all": "broadcast"}
     assert plan.stream("p").partitioning.types == ("bigint", "string")
+
+
+@pytest.mark.parametrize("bound", [{}, {"a": "kafka"}])
+def test_a_topic_of_kafka_is_partitioned_by_kafkas_rule_unless_it_declares_another(bound: dict[str, str]) -> None:
+    def describe(app: Any, **more: str) -> None:
+        events = app.system("events", kind=None if bound else "kafka")
+        join(app.input_stream("a", schema=ROW, key="k", system=events, partitions=8, **more), keyed(app, "b"))
+
+    def planned(**more: str) -> ExecutionPlan:
+        spec = stream_application("joining")(lambda app: describe(app, **more)).spec()
+        return ExecutionPlanner({}, {"a": 8}, bound).plan(spec)
+
+    with pytest.raises(PartitioningMismatch, match="with 'kafka'"):
+        planned()
+    assert planned(partitioner="samza").stream("a").partitioning.partitioner == "samza"

@@ -212,6 +212,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RememberingRunti
     remembering = RememberingRuntime()
     monkeypatch.setattr(SamzaHook, "get_conn", lambda self: remembering)
     monkeypatch.setattr(SamzaHook, "root", str(tmp_path))
+    monkeypatch.setattr(SamzaHook, "reject_own_disk", lambda self: None)  # there is no connection to ask
     monkeypatch.setattr(SamzaHook, "has_succeeded", lambda self, run: not remembering.ends)
     return remembering
 

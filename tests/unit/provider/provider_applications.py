@@ -74,3 +74,13 @@ def with_profiles(app: Any) -> None:
     views.join(table, lambda view, row: row, id="lookup", schema="id bigint, tier string").send_to(
         app.output_stream("out")
     )
+
+
+@stream_application("named-done")
+def named_done(app: Any) -> None:
+    """A stage named like a task of a group that chooses its mode."""
+    (
+        app.input_stream("page-views", system="logs", schema="member bigint", partitions=2)
+        .partition_by("member", id="done")
+        .send_to(app.output_stream("out", system="warehouse"))
+    )

@@ -7,13 +7,19 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.bindings import bind_connections, binding_of, root_of, text_map
+from airflow_samza.provider.bindings import bind_connections, root_of, text_map
 from airflow_samza.system_kinds import BUILT_IN, SystemKind
+from airflow_samza.systems.system import SystemBinding
 
 
 def connection(kind: str, **more: Any) -> Connection:
     extra = more.pop("extra", None)
     return Connection(conn_id="c", conn_type=kind, extra=json.dumps(extra) if extra is not None else None, **more)
+
+
+def binding_of(name: str, conn_id: str, made: Connection) -> SystemBinding:
+    """The binding of one system by one connection."""
+    return bind_connections({name: conn_id}, {conn_id: made}.__getitem__)[name]
 
 
 def test_a_samza_connection_binds_a_log_under_its_root() -> None:
@@ -45,7 +51,7 @@ def test_on_hdfs_a_connection_says_who_asks_and_its_token_is_secret(kind: str, s
     assert dict(binding_of("logs", "c", connection(kind, login="jo", extra={field: "/in"})).options) == {"root": "/in"}
 
 
-@pytest.mark.parametrize("kind", ["postgres", "kafka", "aws", "http"])
+@pytest.mark.parametrize("kind", ["postgres", "aws", "http"])
 def test_other_types_are_refused_with_what_can_be_used(kind: str) -> None:
     with pytest.raises(ConfigError, match=rf"of type '{kind}' cannot bind the system 'logs'.*\n.*samza.*fs"):
         binding_of("logs", "c", connection(kind, password="hunter2"))
@@ -112,3 +118,18 @@ def test_a_spark_sql_connection_holds_options_of_readers_and_writers() -> None:
         "lake", "c", connection("spark_sql", extra={"format": "delta", "root": "/lake", "fs.token": "s3cret"})
     )
     assert (found.kind, found.options["format"], found.secret) == ("spark", "delta", frozenset({"fs.token"}))
+
+
+def test_files_on_an_object_store_are_opened_with_the_connection_that_theirs_names() -> None:
+    made = {
+        "landing": connection("fs", extra={"path": "s3://landing/in", "root_conn_id": "cloud"}),
+        "cloud": connection("aws", login="AKIA", password="hush", extra={"region_name": "eu-central-1"}),
+    }
+    binding = bind_connections({"logs": "landing"}, made.__getitem__)["logs"]
+    assert dict(binding.options) == {
+        "root": "s3://landing/in",
+        "access_key_id": "AKIA",
+        "secret_access_key": "hush",
+        "region": "eu-central-1",
+    }
+    assert binding.secret == {"access_key_id", "secret_access_key"}

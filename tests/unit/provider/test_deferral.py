@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import (
+
+from airflow_samza.errors import ConfigError, StageFailed
+from airflow_samza.provider.airflow_versions import (
     AirflowException,
     AirflowFailException,
     AirflowTaskTimeout,
@@ -18,13 +20,11 @@ from airflow.sdk.exceptions import (
     TaskDeferralTimeout,
     TaskDeferred,
 )
-from airflow.sdk.serde import deserialize, serialize
-
-from airflow_samza.errors import ConfigError, StageFailed
 from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.operators import SamzaPlanOperator, SamzaStreamOperator
 from airflow_samza.provider.triggers import SamzaStageTrigger
+from tests.support.airflow_names import deserialize, serialize
 
 VIEWS = "provider_applications:views"
 SYSTEMS = {"logs": "views_logs", "warehouse": "views_out"}
@@ -202,3 +202,25 @@ def test_deferring_is_refused_where_the_runner_ends_with_the_task(
     else:
         reject_short_lived("views", "samza", connection, executor, in_cluster)
     assert runner_outlives("samza", connection, executor, in_cluster) is not refused
+
+
+@pytest.mark.parametrize(
+    "mark", ["AIRFLOW_IS_K8S_EXECUTOR_POD", "AIRFLOW_IS_EXECUTOR_CONTAINER", "AWS_LAMBDA_FUNCTION_NAME"]
+)
+def test_a_container_that_airflow_marks_ends_with_its_task_whatever_the_configuration_says(
+    mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod of the KubernetesExecutor has LocalExecutor in its configuration: the Helm chart writes it there."""
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "LocalExecutor")
+    connection = Connection(conn_id="samza", conn_type="samza")
+    assert runner_outlives("samza", connection, None, in_cluster=False)
+    monkeypatch.setenv(mark, "True")
+    assert not runner_outlives("samza", connection, None, in_cluster=False)
+    assert runner_outlives("samza", connection, None, in_cluster=True)
+    with pytest.raises(ConfigError, match="ends a task's container with the task"):
+        reject_short_lived("views", "samza", connection, None, False)
+    reject_short_lived("views", "samza", connection, "CeleryExecutor", False, here=False)  # it runs elsewhere
+    told = Connection(conn_id="samza", conn_type="samza", extra='{"runners_outlive_tasks": true}')
+    assert runner_outlives("samza", told, None, in_cluster=False)
+    monkeypatch.setenv(mark, "False")
+    assert runner_outlives("samza", connection, None, in_cluster=False) or mark == "AWS_LAMBDA_FUNCTION_NAME"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 
-from airflow_samza.provider.operators import SamzaDrainOperator, SamzaPlanOperator
+from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException, TaskDeferred
+from airflow_samza.provider.operators import SamzaDrainOperator, SamzaPlanOperator, SamzaStopOperator
 from airflow_samza.provider.triggers import SamzaRunTrigger
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.stages.run_ends import RunEnd
@@ -74,6 +74,16 @@ def test_a_stop_is_no_drain(runs: Runs) -> None:
     assert runs.drained(action="stop") == first
     assert runs.runtime.named("drain") == []
     assert runs.runtime.named("stop") == [("stop", first, None)]
+
+
+def test_a_stop_operator_stops_and_never_drains(runs: Runs) -> None:
+    first = runs.plan("one")
+    given: dict[str, Any] = {"task_id": "stop", "application": VIEWS, "wait_for_completion": False}
+    operator = SamzaStopOperator(**given, default_args={"action": "drain"})
+    assert operator.execute(runs.make_context(operator)) == first
+    assert (runs.runtime.named("drain"), runs.runtime.named("stop")) == ([], [("stop", first, None)])
+    with pytest.raises(TypeError):
+        SamzaStopOperator(**given, action="drain")
 
 
 def test_a_run_that_ends_by_itself_is_left_alone(runs: Runs) -> None:

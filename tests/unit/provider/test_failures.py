@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import structlog
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.sdk.log import configure_logging, reset_logging
 
 from airflow_samza.errors import ConfigError, MessageError, PlanErrors, SamzaError, StageLost, UpstreamCleared
+from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
 from airflow_samza.provider.failures import SamzaTaskFailed, SamzaTaskRefused, mapped_failures
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from airflow_samza import TableFreshnessSensor
+from airflow_samza import SamzaTableFreshnessSensor
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.provider.airflow_versions import AirflowFailException, TaskDeferred
 from airflow_samza.provider.table_triggers import TableFreshnessTrigger
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.folders import RunFolder, write_once
@@ -57,7 +57,7 @@ def readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Readers:
 
 
 def is_reached(**given: Any) -> bool:
-    sensor = TableFreshnessSensor(
+    sensor = SamzaTableFreshnessSensor(
         **{"task_id": "fresh", "application": APPLICATION, "table": "profiles", "deferrable": False, **given}
     )
     return bool(sensor.poke({}))
@@ -96,7 +96,7 @@ def test_a_table_that_was_never_pushed_is_not_waited_for(readers: Readers) -> No
 
 def test_it_waits_in_the_triggerer(readers: Readers) -> None:
     readers.push("monday")
-    sensor = TableFreshnessSensor(
+    sensor = SamzaTableFreshnessSensor(
         task_id="fresh", application=APPLICATION, table="profiles", deferrable=True, poke_interval=0.01
     )
     with pytest.raises(TaskDeferred) as deferred:

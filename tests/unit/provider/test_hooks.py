@@ -1,20 +1,23 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.spark_connection import SparkPlace
+from tests.support.object_stores import BUCKET, S3Server
+from tests.support.second_environment import make_environment
 
 
 @pytest.fixture
@@ -55,6 +58,45 @@ def test_the_folder_for_archives_of_classes_is_airflows_setting(
     assert given["class_archives"] == found
 
 
+@pytest.mark.parametrize(
+    ("operators", "connections_", "found"),
+    [(None, None, ""), (None, "/a/python", "/a/python"), ("/b/python", "/a/python", "/b/python"), ("", "", "")],
+)
+def test_the_python_of_runners_is_the_operators_before_the_connections(
+    connections: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operators: str, connections_: str, found: str
+) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(
+        "airflow_samza.launch.runtime.SparkRuntime", lambda *positional, **options: given.update(options)
+    )
+    add(connections, "samza_default", "samza", root=str(tmp_path), runner_python=connections_)
+    SamzaHook(runner_python=operators).get_conn()
+    assert given["runner_python"] == found
+
+
+def test_the_test_of_a_connection_runs_the_python_of_runners(connections: Any, tmp_path: Path) -> None:
+    python = make_environment(tmp_path / "environment")
+    add(connections, "samza_default", "samza", root=str(tmp_path), runner_python=str(python))
+    fine, text = SamzaHook().test_connection()
+    assert fine, text
+    assert re.search(rf"stages run on local\[\*\], by Python [\d.]+ at {python}\.$", text)
+    add(connections, "samza_default", "samza", root=str(tmp_path), runner_python="/no/python")
+    assert SamzaHook().test_connection()[1].startswith("There is no Python at /no/python, which runner_python names.")
+
+
+@pytest.mark.parametrize(("said", "found"), [("2,idle=60", "2,idle=60"), ("", None)])
+def test_warm_runners_are_airflows_setting_and_those_of_one_connection(
+    connections: Any, monkeypatch: pytest.MonkeyPatch, said: str, found: str | None
+) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(
+        "airflow_samza.launch.runtime.SparkRuntime", lambda *positional, **options: given.update(options)
+    )
+    monkeypatch.setenv("AIRFLOW__SAMZA__WARM_RUNNERS", said)
+    SamzaHook().get_conn()
+    assert (given["warm_runners"], given["tenant"]) == (found, "samza_default")
+
+
 def test_a_connection_that_is_not_defined_is_named_with_the_command_that_defines_it(connections: Any) -> None:
     with pytest.raises(
         ConfigError, match=r"'prod_samza' is not defined(.|\n)*airflow connections add prod_samza --conn-type samza"
@@ -83,6 +125,19 @@ def test_the_button_in_the_form_says_what_is_wrong(connections: Any) -> None:
     working, told = SamzaHook().test_connection()
     assert not working
     assert "has no root" in told
+
+
+def test_the_button_in_the_form_asks_the_bucket_with_the_connection_that_opens_it(
+    connections: Any, s3: S3Server
+) -> None:
+    add(connections, "store", "aws", endpoint_url=s3.endpoint, aws_access_key_id="key", aws_secret_access_key="hush")
+    for bucket, works in ((BUCKET, True), ("no-such-bucket", False)):
+        add(connections, "samza_default", "samza", root=s3.url("hooks", bucket), root_conn_id="store")
+        found, told = SamzaHook().test_connection()
+        assert found is works
+        assert ("there is no bucket 'no-such-bucket'" in told) is not works
+        assert "hush" not in told
+        assert SamzaHook().place_of_root == {"root": s3.url("hooks", bucket), "conn_id": "samza_default"}
 
 
 @pytest.mark.parametrize(("mode", "refused"), [("client", True), ("cluster", False)])

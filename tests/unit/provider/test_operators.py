@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_samza.errors import ConfigError, StageFailed, UnsupportedShape
+from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
 from airflow_samza.provider.operators import PLAN_TEXT, SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
 from airflow_samza.provider.stage_summary import summary
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from airflow.sdk.observability import stats
-from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
 
 from airflow_samza.errors import TopicError
 from airflow_samza.provider.progress_log import QUIET_INTERVALS, ProgressLog
@@ -16,6 +14,7 @@ from airflow_samza.provider.stats import emitter, metrics_of
 from airflow_samza.runs.progress.progress import PartitionProgress, ProgressReport, Rate
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import RUNNING, SUCCEEDED, StageHandle, StageProgress, StageStatus
+from tests.support.airflow_names import metrics_sent_to
 
 HANDLE = StageHandle("views", "run-1", "by-member", Generation(1, 1), 1)
 REPORT = ProgressReport("by-member", "1.1", RUNNING, 0.0, tasks=2, several_epochs=True, epochs=1, read=10)
@@ -119,10 +118,9 @@ class Gauges:
 
 @pytest.fixture
 def gauges() -> Iterator[Gauges]:
-    gauges: Any = Gauges()
-    stats.initialize(factory=lambda: gauges, export_legacy_names=True)
-    yield gauges
-    stats.initialize(factory=get_stats_factory(), export_legacy_names=True)
+    gauges = Gauges()
+    with metrics_sent_to(gauges):
+        yield gauges
 
 
 def test_metrics_are_named_after_application_and_stage_and_carry_the_tasks_tags(gauges: Gauges) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowTaskTimeout, TaskDeferred
 
-from airflow_samza.errors import ConcurrentPush, PushError, SamzaError
+from airflow_samza.errors import ConcurrentPush, ConfigError, PushError, SamzaError
+from airflow_samza.provider import airflow_versions
+from airflow_samza.provider.airflow_versions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowTaskTimeout,
+    TaskDeferred,
+)
 from airflow_samza.provider.assets import pushed_table
-from airflow_samza.provider.operators import TablePushOperator, TableRollbackOperator
+from airflow_samza.provider.operators import SamzaTablePushOperator, SamzaTableRollbackOperator
 from airflow_samza.provider.push_source import source_options
 from airflow_samza.provider.table_triggers import TablePushTrigger
 from airflow_samza.runs.records.folders import write_once
@@ -24,6 +29,7 @@ from airflow_samza.runs.tables.push_records import PushResult
 from airflow_samza.runs.tables.push_request import push_handle
 from airflow_samza.runs.tables.versions import TableVersion
 from airflow_samza.systems.filesystems.local import LocalFilesystem
+from tests.support.airflow_names import OutletEvents
 
 APPLICATION = "provider_applications:with_table"
 VERSION = TableVersion(
@@ -93,8 +99,8 @@ class Event:
         self.keys.append(key)
 
 
-def push(**given: Any) -> TablePushOperator:
-    return TablePushOperator(
+def push(**given: Any) -> SamzaTablePushOperator:
+    return SamzaTablePushOperator(
         **{"task_id": "push", "application": APPLICATION, "table": "t", "source": "/in", "deferrable": False, **given}
     )
 
@@ -115,14 +121,39 @@ def test_a_push_is_named_after_the_dag_run_and_task(pushing: Pushing, make_conte
     assert (found["version"], found["rows"], found["bytes"], found["offsets"]) == (1, 5, 99, [[0, 2], [0, 3]])
 
 
-def test_each_version_is_an_event_of_the_tables_asset(pushing: Pushing, make_context: Any) -> None:
+def test_each_version_is_an_event_of_the_tables_asset(
+    pushing: Pushing, make_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(airflow_versions, "events_take_partitions", lambda: True)
     operator = push(partition_key="2026-01-01")
-    events: Any = defaultdict(Event)
+    events = OutletEvents(Event)
     operator.execute({**make_context(operator), "outlet_events": events})
     event = events[pushed_table("t")]
     assert operator.outlets == [pushed_table("t")]
     assert (event.extra["version"], event.extra["rows"], event.extra["partition_key"]) == (1, 5, "2026-01-01")
     assert event.keys == ["2026-01-01"]
+
+
+def test_rejects_a_partition_key_where_airflow_gives_events_no_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(airflow_versions, "events_take_partitions", lambda: False)
+    with pytest.raises(ConfigError, match=r"'push' has partition_key='2026-01-01', and Airflow .* no partitions"):
+        push(partition_key="2026-01-01")
+
+
+def test_an_event_without_partitions_names_the_key_of_its_run(
+    pushing: Pushing, make_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(airflow_versions, "events_take_partitions", lambda: False)
+    operator = push()
+    events = OutletEvents(Event)
+    operator.execute({**make_context(operator), "outlet_events": events, "partition_key": "2026-01-01"})
+    event = events[pushed_table("t")]
+    assert (event.extra["partition_key"], event.keys) == ("2026-01-01", [])
+
+
+def test_events_take_partitions_where_airflow_has_them() -> None:
+    has_them = tuple(int(part) for part in airflow_versions.airflow_version().split(".")[:2]) >= (3, 3)
+    assert airflow_versions.events_take_partitions() == has_them
 
 
 def test_a_refused_push_fails_for_good_and_a_lost_race_may_be_tried_again(pushing: Pushing, make_context: Any) -> None:
@@ -176,8 +207,8 @@ def test_the_trigger_fires_when_the_push_has_ended(tmp_path: Path) -> None:
 
 def test_a_rollback_needs_no_spark_and_is_an_event_too(pushing: Pushing, make_context: Any) -> None:
     versions.add(pushing.files, "log", "t-push", VERSION)
-    operator = TableRollbackOperator(task_id="back", application=APPLICATION, table="t", to="1")
-    events: Any = defaultdict(Event)
+    operator = SamzaTableRollbackOperator(task_id="back", application=APPLICATION, table="t", to="1")
+    events = OutletEvents(Event)
     context = {**make_context(operator), "outlet_events": events}
     found = operator.execute(context)
     assert (found["version"], found["reads"], found["kind"]) == (2, 1, "rollback")

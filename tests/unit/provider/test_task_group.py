@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Asset, BaseOperator
-from airflow.sdk.exceptions import AirflowException
-from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_samza.errors import ConfigError, SamzaError, UnknownName
+from airflow_samza.provider.airflow_versions import AirflowException
 from airflow_samza.provider.assets import shared_stream
 from airflow_samza.provider.operators import SamzaStreamOperator
 from airflow_samza.provider.task_group import SamzaTaskGroup
+from tests.support.airflow_names import DagSerialization
 
 VIEWS = "provider_applications:views"
 HERE = Path(__file__).parent

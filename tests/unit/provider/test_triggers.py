@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.serde import deserialize, serialize
+from airflow.sdk import BaseHook, Connection
+from asgiref.sync import async_to_sync
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.provider import triggers
+from airflow_samza.provider import airflow_versions, triggers, user_kills
 from airflow_samza.provider.producer_tasks import ProducerTasks
 from airflow_samza.provider.triggers import RunTrigger, SamzaProducersTrigger, SamzaStageTrigger, SamzaStateTrigger
 from airflow_samza.runs.lineage.folder import LineageFolder
@@ -29,8 +32,11 @@ from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stages.run_ends import abort
 from airflow_samza.runs.stages.stage_runners import Claim, RunnerFolder, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import CANCELLED, RUNNING, StageHandle, StatusRecord
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS, access_of
 from airflow_samza.systems.system import StreamSpec
+from tests.support.airflow_names import deserialize, serialize
 
 
 class Run:
@@ -163,6 +169,73 @@ def test_that_a_triggerer_stops_cancels_nothing(run: Run) -> None:
     assert not run.files.exists(run.stage("page-views").attempt(1, "cancel"))
 
 
+@dataclass
+class Task:
+    """A task instance, of which Airflow knows a state."""
+
+    state: str | None
+    dag_id: str = "views"
+    run_id: str = "manual"
+    task_id: str = "page-views"
+    map_index: int = -1
+
+
+@pytest.mark.parametrize(
+    ("hears", "state", "is_cancelled"),
+    [
+        (False, "failed", True),
+        (False, "success", True),
+        (False, None, True),
+        (False, "deferred", False),
+        (False, "scheduled", False),
+        (False, "running", False),
+        (True, "failed", False),
+    ],
+)
+def test_where_airflow_does_not_tell_triggers_of_users_the_state_of_the_task_does(
+    run: Run, monkeypatch: pytest.MonkeyPatch, hears: bool, state: str | None, is_cancelled: bool
+) -> None:
+    monkeypatch.setattr(user_kills, "triggers_hear_of_kills", lambda: hears)
+    monkeypatch.setattr(ProducerTasks, "states", lambda asked: dict.fromkeys(asked.tasks, state))
+
+    async def cancel() -> None:
+        trigger: Any = run.watching("page-views")
+        trigger.task_instance = Task(state)
+        task = asyncio.ensure_future(anext(trigger.run()))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert run.files.exists(run.stage("page-views").attempt(1, "cancel")) == is_cancelled
+
+
+def test_a_triggerer_that_cannot_ask_airflow_cancels_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(asked: ProducerTasks) -> dict[str, str | None]:
+        raise RuntimeError("the supervisor is gone")
+
+    monkeypatch.setattr(user_kills, "triggers_hear_of_kills", lambda: False)
+    monkeypatch.setattr(ProducerTasks, "states", stopped)
+    assert asyncio.run(user_kills.ended_by_a_user(Task("deferred"))) is False
+
+
+def test_airflow_tells_triggers_of_users_since_3_3() -> None:
+    told = tuple(int(part) for part in airflow_versions.airflow_version().split(".")[:2]) >= (3, 3)
+    assert airflow_versions.triggers_hear_of_kills() == told
+
+
+def test_looks_can_ask_airflow_through_the_event_loop_of_the_triggerer(run: Run) -> None:
+    async def answering() -> Any:
+        return asyncio.get_running_loop()
+
+    async def look() -> bool:
+        found = await run.watching("page-views").with_files(lambda files: async_to_sync(answering)())
+        return found is asyncio.get_running_loop()
+
+    assert asyncio.run(look())
+
+
 def test_a_slow_root_holds_up_nobody_else(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, answered, others_ran = threading.Event(), threading.Event(), threading.Event()
 
@@ -247,3 +320,35 @@ def test_triggers_load_no_spark() -> None:
     script = "import sys; import airflow_samza.provider.triggers; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip().splitlines()[-1] == "False"
+
+
+class Opening(RunTrigger):
+    """A trigger that ends at its first look, and notes how the root was opened."""
+
+    seen: dict[str, Any]
+
+    def given(self) -> dict[str, Any]:
+        return {}
+
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        self.seen = dict(access_of(self.root).options)
+        return {}
+
+
+def test_a_root_is_opened_with_what_its_connection_holds_in_this_trigger_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    root = "webhdfs://nowhere:9870/samza"
+
+    async def connection(conn_id: str) -> Connection:
+        extra = json.dumps({"root": root})
+        return Connection(conn_id=conn_id, conn_type="samza", login=conn_id, password="hush", extra=extra)
+
+    monkeypatch.setattr(BaseHook, "aget_connection", connection)
+    monkeypatch.setattr(triggers, "SETTLE_SECONDS", 0.0)
+    for name in ("jo", "ada"):
+        trigger = Opening(root=root, poll_interval=0.01, conn_id=name)
+        assert "hush" not in str(trigger.serialize())
+        event_of(trigger)
+        assert trigger.seen == {"user": name, "token": "hush"}
+    assert access_of(root) == NO_ACCESS

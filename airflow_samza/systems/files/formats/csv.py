@@ -37,7 +37,7 @@ _SHOWN_BYTES = 2**20
 _TOO_LONG = f"a record of more than {LONGEST_RECORD // 2**20} MiB, or a quote that is never closed"
 
 _PLACE = re.compile(r"^(CSV parse error: |In CSV column #\d+: )?(Row #\d+: )?")
-"""Where Arrow says that a record lies: in the bytes that it was given."""
+"""Arrow's statement of the place of a record: in the bytes that it was given."""
 
 
 class CsvFormat:

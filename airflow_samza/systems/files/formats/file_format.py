@@ -16,10 +16,14 @@ from airflow_samza.systems.files.formats.failures import is_missing, is_of_stora
 from airflow_samza.systems.files.formats.options import CODECS, FileOptions, compression_of
 from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.unreadable import Unreadable
+from airflow_samza.systems.files.formats.versions import storage_with_versions
+from airflow_samza.systems.filesystems.contents import WrittenAgain
 from airflow_samza.systems.system import ColumnBound
 
 if TYPE_CHECKING:
     from airflow_samza.systems.files.formats.times import Times
+
+WHILE_READ = "it was written again while it was read"
 
 BATCH_ROWS = 65_536
 """Rows of one batch read: large enough to amortise a call, small enough for a task's memory."""
@@ -38,7 +42,7 @@ class InputFile:
     """A file to be read; ``shown`` is its path for people. Rows that do not fulfil all ``bounds`` need not be read.
 
     With ``dictionaries`` texts that repeat may come dictionary-encoded. Of a ``tolerant`` one records that cannot be
-    read come as :class:`Unreadable`.
+    read come as :class:`Unreadable`. With a ``version`` of its storage no bytes of another one are read.
     """
 
     filesystem: pafs.FileSystem
@@ -49,14 +53,22 @@ class InputFile:
     bounds: tuple[ColumnBound, ...] = ()
     dictionaries: bool = False
     tolerant: bool = False
+    version: str | None = None
 
     def random_access(self) -> pa.NativeFile:
         """Return the file, seekable."""
+        storage = storage_with_versions(self.filesystem) if self.version is not None else None
+        if storage is not None:
+            return storage.open_version(self.path, str(self.version))
         return self.filesystem.open_input_file(self.path)
 
     def sequential(self) -> pa.NativeFile:
         """Return the file from its start, decompressed when its extension says so, in any letter case."""
-        return self.filesystem.open_input_stream(self.path, compression=CODECS.get(compression_of(self.path) or ""))
+        codec = CODECS.get(compression_of(self.path) or "")
+        if self.version is None:
+            return self.filesystem.open_input_stream(self.path, compression=codec)
+        opened = self.random_access()
+        return opened if codec is None else pa.CompressedInputStream(opened, codec)
 
 
 class OpenFile(Protocol):
@@ -147,6 +159,8 @@ def reading(file: InputFile, format_name: str) -> Iterator[None]:
         yield
     except SamzaError:
         raise
+    except WrittenAgain as error:
+        raise changed(file.shown, file.stream, WHILE_READ) from error
     except OSError as error:
         if is_missing(error):
             raise changed(file.shown, file.stream, "it is gone") from error

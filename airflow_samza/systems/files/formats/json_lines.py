@@ -30,7 +30,7 @@ from airflow_samza.systems.files.formats.times import FOUR_DIGITS
 from airflow_samza.systems.files.formats.unreadable import Unreadable, as_text
 
 _BAD = (ValueError, OverflowError, pa.ArrowException)
-"""What parsing a bad line raises."""
+"""Errors that parsing a bad line raises."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -98,7 +98,7 @@ class JsonLinesInput:
     ) -> Iterator[pa.RecordBatch | Unreadable]:
         """Yield the lines that start in the bytes [start, end)."""
         target = pa.schema([self._schema.field(name) for name in names])
-        by_arrow = _is_for_arrow(target)
+        by_arrow = is_for_arrow(target)
         for block in self._blocks(start, end):
             if block.cut:
                 reason = f"a line of more than {LONGEST_LINE // 2**20} MiB"
@@ -109,7 +109,7 @@ class JsonLinesInput:
             if self.file.tolerant:
                 yield from _tolerantly(block, target, by_arrow)
                 continue
-            batch = _parse(block.data, target) if by_arrow else None
+            batch = parsed_by_arrow(block.data, target) if by_arrow else None
             if batch is None:
                 batch = self._by_python(block, target)
             for row in range(0, batch.num_rows, BATCH_ROWS):
@@ -142,14 +142,6 @@ class JsonLinesInput:
 
     def close(self) -> None:
         """Do nothing: no block is open."""
-
-
-def read_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
-    """Return the rows of a block of lines, in columns that may be null.
-
-    A line that cannot be read is a ValueError or an error of Arrow.
-    """
-    return _decoded(block, target, _is_for_arrow(target))
 
 
 _LINES = 256
@@ -194,11 +186,11 @@ def _line_by_line(lines: Sequence[bytes], target: pa.Schema, by_arrow: bool) -> 
 
 
 def _decoded(block: Block, target: pa.Schema, by_arrow: bool) -> pa.RecordBatch:
-    batch = _parse(block.data, target) if by_arrow else None
+    batch = parsed_by_arrow(block.data, target) if by_arrow else None
     return batch if batch is not None else from_lines(block, target)
 
 
-def _is_for_arrow(target: pa.Schema) -> bool:
+def is_for_arrow(target: pa.Schema) -> bool:
     """Return whether Arrow reads all columns: nested values of JSON's own types.
 
     Others inside of them, and maps, are Python's.
@@ -212,8 +204,11 @@ def _is_plain(kind: pa.DataType) -> bool:
     return all(_is_plain(kind.field(place).type) for place in range(kind.num_fields))
 
 
-def _parse(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
-    """Return the block as Arrow parses it, None when something in it needs Python's parser."""
+def parsed_by_arrow(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
+    """Return a block of lines as Arrow parses it, in columns that may be null.
+
+    None when something in it needs Python's parser, or is bad.
+    """
     rows = count_objects(data)
     if rows is None:
         return None

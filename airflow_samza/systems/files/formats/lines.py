@@ -21,7 +21,7 @@ LONGEST_LINE = 64 * 2**20
 """Bytes of a line that is read. A compressed file of a few kilobytes can hold one that no memory can."""
 
 _SHOWN_BYTES = 2**20
-"""What is kept of a longer line."""
+"""Number of bytes kept of a longer line."""
 
 _LOOKED_AT = 64 * 2**10
 

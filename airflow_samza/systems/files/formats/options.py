@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError
+from airflow_samza.systems.files.following import NAMES as FOLLOWING
 from airflow_samza.systems.system import StreamSpec
 
 FORMATS = ("parquet", "json", "csv", "orc", "avro")
@@ -54,10 +55,13 @@ class FileOptions:
         known = {field.name: field for field in fields(cls)}
         values: dict[str, bool | str] = {}
         for name, text in stream.options:
+            if name in FOLLOWING and not stream.written:
+                continue  # FollowOptions has read it
             if name not in known:
+                names = [*known, *(() if stream.written else sorted(FOLLOWING))]
                 raise ConfigError(
                     f"Stream {stream.name!r} has the unknown option {name!r}.",
-                    hint=did_you_mean(name, known).rstrip() or f"Options of files are {', '.join(known)}.",
+                    hint=did_you_mean(name, names).rstrip() or f"Options of files are {', '.join(names)}.",
                     key=name,
                     value=text,
                 )

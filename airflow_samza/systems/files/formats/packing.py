@@ -7,7 +7,7 @@ from the mean by at most one unit, neighbouring units stay together, and order i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 
@@ -41,8 +41,58 @@ def pack(units: Sequence[Unit], partitions: int) -> list[list[Split]]:
     >>> pack([Unit(0, 0, 1, 10), Unit(0, 1, 2, 10), Unit(1, 0, None, 20)], 2)
     [[Split(file=0, start=0, end=2)], [Split(file=1, start=0, end=None)]]
     """
-    total = sum(unit.size for unit in units)
     packed: list[list[Split]] = [[] for _ in range(partitions)]
+    for splits, placed in zip(packed, _placed(units, partitions), strict=True):
+        for unit in placed:
+            _append(splits, unit)
+    return packed
+
+
+def pack_chunks(units: Sequence[Unit], partitions: int, most: int) -> list[list[list[Split]]]:
+    """Return what :func:`pack` does, with the part of each partition cut into chunks of about ``most`` bytes.
+
+    The result is by chunk, then by partition; the last chunks may have nothing for some partitions.
+
+    >>> pack_chunks([Unit(0, 0, 25, 25, True)], 1, 10)
+    [[[Split(file=0, start=0, end=10)]], [[Split(file=0, start=10, end=20)]], [[Split(file=0, start=20, end=25)]]]
+    """
+    by_partition = [_cut_up(placed, most) for placed in _placed(units, partitions)]
+    chunks: list[list[list[Split]]] = []
+    for number in range(max(len(groups) for groups in by_partition)):
+        chunks.append([[] for _ in range(partitions)])
+        for partition, groups in enumerate(by_partition):
+            for unit in groups[number] if number < len(groups) else ():
+                _append(chunks[number][partition], unit)
+    return chunks
+
+
+def _cut_up(units: Sequence[Unit], most: int) -> list[list[Unit]]:
+    """Return units in groups of about so many bytes; what is divisible is cut at the borders."""
+    groups: list[list[Unit]] = []
+    room = 0
+    for unit in units:
+        for part in _pieces(unit, room or most, most):
+            if not groups or part.size > room:
+                groups.append([])
+                room = most
+            groups[-1].append(part)
+            room = max(room - part.size, 0)
+    return groups
+
+
+def _pieces(unit: Unit, first: int, most: int) -> Iterator[Unit]:
+    """Yield a unit, or pieces of a divisible one: the first of so many bytes, then all of at most ``most``."""
+    start, step = unit.start, first
+    while unit.divisible and unit.end is not None and unit.end - start > step:
+        yield Unit(unit.file, start, start + step, step, True)
+        start, step = start + step, most
+    yield unit if start == unit.start else Unit(unit.file, start, unit.end, (unit.end or start) - start, True)
+
+
+def _placed(units: Sequence[Unit], partitions: int) -> list[list[Unit]]:
+    """Return the units of every partition; what is divisible is cut where partitions meet."""
+    total = sum(unit.size for unit in units)
+    packed: list[list[Unit]] = [[] for _ in range(partitions)]
     before = 0
     for unit in units:
         if unit.divisible and unit.end is not None and unit.size:
@@ -51,12 +101,12 @@ def pack(units: Sequence[Unit], partitions: int) -> list[list[Split]]:
             # The middle of the unit, doubled so that integers decide: no rounding, the same on every machine.
             middle = (2 * before + unit.size) * partitions
             place = min(middle // (2 * total), partitions - 1) if total else 0
-            _append(packed[place], Split(unit.file, unit.start, unit.end))
+            packed[place].append(unit)
         before += unit.size
     return packed
 
 
-def _cut(unit: Unit, before: int, total: int, packed: list[list[Split]]) -> None:
+def _cut(unit: Unit, before: int, total: int, packed: list[list[Unit]]) -> None:
     partitions = len(packed)
     assert unit.end is not None
     start, end = unit.start, unit.end
@@ -65,11 +115,12 @@ def _cut(unit: Unit, before: int, total: int, packed: list[list[Split]]) -> None
         place = min(position * partitions // total, partitions - 1)
         border = -(-total * (place + 1) // partitions)  # first byte of the line that belongs to the next partition
         stop = end if place == partitions - 1 else min(end, start + border - position)
-        _append(packed[place], Split(unit.file, start, stop))
+        packed[place].append(Unit(unit.file, start, stop, stop - start, True))
         start = stop
 
 
-def _append(splits: list[Split], new: Split) -> None:
+def _append(splits: list[Split], unit: Unit) -> None:
+    new = Split(unit.file, unit.start, unit.end)
     if splits and splits[-1].file == new.file and splits[-1].end == new.start:
         new = Split(new.file, splits.pop().start, new.end)
     splits.append(new)

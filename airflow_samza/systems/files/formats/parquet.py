@@ -36,7 +36,7 @@ READ_AHEAD_BYTES = 32 * 2**20
 _PAGE_BUFFER = 2**20
 
 _REPEATS = 8
-"""How often a value has to come up, on average, for a dictionary to pay."""
+"""Average number of times that a value has to come up for a dictionary to pay."""
 
 _LOOKED_AT = 1 << 17
 """Rows in which repeated values are looked for."""

@@ -17,7 +17,7 @@ _RULED_OUT: dict[str, Callable[[Any, Any, Any], bool]] = {
     ">": lambda low, high, value: high <= value,
     ">=": lambda low, high, value: high < value,
 }
-"""When a comparison is true of no value between two."""
+"""Conditions under which a comparison is true of no value between two."""
 
 
 def may_fulfil(group: pq.RowGroupMetaData, bounds: Sequence[ColumnBound]) -> bool:

@@ -29,7 +29,7 @@ FOUR_DIGITS = Times(-62_135_596_800_000_000, 253_402_300_799_999_999, True)
 """The years 1 to 9999, which text and Python's own types can say."""
 
 NANOSECONDS = Times(-9_223_372_036_854_775, 9_223_372_036_854_775, False)
-"""What 64 bits of nanoseconds hold: from September 1677 to April 2262."""
+"""Times that 64 bits of nanoseconds hold: from September 1677 to April 2262."""
 
 
 def reject_times(batch: pa.RecordBatch, times: Times, *, stream: str, format_name: str) -> None:

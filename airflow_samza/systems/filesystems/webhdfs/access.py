@@ -7,13 +7,13 @@ of tokens that ``hdfs fetchdt`` writes and YARN gives its containers (``HADOOP_T
 from __future__ import annotations
 
 import base64
-import getpass
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.private_folder import user_name
 
 # A NameNode takes tokens of these kinds over HTTP.
 _KINDS = frozenset({b"WEBHDFS delegation", b"SWEBHDFS delegation", b"HDFS_DELEGATION_TOKEN"})
@@ -26,7 +26,7 @@ class Access:
     user: str = ""
     token: str = field(default="", repr=False)
     verify: str | bool = True
-    """Whether a server's certificate is checked, or the file of the authorities that sign it."""
+    """Check of the server's certificate (true or false), or the file of the authorities that sign it."""
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -47,7 +47,13 @@ def find_access(options: Mapping[str, object] | None = None, environment: Mappin
     token = str(options.get("token") or "")
     if not token and not options.get("user") and environment.get("HADOOP_TOKEN_FILE_LOCATION"):
         token = _token_of(Path(environment["HADOOP_TOKEN_FILE_LOCATION"]))
-    user = str(options.get("user") or environment.get("HADOOP_USER_NAME") or "") or getpass.getuser()
+    user = str(options.get("user") or environment.get("HADOOP_USER_NAME") or "") or (user_name() or "")
+    if not user and not token:
+        raise ConfigError(
+            f"The user id {os.geteuid()} has no name on this host, and HDFS asks who writes.",
+            hint="Set HADOOP_USER_NAME, or the login of the connection.",
+            key="HADOOP_USER_NAME",
+        )
     return Access(user, token, verify)
 
 

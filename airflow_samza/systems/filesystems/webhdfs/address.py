@@ -2,15 +2,15 @@
 
 ``webhdfs://host:port/path`` and ``swebhdfs://`` (over TLS) name the HTTP address of a NameNode, or of several with
 commas between them; ``hdfs://`` names the address of its RPC, or a nameservice, as Hadoop's own clients do. What stands
-for what is looked up in the cluster's configuration (``HADOOP_CONF_DIR``); without one a NameNode listens where
-Hadoop's default says.
+for what is looked up in the cluster's configuration (``HADOOP_CONF_DIR``); without one it is what the process that
+submitted found there, else a NameNode listens where Hadoop's default says.
 """
 
 from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -21,6 +21,8 @@ SCHEMES = ("webhdfs", "swebhdfs", "hdfs")
 
 # Hadoop 3's own defaults, for NameNodes that are named without a port, or by a configuration without one.
 _HTTP_PORT, _HTTPS_PORT = 9870, 9871
+
+_OF_SPARK = "__spark_conf__/__hadoop_conf__"
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,19 @@ def is_hdfs(url: str) -> bool:
     return url.partition("://")[0].lower() in SCHEMES and "://" in url
 
 
-def parse_address(url: str, environment: Mapping[str, str] | None = None) -> tuple[Address, str]:
+def parse_address(
+    url: str, environment: Mapping[str, str] | None = None, known: Sequence[str] = ()
+) -> tuple[Address, str]:
     """Return the address in a URL, and the absolute path.
+
+    ``known`` are the NameNodes of an ``hdfs://`` URL that this process's configuration does not know.
 
     >>> parse_address("webhdfs://nn1:9870,nn2:9870/samza", {})
     (Address(namenodes=('http://nn1:9870', 'http://nn2:9870'), shown='webhdfs://nn1:9870,nn2:9870'), '/samza')
     >>> parse_address("hdfs://nn:8020/samza", {})[0].namenodes
     ('http://nn:9870',)
+    >>> parse_address("hdfs://nn:8020/samza", {}, ["http://nn:50070"])[0].namenodes
+    ('http://nn:50070',)
     """
     parts = urlsplit(url)
     scheme, authority = parts.scheme.lower(), parts.netloc
@@ -69,22 +77,40 @@ def parse_address(url: str, environment: Mapping[str, str] | None = None) -> tup
         )
     secure = scheme == "swebhdfs" or (scheme == "hdfs" and settings.get("dfs.http.policy") == "HTTPS_ONLY")
     path = unquote(parts.path) or "/"
-    namenodes = _of_nameservice(authority, settings, secure)
+    namenodes = _of_configuration(scheme, authority, settings, secure)
+    if not namenodes and scheme == "hdfs":
+        namenodes = tuple(known)
     if not namenodes:
-        known = _of_rpc(authority, settings, secure) if scheme == "hdfs" else ""
-        hosts = (
-            [known]
-            if known
-            else [_with_port(host, secure, keep=scheme != "hdfs") for host in authority.split(",") if host]
-        )
+        hosts = [_with_port(host, secure, keep=scheme != "hdfs") for host in authority.split(",") if host]
         namenodes = tuple(f"{'https' if secure else 'http'}://{host}" for host in hosts)
     return Address(namenodes, f"{scheme}://{authority}"), path if path == "/" else path.rstrip("/")
 
 
+def configured_namenodes(url: str, environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Return the NameNodes of an ``hdfs://`` URL that the configuration knows, for processes without one."""
+    parts = urlsplit(url)
+    if parts.scheme.lower() != "hdfs":
+        return ()
+    settings = hadoop_settings(os.environ if environment is None else environment)
+    authority = parts.netloc or urlsplit(settings.get("fs.defaultFS", "")).netloc
+    return _of_configuration("hdfs", authority, settings, settings.get("dfs.http.policy") == "HTTPS_ONLY")
+
+
+def _of_configuration(scheme: str, authority: str, settings: Mapping[str, str], secure: bool) -> tuple[str, ...]:
+    found = _of_nameservice(authority, settings, secure)
+    if found or scheme != "hdfs":
+        return found
+    host = _of_rpc(authority, settings, secure)
+    return (f"{'https' if secure else 'http'}://{host}",) if host else ()
+
+
 def hadoop_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings in core-site.xml and hdfs-site.xml of ``HADOOP_CONF_DIR``; none without them."""
+    """Return the settings in core-site.xml and hdfs-site.xml of ``HADOOP_CONF_DIR``; none without them.
+
+    A container of YARN without the variable has the submitter's, which Spark brings into the folder where it runs.
+    """
     found: dict[str, str] = {}
-    folder = environment.get("HADOOP_CONF_DIR")
+    folder = environment.get("HADOOP_CONF_DIR") or (_OF_SPARK if os.path.isdir(_OF_SPARK) else "")
     for name in ("core-site.xml", "hdfs-site.xml") if folder else ():
         file = Path(str(folder), name)
         try:

@@ -6,21 +6,19 @@ a row group or a column costs its own bytes only.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from airflow_samza.errors import StorageFull, StorageUnavailable, TopicError
+from airflow_samza.systems.filesystems.contents import RangeReader, WholeFileWriter
+from airflow_samza.systems.filesystems.os_errors import as_os_errors
 from airflow_samza.systems.filesystems.webhdfs.access import find_access
 from airflow_samza.systems.filesystems.webhdfs.address import parse_address
 from airflow_samza.systems.filesystems.webhdfs.client import PATIENCE_SECONDS, FileStatus, WebHdfsClient
-from airflow_samza.systems.filesystems.webhdfs.contents import RangeReader, WholeFileWriter
 from airflow_samza.systems.filesystems.webhdfs.filesystem import shared_client
 
 if TYPE_CHECKING:
@@ -59,14 +57,14 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         return [self._info(path) for path in paths]
 
     def _info(self, path: str) -> pafs.FileInfo:
-        with _as_os_errors():
+        with as_os_errors():
             status = self._client.status(_absolute(path))
         return pafs.FileInfo(path, pafs.FileType.NotFound) if status is None else _info_of(path, status)
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:  # noqa: D102
         base = str(selector.base_dir)
         try:
-            with _as_os_errors():
+            with as_os_errors():
                 statuses = self._client.list(_absolute(base))
         except FileNotFoundError:
             if selector.allow_not_found:
@@ -81,11 +79,11 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         return found
 
     def create_dir(self, path: str, recursive: bool) -> None:  # noqa: D102
-        with _as_os_errors():
+        with as_os_errors():
             self._client.make_dirs(_absolute(path))
 
     def delete_dir(self, path: str) -> None:  # noqa: D102
-        with _as_os_errors():
+        with as_os_errors():
             self._client.delete(_absolute(path), recursive=True)
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: D102
@@ -99,12 +97,12 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
     def delete_file(self, path: str) -> None:  # noqa: D102
         if self._info(path).type == pafs.FileType.NotFound:
             raise FileNotFoundError(2, "No such file or directory", path)
-        with _as_os_errors():
+        with as_os_errors():
             self._client.delete(_absolute(path))
 
     def move(self, src: str, dest: str) -> None:
         """Rename; something at the target that cannot be replaced, or a missing source, is an error."""
-        with _as_os_errors():
+        with as_os_errors():
             self._client.make_dirs(str(PurePosixPath(_absolute(dest)).parent))
             self._client.rename(_absolute(src), _absolute(dest), overwrite=True)
 
@@ -127,12 +125,12 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         )
 
     def _read(self, path: str, offset: int, length: int) -> bytes:
-        with _as_os_errors():
+        with as_os_errors():
             return self._client.read(_absolute(path), offset, length)
 
     def open_output_stream(self, path: str, metadata: Mapping[str, str] | None) -> pa.NativeFile:  # noqa: D102
         def store(content: BinaryIO) -> None:
-            with _as_os_errors():
+            with as_os_errors():
                 self._client.create(_absolute(path), content, durable=True)
 
         return pa.PythonFile(WholeFileWriter(store), mode="w")
@@ -154,17 +152,3 @@ def _info_of(path: str, status: FileStatus) -> pafs.FileInfo:
     if status.is_directory:
         return pafs.FileInfo(path, pafs.FileType.Directory, mtime_ns=status.modified_ms * 1_000_000)
     return pafs.FileInfo(path, pafs.FileType.File, size=status.length, mtime_ns=status.modified_ms * 1_000_000)
-
-
-@contextlib.contextmanager
-def _as_os_errors() -> Iterator[None]:
-    """Raise our errors as those of the operating system, which Arrow's callers expect and turn into ours again."""
-    try:
-        yield
-    except TopicError as error:
-        number = errno.EIO
-        if isinstance(error, StorageFull):
-            number = errno.ENOSPC
-        elif not isinstance(error, StorageUnavailable) and error.facts.get("kind") == "AccessControlException":
-            number = errno.EACCES
-        raise OSError(number, error.sentence.rstrip(".")) from error

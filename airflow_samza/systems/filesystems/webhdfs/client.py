@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE_SECONDS = 40.0
-"""How long what may pass is tried again: a standby NameNode takes over within ten to thirty seconds."""
+"""Seconds for which a passing failure is tried again: a standby NameNode takes over within ten to thirty seconds."""
 
 _TIMEOUT = httpx.Timeout(
     60.0, connect=10.0

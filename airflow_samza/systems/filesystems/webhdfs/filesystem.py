@@ -13,19 +13,21 @@ import uuid
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import quote
 
-from airflow_samza.errors import TopicError
-from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX
+from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.systems.filesystems.contents import RangeReader, WholeFileWriter
+from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, path_below
+from airflow_samza.systems.filesystems.pace import FREE, Pace
 from airflow_samza.systems.filesystems.webhdfs.access import Access, find_access
 from airflow_samza.systems.filesystems.webhdfs.address import Address, parse_address
 from airflow_samza.systems.filesystems.webhdfs.client import PATIENCE_SECONDS, FileStatus, WebHdfsClient
-from airflow_samza.systems.filesystems.webhdfs.contents import RangeReader, WholeFileWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _COLON = "%3A"
-"""What stands for a colon, which HDFS allows in no name.
+"""Text that stands for a colon, which HDFS allows in no name.
 
 Names that we percent-encode keep theirs, so the two do not meet.
 """
@@ -36,9 +38,11 @@ def open_webhdfs(
 ) -> WebHdfsFilesystem:
     """Return the filesystem of a root such as ``webhdfs://namenode:9870/samza``.
 
-    Options are ``user``, ``token`` and ``ssl_verify``.
+    Options are ``user``, ``token`` and ``ssl_verify``; ``namenodes`` are those of an ``hdfs://`` root (URLs with commas
+    between them) where the process has no configuration of the cluster.
     """
-    address, path = parse_address(url)
+    known = str((options or {}).get("namenodes") or "")
+    address, path = parse_address(url, known=known.split(",") if known else ())
     return WebHdfsFilesystem(shared_client(address, find_access(options), patience, os.getpid()), path)
 
 
@@ -62,6 +66,14 @@ class WebHdfsFilesystem:
     def root(self) -> str:  # noqa: D102
         return self._client.address.url(str(self._directory))
 
+    @property
+    def pace(self) -> Pace:  # noqa: D102
+        return FREE
+
+    @property
+    def renames_folders(self) -> bool:  # noqa: D102
+        return True
+
     def location(self, path: str) -> str:  # noqa: D102
         return self._client.address.url(self._path(path))
 
@@ -69,13 +81,22 @@ class WebHdfsFilesystem:
         self._path(path)
         return None
 
-    def _path(self, path: str) -> str:
-        pure = PurePosixPath(path)
-        if pure.is_absolute() or ".." in pure.parts:
-            raise TopicError(
-                f"The path {path!r} leaves the root {self.root}.", hint="Use a path below the root.", path=path
+    def link(self, path: str, seconds: float) -> str:
+        """Return the URL for Hadoop's own client in Spark, or for any client of HTTP where the user is but a name."""
+        client, target = self._client, quote(self._path(path))
+        if client.address.shown.startswith("hdfs://"):
+            return client.address.url(target)
+        if client.access.token:
+            raise ConfigError(
+                f"Spark's hosts cannot fetch {self.location(path)}: its URL would show a delegation token.",
+                hint="Write the root as hdfs://host:port/path, which Spark reads by itself.",
+                key="root",
+                value=self.root,
             )
-        return str(self._directory / pure).replace(":", _COLON)
+        return f"{client.address.namenodes[0]}/webhdfs/v1{target}?op=OPEN&user.name={quote(client.access.user)}"
+
+    def _path(self, path: str) -> str:
+        return str(self._directory / path_below(self, path)).replace(":", _COLON)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:  # noqa: D102
         target = self._path(path)

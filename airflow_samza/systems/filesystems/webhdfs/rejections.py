@@ -66,7 +66,8 @@ def rejection_of(code: int, text: str) -> Rejection:
 
 def error_of(rejection: Rejection, doing: str, path: str, location: str, access: Access) -> Exception:
     """Return the error for a rejection of what was to be done to a path."""
-    if rejection.kind == "FileNotFoundException":
+    below_a_file = doing == "list" and rejection.reason.endswith("(is not a directory)")
+    if rejection.kind == "FileNotFoundException" or below_a_file:
         return FileNotFoundError(2, "No such file or directory", location)
     if rejection.kind == "FileAlreadyExistsException":
         return FileExistsError(17, "File exists", location)

@@ -23,7 +23,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SCHEMA = pa.schema([pa.field("kind", pa.string()), pa.field("key", pa.string()), pa.field("time", pa.int64())])
 
 _MOST = 1_000_000
-"""How often one key's timer may fire at one time, or because the input has ended: a week of seconds is less."""
+"""Limit of how often one key's timer fires at one time, or at the input's end; a week of seconds is less."""
 
 
 class TaskTimers:

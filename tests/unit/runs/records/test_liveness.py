@@ -5,7 +5,16 @@ import subprocess
 import sys
 import time
 
-from airflow_samza.runs.records.liveness import FROZEN_AFTER_SECONDS, STALE_AFTER_SECONDS, identity, is_alive
+import pytest
+
+from airflow_samza.runs.records import liveness
+from airflow_samza.runs.records.liveness import (
+    FROZEN_AFTER_SECONDS,
+    STALE_AFTER_SECONDS,
+    identity,
+    is_alive,
+    process_is_there,
+)
 
 
 def test_a_process_that_is_there_and_writes_no_heartbeats_lives() -> None:
@@ -48,3 +57,22 @@ def test_on_another_host_the_heartbeat_decides() -> None:
 
 def test_on_another_host_without_a_heartbeat_the_claim_counts() -> None:
     assert is_alive({**identity(), "place": "another host", "claimed_at": 100.0}, None, now=101.0)
+
+
+def test_a_process_in_a_sandbox_that_names_no_process_namespace_is_judged_by_its_heartbeat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two containers of one name, neither of which knows its own namespace: process 1 there is not process 1 here."""
+
+    def hidden(path: str) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os, "readlink", hidden)
+    monkeypatch.setattr(sys, "platform", "linux")
+    there = identity()
+    assert process_is_there(there) is True  # this very process is known
+    monkeypatch.setattr(liveness, "_NOWHERE", "another container")
+    assert process_is_there(there) is None
+    assert process_is_there({**there, "pid": 1, "started": 0.0}) is None
+    assert is_alive(there, heartbeat=100.0, now=101.0)
+    assert not is_alive(there, heartbeat=100.0, now=100.0 + STALE_AFTER_SECONDS + 1)

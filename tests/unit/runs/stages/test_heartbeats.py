@@ -116,3 +116,13 @@ def test_a_young_heartbeat_of_another_host_is_no_sign_of_life_until_it_moves(clo
 def test_a_young_heartbeat_of_this_host_is_a_sign_of_life(clocks: Clocks) -> None:
     assert Heartbeats().is_fresh(RUNNER, HERE, clocks.wall - 1)
     assert not Heartbeats().is_fresh(RUNNER, HERE, clocks.wall - FRESH_SECONDS)
+
+
+def test_a_beat_of_five_seconds_stays_fresh_until_two_more_were_due(clocks: Clocks) -> None:
+    seen = Heartbeats()
+    seen.is_fresh(RUNNER, ELSEWHERE, clocks.wall - 1, 5.0)
+    seen.is_fresh(RUNNER, ELSEWHERE, clocks.wall, 5.0)
+    clocks.go_on(9.0)
+    assert seen.is_fresh(RUNNER, ELSEWHERE, clocks.wall - 9.0, 5.0)
+    clocks.go_on(1.0)
+    assert not seen.is_fresh(RUNNER, ELSEWHERE, clocks.wall - 10.0, 5.0)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -12,11 +15,12 @@ import pytest
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, must_read, write_once
+from airflow_samza.runs.records.folders import replace as put
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import can_finish
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import check_columns
-from airflow_samza.runs.tables.push_request import PushRequest
+from airflow_samza.runs.tables.push_request import PushRequest, request_path, standing_request
 from airflow_samza.runs.tables.retention import GIVEN_UP, expire_versions
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.schema import Schema
@@ -28,16 +32,33 @@ from tests.support.pushes import SCHEMA, TOPIC, Pushes
 T = TypeVar("T")
 
 
-@pytest.fixture
-def pushes(tmp_path: Path) -> Pushes:
-    return Pushes(tmp_path)
+@pytest.fixture(
+    params=[
+        "local",
+        "s3",
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("azure", "gcs")),
+    ]
+)
+def pushes(request: pytest.FixtureRequest, tmp_path: Path) -> Pushes:
+    if request.param == "local":
+        return Pushes(tmp_path)
+    return Pushes(request.getfixturevalue(request.param).url(f"{tmp_path.parent.name}/{tmp_path.name}"))
+
+
+FINISH = "import pickle, sys; pushes, request = pickle.load(sys.stdin.buffer); pushes.finish(request)"
 
 
 def killed(pushes: Pushes, request: PushRequest, place: str, folder: Path) -> None:
     """Finishes a push in a process that dies on the way."""
+    failpoint = f"{place}@{folder / 'struck'}"
+    if pushes.files.local_path("") is None:  # connections to a store survive no fork
+        environment = {**os.environ, VARIABLE: failpoint, "PYTHONPATH": str(Path(__file__).parents[4])}
+        told = pickle.dumps((pushes, request))
+        assert subprocess.run([sys.executable, "-c", FINISH], input=told, env=environment, check=False).returncode == -9
+        return
     child = os.fork()
     if child == 0:
-        os.environ[VARIABLE] = f"{place}@{folder / 'struck'}"
+        os.environ[VARIABLE] = failpoint
         pushes.finish(request)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 9
@@ -53,6 +74,13 @@ def test_a_full_push_replaces_all_rows(pushes: Pushes) -> None:
     assert pushes.rows_of(first) == {1: "gold", 2: "silver"}
     assert pushes.rows_of(second) == {2: "gold", 3: "gold"}
     assert (second.number, second.rows, second.full_rows) == (2, 2, 2)
+
+
+def test_an_attempt_at_a_push_follows_the_request_that_was_made_last(pushes: Pushes) -> None:
+    handle = pushes.request("a").handle
+    for path in ("/in", "/fixed"):
+        put(pushes.files, request_path(handle), pushes.request("a", source={"path": path}))
+        assert standing_request(pushes.files, handle).source == {"path": path}
 
 
 def test_an_incremental_push_changes_and_deletes(pushes: Pushes) -> None:

@@ -17,6 +17,7 @@ import pytest
 from airflow_samza.errors import TopicError, UnknownName
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.versions import find_version
+from airflow_samza.runs.progress.run_list import known_runs
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -27,9 +28,10 @@ from airflow_samza.runs.upkeep.kept_runs import SILENT_SECONDS, Keep
 from airflow_samza.runs.upkeep.retention import sweep_application, sweep_root
 from airflow_samza.runs.upkeep.run_removal import SweptRuns
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log import deletion
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
-from tests.support.faulty_filesystem import FaultyFilesystem
+from tests.support.faulty_filesystem import FaultyFilesystem, FolderlessFilesystem
 from tests.support.runs_here import Here
 
 APPS = "tests.support.carrying_apps"
@@ -246,6 +248,52 @@ def test_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_and_the_next_one_fi
         assert (on_record(here, "producing"), here.log.topics(), here.log.filesystem.list("trash")) == wanted, (
             f"killed at step {at}"
         )
+
+
+@pytest.mark.parametrize("stride", [12, pytest.param(1, marks=pytest.mark.nightly)])
+def test_where_folders_are_not_renamed_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_either(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int
+) -> None:
+    runs(here, PRODUCING, 8)
+    whole = tmp_path.with_name(f"{tmp_path.name}-whole")
+    shutil.copytree(tmp_path, whole)
+
+    def killed(operation: str, path: str) -> None:
+        raise Killed
+
+    def swept(files: FolderlessFilesystem) -> None:
+        def systems_of(plan: RunPlan) -> dict[str, LogSystem]:
+            return {name: LogSystem(name, SystemBinding("log"), filesystem=files) for name in ("log", *plan.systems)}
+
+        sweep_application(files, systems_of, "producing", FEW)
+
+    def what_is_there() -> tuple[list[str], list[str]]:
+        known = [run.run_id for run in known_runs(here.log.filesystem, "producing")]
+        return known, here.log.topics()
+
+    def files_left() -> list[str]:
+        return sorted(str(p.relative_to(here.root)) for p in here.root.rglob("*.*") if p.name[0] != ".")
+
+    counted = FolderlessFilesystem(here.root)
+    swept(counted)
+    wanted = what_is_there()
+    steps, files = len(counted.operations), files_left()
+    assert steps > 60
+    for at in range(1, steps + 1, stride):
+        shutil.rmtree(here.root)
+        shutil.copytree(whole, here.root)
+        with contextlib.suppress(Killed):
+            swept(FolderlessFilesystem(here.root, at, killed, lasting=True))
+        for run in known_runs(here.log.filesystem, "producing"):  # whoever is on record is whole
+            plan = here.runtime.load_plan("producing", run.run_id)
+            assert all(read(here.log.filesystem, handle.folder.result, StageResult) for handle in _handles(plan))
+        for name in here.log.topics():
+            here.log.admin.metadata([StreamSpec(name)])
+        with monkeypatch.context() as later:
+            later.setattr(deletion, "YOUNG_SECONDS", 0.0)
+            swept(FolderlessFilesystem(here.root))
+        assert what_is_there() == wanted, f"killed at step {at}"
+        assert files_left() == files, f"killed at step {at}"
 
 
 def _handles(plan: RunPlan) -> list[StageHandle]:

@@ -713,8 +713,8 @@ def test_reads_and_writes_through_fsspec() -> None:
 
 
 def test_a_filesystem_that_is_not_there_is_named_without_its_secrets(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeMissing, match="s3://bucket/x needs a package") as caught:
-        files("s3://key:hidden@bucket/x", secret="hidden").slice(StreamSpec("in"))
+    with pytest.raises(RuntimeMissing, match="sftp://host/x needs a package") as caught:
+        files("sftp://key:hidden@host/x", secret="hidden").slice(StreamSpec("in"))
     assert "hidden" not in str(caught.value)
     assert "pip install" in caught.value.hint
     with pytest.raises(ConfigError, match="no filesystem for nosuch://"):

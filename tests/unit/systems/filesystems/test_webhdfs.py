@@ -17,10 +17,10 @@ import pytest
 
 from airflow_samza.errors import ConfigError, StorageUnavailable, TopicError
 from airflow_samza.systems.files.location import open_location
+from airflow_samza.systems.filesystems.contents import READ_AT_LEAST, RangeReader
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.webhdfs.access import Access, find_access
 from airflow_samza.systems.filesystems.webhdfs.address import parse_address
-from airflow_samza.systems.filesystems.webhdfs.contents import READ_AT_LEAST, RangeReader
 from airflow_samza.systems.filesystems.webhdfs.filesystem import open_webhdfs
 
 HA = {
@@ -42,6 +42,19 @@ def conf_dir(folder: Path, settings: dict[str, str]) -> dict[str, str]:
     )
     (folder / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
     return {"HADOOP_CONF_DIR": str(folder)}
+
+
+def test_a_container_of_yarn_finds_the_settings_that_spark_has_brought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought = tmp_path / "__spark_conf__" / "__hadoop_conf__"
+    brought.mkdir(parents=True)
+    conf_dir(brought, SINGLE)
+    monkeypatch.chdir(tmp_path)
+    assert parse_address("hdfs://nn:8020/a", {})[0].namenodes == ("http://nn:50070",)
+    (tmp_path / "own").mkdir()
+    own = conf_dir(tmp_path / "own", SINGLE | {"dfs.namenode.http-address": "nn:1"})
+    assert parse_address("hdfs://nn:8020/a", own)[0].namenodes == ("http://nn:1",)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +24,9 @@ from airflow_samza import (
 )
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, SchemaError, UnsupportedShape
-from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition
+from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition, UnreadableRun
 from airflow_samza.task.loop.run_loop import TaskInput, run_task
+from airflow_samza.task.messages.bad_records import BadRecords, Reading, readable
 from airflow_samza.task.program.stage_program import check_application, compile_stage
 from airflow_samza.testing import TestDriver
 
@@ -478,3 +480,25 @@ def test_the_plan_says_what_becomes_of_what_fails() -> None:
 def test_dead_letters_have_their_columns() -> None:
     driver = driver_of(STEPS["map"], "dead_letter").run()
     assert list(driver.output("bad")[0]) == list(DEAD_LETTERS.names)
+
+
+def test_a_message_that_cannot_be_read_keeps_its_place_and_headers_as_columns() -> None:
+    driver = driver_of(STEPS["map"], "dead_letter")
+    (policy,) = [one.on_error for one in driver.spec.operators if one.on_error is not None]
+    sent: list[pa.RecordBatch] = []
+    reading = Reading()
+    reading.begin("queue", 3, 40)
+    letters: Any = SimpleNamespace(send=sent.append)
+    bad = BadRecords(driver.spec.operators[0], policy, letters, reading, lambda: 0)
+    run = UnreadableRun.of(
+        SystemStreamPartition("kafka", "queue", 3), 40, ["{", "x"], ["no", "no"], ['[["a", "1"]]', None]
+    )
+    unused: Any = None
+    assert list(readable(run.slice(0, 1), unused, bad)) == []
+    assert list(readable(run.slice(1, 1), unused, bad)) == []
+    found = [
+        (row["stream"], row["partition"], row["offset"], row["message"], row["headers"])
+        for batch in sent
+        for row in batch.to_pylist()
+    ]
+    assert found == [("queue", 3, 40, "{", '[["a", "1"]]'), ("queue", 3, 41, "x", None)]

@@ -1,4 +1,4 @@
-"""Files of HDFS as Python file objects.
+"""Files of a remote storage as Python file objects.
 
 One that is read in ranges, one that is written as a whole when it is closed.
 """
@@ -12,21 +12,40 @@ from collections.abc import Callable
 from typing import BinaryIO, cast
 
 READ_AT_LEAST = 512 * 1024
-"""What one request brings: two round trips cost more than half a megabyte of transfer."""
+"""Bytes that one request brings: two round trips cost more than half a megabyte of transfer."""
+READ_AHEAD = 8 << 20
+"""Bytes that one request brings at most of a file that is read from its beginning to its end."""
 KEPT_BYTES = 4 << 20
-"""What a file that is read keeps, so that a batch is fetched once though it is checked first and decoded then."""
+"""Bytes that a file that is read keeps, so that a batch is fetched once though it is checked first and decoded then."""
 HELD_IN_MEMORY = 16 << 20
-"""What a file that is written holds in memory before it goes to a temporary file of this machine."""
+"""Bytes that a file that is written holds in memory before it goes to a temporary file of this machine."""
+
+
+class WrittenAgain(OSError):
+    """Error for a file of which the storage has another version than the one that is being read."""
 
 
 class RangeReader(io.RawIOBase):
-    """A file that is read at any place, by requests for ranges. ``fetch`` gets an offset and a length."""
+    """A file that is read at any place, by requests for ranges. ``fetch`` gets an offset and a length.
 
-    def __init__(self, size: int, fetch: Callable[[int, int], bytes]) -> None:
+    ``kept`` is what is there already, an offset and bytes. ``grows``: a request that goes on where the last one ended
+    brings twice as much, up to :data:`READ_AHEAD`.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        fetch: Callable[[int, int], bytes],
+        *,
+        kept: tuple[int, bytes] | None = None,
+        grows: bool = False,
+    ) -> None:
         self._size = size
         self._fetch = fetch
         self._at = 0
-        self._kept: list[tuple[int, bytes]] = []
+        self._kept: list[tuple[int, bytes]] = [kept] if kept is not None else []
+        self._grows = grows
+        self._last, self._ahead = (0, -1), READ_AT_LEAST
 
     def readable(self) -> bool:  # noqa: D102
         return True
@@ -60,12 +79,16 @@ class RangeReader(io.RawIOBase):
             if begin <= start and end <= begin + len(data):
                 self._kept.append(self._kept.pop(place))
                 return begin, data
-        begin, stop = start, min(max(end, start + READ_AT_LEAST), self._size)
+        if self._grows:
+            goes_on = self._last[0] < start <= self._last[1]
+            self._ahead = min(2 * self._ahead, READ_AHEAD) if goes_on else READ_AT_LEAST
+        begin, stop = start, min(max(end, start + self._ahead), self._size)
         if stop == self._size:  # the footer of a file is read first, and what stands before it next
             begin = min(start, max(0, self._size - READ_AT_LEAST))
         data = self._fetch(begin, stop - begin)
         if len(data) != stop - begin:
             raise OSError(f"{len(data)} bytes came instead of {stop - begin}")
+        self._last = (begin, stop)
         self._kept.append((begin, data))
         while len(self._kept) > 1 and sum(len(kept) for _, kept in self._kept) > KEPT_BYTES:
             self._kept.pop(0)
@@ -77,7 +100,7 @@ class RangeReader(io.RawIOBase):
 
 
 class WholeFileWriter:
-    """A new file, kept on this machine until it is closed and goes to HDFS in one request, which can be tried again."""
+    """A new file, kept on this machine until it is closed; then it goes to the storage, which can be tried again."""
 
     def __init__(self, store: Callable[[BinaryIO], None]) -> None:
         self._store = store

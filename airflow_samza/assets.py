@@ -1,0 +1,10 @@
+"""The assets that runs and pushes of this provider announce, for schedules of Dags and for outlets."""
+
+from __future__ import annotations
+
+from airflow_samza.provider.assets import (
+    pushed_table,
+    shared_stream,
+)
+
+__all__ = ["pushed_table", "shared_stream"]

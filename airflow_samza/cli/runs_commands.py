@@ -1,0 +1,156 @@
+"""``airflow-samza runs``, ``logs`` and ``cancel``: which runs there are, what their runners print, an end to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from typing import Annotated, Any
+
+import typer
+
+from airflow_samza.cli.options import ROOT, Json, Names, Place, at_place, look_from_here
+from airflow_samza.cli.status_command import chosen_run
+from airflow_samza.cli.tables import columns, json_line
+from airflow_samza.errors import ConfigError, SamzaError, UnknownName
+from airflow_samza.runs.progress.run_list import KnownRun, known_runs, plan_of
+from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.records.folders import RunFolder, read
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.run_ends import RunEnd
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
+from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+
+runs = typer.Typer(help="List the runs that are on record.", no_args_is_help=True)
+
+OPEN, SUCCEEDED, FAILED = "open", "succeeded", "failed"
+
+Stage = Annotated[
+    str | None, typer.Option("--stage", metavar="STAGE", help="Only this stage; otherwise all of the run.")
+]
+
+
+@runs.command("list")
+@at_place(ROOT)
+def list_runs(
+    place: Place,
+    application: Annotated[
+        str, typer.Argument(metavar="[APP]", help="Only runs of this application, by its name.")
+    ] = "",
+    limit: Annotated[int, typer.Option("-n", metavar="N", help="How many, newest first; 0: all.", min=0)] = 20,
+    only_open: Annotated[bool, typer.Option("--open", help="Only runs that have not ended.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List runs, newest first: state, mode, when they were planned, and the Dag run that they belong to."""
+    files = open_filesystem(place.environment().root)
+    found = [run for run in known_runs(files, application or None) if not (only_open and run.closed)]
+    shown = [facts_of(files, run) for run in (found[:limit] if limit else found)]
+    if as_json:
+        for facts in shown:
+            typer.echo(json_line(facts))
+        return
+    rows = [
+        [str(facts[name] or "") for name in ("application", "run_id", "state", "mode", "at", "dag_id", "dag_run")]
+        for facts in shown
+    ]
+    typer.echo(
+        columns(["APPLICATION", "RUN", "STATE", "MODE", "PLANNED (UTC)", "DAG", "DAG RUN"], rows)
+        if rows
+        else "There are no such runs."
+    )
+    if len(found) > len(shown):
+        typer.echo(f"{len(found) - len(shown)} older runs are left out (-n 0 shows all).", err=True)
+
+
+@at_place(ROOT)
+def logs(
+    place: Place,
+    names: Names = None,
+    lines: Annotated[int, typer.Option("-n", metavar="N", help="Lines of each runner's log; 0: all.", min=0)] = 200,
+) -> None:
+    """Print the logs of a run's stage runners (its driver processes, with Spark's lines), oldest runner first."""
+    look_from_here()
+    files = open_filesystem(place.environment().root)
+    run = chosen_run(files, _two(names, "logs"))
+    printed = False
+    for runner in all_runners(files, run.folder):
+        text = tail(files, runner, lines)
+        if text is not None:
+            who = runner.who(files) or {}
+            where = f" on {who['host']}" if who.get("host") else ""
+            typer.echo(f"==> runner {runner.number}{where}: {files.location(runner.log)} <==", err=True)
+            typer.echo(text)
+            printed = True
+    if not printed:
+        raise UnknownName(
+            f"There is no log of the run {run.run_id!r} of {run.application!r} under {files.location('')}.",
+            hint="A driver in a cluster logs there (yarn logs, kubectl logs); a run that never started has no log.",
+            name=run.run_id,
+        )
+
+
+@at_place(ROOT)
+def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
+    """Cancel the Spark work of a run, or of one of its stages. What was committed stays; its task in Airflow fails."""
+    look_from_here()
+    files = open_filesystem(place.environment().root)
+    run = plan_of(files, chosen_run(files, _two(names, "cancel")))
+    if stage is not None:
+        run.plan.stage(stage)
+    asked = list(cancel_stages(files, run, stage))
+    for stage_id in asked:
+        typer.echo(f"Stage {stage_id} of run {run.run_id} is cancelled; what it has committed stays.")
+    if not asked:
+        typer.echo(f"Nothing of run {run.run_id} of {run.application} is running.")
+
+
+def facts_of(files: Filesystem, run: KnownRun) -> dict[str, Any]:
+    """Return a run as ``runs list --json`` has it; ``mode`` is None where its plan cannot be read."""
+    try:
+        mode: str | None = plan_of(files, run).mode
+    except SamzaError:
+        mode = None
+    end = read(files, run.folder.closed, RunEnd) if run.closed else None
+    return {
+        "application": run.application,
+        "run_id": run.run_id,
+        "state": OPEN if not run.closed else SUCCEEDED if end is not None and end.succeeded else FAILED,
+        "mode": mode,
+        "at": f"{datetime.fromtimestamp(run.at, timezone.utc):%Y-%m-%dT%H:%M:%SZ}" if run.at else None,
+        "generation": run.generation,
+        "dag_id": run.origin.dag_id or None,
+        "dag_run": run.origin.run_id or None,
+    }
+
+
+def tail(files: Filesystem, runner: RunnerFolder, lines: int) -> str | None:
+    """Return the last lines of a runner's log, all with 0; None when there is none."""
+    try:
+        text = files.read(runner.log).decode(errors="replace").rstrip("\n")
+    except FileNotFoundError:
+        return None
+    return "\n".join(text.splitlines()[-lines:]) if lines else text
+
+
+def cancel_stages(files: Filesystem, run: RunPlan, only: str | None = None) -> Iterator[str]:
+    """Leave the request to cancel each stage that has begun and not ended; yield their ids."""
+    for stage in run.plan.stages:
+        if only in (None, stage.stage_id):
+            generation = newest_generation(files, run, stage.stage_id)
+            handle = StageHandle(run.application, run.run_id, stage.stage_id, generation)
+            begun = generation in RunFolder(run.application, run.run_id).generations(files, stage.stage_id)
+            if begun and not stage_status(files, handle).is_final:
+                ask_to_cancel(files, handle)
+                yield stage.stage_id
+
+
+def _two(names: Sequence[str] | None, word: str) -> Sequence[str]:
+    if len(names or ()) > 2:
+        raise ConfigError(
+            "At most two words name a run.",
+            hint=f"Write: airflow-samza {word} APP RUN.",
+            key="RUN",
+            value=" ".join(names or ()),
+        )
+    return names or ()

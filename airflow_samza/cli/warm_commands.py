@@ -1,0 +1,79 @@
+"""``airflow-samza warm``: the warm runners of this user on this host, and the end of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airflow_samza.cli.tables import columns
+from airflow_samza.errors import UnknownName
+
+if TYPE_CHECKING:
+    from airflow_samza.launch.warm_places import WarmPlace
+
+warm = typer.Typer(
+    help="Shows and ends warm runners: Sparks of this host that wait for the next run.", no_args_is_help=True
+)
+
+
+@warm.command("list")
+def list_runners() -> None:
+    """List the warm runners of this user on this host; delete what is left of those that have died."""
+    from airflow_samza.launch.warm_places import sweep_orphans, warm_places
+
+    for place in sweep_orphans():
+        typer.echo(f"Deleted the folder of {place.name}, whose process was gone.")
+    places = warm_places()
+    if not places:
+        typer.echo("There are no warm runners of this user on this host.")
+        return
+    heading = ("runner", "state", "runs", "age", "memory", "process", "master", "root", "tenant", "serves")
+    typer.echo(columns(heading, [_row(place) for place in places]))
+
+
+@warm.command("end")
+def end_runners(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUNNER]…", help="Runners as listed; without one all of them.")
+    ] = None,
+    now: Annotated[
+        bool, typer.Option("--now", help="Also those that serve a run, which then fails and can be retried.")
+    ] = False,
+) -> None:
+    """End warm runners. One that serves a run stays, unless --now is given."""
+    from airflow_samza.launch.warm_places import warm_places
+    from airflow_samza.launch.warm_taking import end_warm
+
+    known = {place.name: place for place in warm_places()}
+    for name in names or ():
+        if name not in known:
+            raise UnknownName(
+                f"There is no warm runner {name!r} of this user on this host.",
+                hint=f"There are: {', '.join(known)}." if known else "There are none.",
+                name=name,
+            )
+    for name in names or known:
+        ended = end_warm(known[name], now=now)
+        typer.echo(f"{name} ends." if ended else f"{name} stays: it serves a run, or does not answer (--now ends it).")
+    if not known:
+        typer.echo("There are no warm runners of this user on this host.")
+
+
+def _row(place: WarmPlace) -> tuple[str, ...]:
+    from airflow_samza.launch.warm_taking import ask
+    from airflow_samza.launch.warm_talk import STATE
+
+    about, now = place.about(), ask(place, STATE) or {}
+    return (
+        place.name,
+        str(now.get("state", "does not answer")),
+        str(now.get("runs", "")),
+        f"{now['age']:.0f} s" if "age" in now else "",
+        f"{now['megabytes']:,} MiB" if "megabytes" in now else "",
+        str(about.get("pid", "")),
+        str(about.get("master", "")),
+        str(about.get("root", "")),
+        str(about.get("tenant", "")),
+        str(now.get("run", "")),
+    )

@@ -1,0 +1,9 @@
+"""The hook of this provider, under the import path that Dag files use."""
+
+from __future__ import annotations
+
+from airflow_samza.provider.hooks import (
+    SamzaHook,
+)
+
+__all__ = ["SamzaHook"]

@@ -1,0 +1,303 @@
+"""The Python environment of stage runners and their workers, where it is another than this process's own.
+
+``runner_python`` names the Python program of that environment. It is run once before a runner is started with it, so
+that what it lacks is one sentence here instead of a traceback in the runner's log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from airflow_samza import __version__
+from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError
+from airflow_samza.launch.code_shipping import is_library
+from airflow_samza.launch.masters import CHOOSES_A_SPARK, Master, SubmitOptions
+from airflow_samza.launch.spark_submit import WORKERS_PYTHON
+from airflow_samza.launch.spark_versions import PAIRS
+
+KEY = "runner_python"
+"""The key that names it, in connections, operators and samza.toml."""
+
+OLDEST = (3, 10)
+
+NEEDED = (
+    "cloudpickle",
+    "fsspec",
+    "msgspec",
+    "numpy",
+    "pandas",
+    "pendulum",
+    "psutil",
+    "pyarrow",
+    "sortedcontainers",
+    "sqlglot",
+)
+"""Packages that every runner and worker imports. Airflow is not one of them."""
+
+# A cold start of Python takes 0.1 s; on a machine under heavy load it has been seen to take twenty seconds.
+_PROBE_SECONDS = 60
+
+_OUR_FOLDER = str(Path(__file__).resolve().parents[2])
+
+# Variables that hold paths of this process's environment; another Python would import libraries made for this one.
+_OF_THIS_ENVIRONMENT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
+
+# Runs on any Python, also on one that is too old; what it prints before the marker is not ours.
+_MARKER = "airflow-samza-probe:"
+_PROBE = f"""
+import json, os, sys
+found = {{"version": list(sys.version_info[:3])}}
+if sys.version_info >= (3, 10):
+    from importlib import util
+    def place(name):
+        spec = util.find_spec(name)
+        return spec and (spec.origin or next(iter(spec.submodule_search_locations or ()), None))
+    found["lacks"] = [name for name in {NEEDED!r} if place(name) is None]
+    for name, file in (("airflow_samza", "__init__.py"), ("pyspark", "version.py")):
+        origin = place(name)
+        if origin is not None:
+            folder, text = os.path.dirname(origin), {{}}
+            with open(os.path.join(folder, file)) as lines:
+                line = next((line for line in lines if line.startswith("__version__")), "__version__ = 'unknown'")
+            exec(line.replace(": str", ""), text)
+            found[name] = [text["__version__"], folder]
+print("{_MARKER}" + json.dumps(found))
+"""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A Python environment as its own Python reports it.
+
+    ``version`` is Python's, ``package`` and ``pyspark`` are the versions of airflow_samza and pyspark (empty: not
+    there), ``package_home`` and ``spark_home`` their folders.
+    """
+
+    python: str
+    version: tuple[int, ...]
+    lacks: tuple[str, ...] = ()
+    package: str = ""
+    package_home: str = ""
+    pyspark: str = ""
+    spark_home: str = ""
+
+    @property
+    def shown(self) -> str:
+        """``Python 3.11.7``."""
+        return f"Python {'.'.join(map(str, self.version))}"
+
+    @property
+    def minor(self) -> str:
+        """``3.11``."""
+        return ".".join(map(str, self.version[:2]))
+
+
+def checked_path(value: str, folder: Path | None = None) -> str:
+    """Return a ``runner_python`` as a whole path; a relative one starts at ``folder``, and is rejected without one.
+
+    Links stay: the program of a virtual environment is a link, by whose place it knows its libraries.
+    """
+    text = str(value).strip()
+    if not text:
+        return ""
+    path = os.path.expanduser(text)
+    if os.path.isabs(path):
+        return os.path.normpath(path)
+    if folder is not None and os.sep in path:
+        return os.path.normpath(folder / path)
+    raise ConfigError(
+        f"{KEY} is {value!r}, which is no whole path.",
+        hint="Write the path of the environment's Python program, such as /opt/environments/etl/bin/python.",
+        key=KEY,
+        value=text,
+    )
+
+
+def check_pythons(python: str, master: Master, submit: SubmitOptions, conf: Mapping[str, str]) -> Environment | None:
+    """Reject a ``runner_python``, or a Python of local workers, that this host has not or that lacks something.
+
+    Returns the environment of the runner, as far as it is looked at: a driver in a cluster has it on another host.
+    """
+    runner = None
+    if python and not submit.in_cluster:
+        runner = find_environment(python, KEY)
+        _check_contents(runner, KEY, needs_package=not master.is_submitted, needs_java_side=master.is_local)
+    workers = _path_of(conf.get(WORKERS_PYTHON, "")) if master.is_local else None
+    if workers is not None and workers != (python or sys.executable):
+        runner = runner or find_environment(sys.executable, KEY)
+        package = os.path.dirname(runner.package_home) if python else _OUR_FOLDER
+        inherited = [] if python else os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        path = workers_path(package, inherited, same_python=False)
+        _check_workers(find_environment(workers, WORKERS_PYTHON, path), runner)
+    return runner
+
+
+def workers_path(package: str, inherited: Iterable[str], *, same_python: bool) -> str:
+    """Return the PYTHONPATH of local workers: what the runner inherited, and the folder that has this package.
+
+    Where that is a folder of installed libraries, it is left out for another Python than the runner's: that one has
+    libraries of its own, and these may be made for another version.
+    """
+    paths = [path for path in inherited if path and path != package]
+    return os.pathsep.join([package, *paths] if same_python or not is_library(package) else paths)
+
+
+def environment_for(python: str) -> dict[str, str]:
+    """Return the environment variables for another Python: this process's, without those that name its own libraries.
+
+    Nothing in them chooses a Spark: that is what the runner's settings do.
+    """
+    left_out = CHOOSES_A_SPARK.union(_OF_THIS_ENVIRONMENT) if python else CHOOSES_A_SPARK
+    return {name: value for name, value in os.environ.items() if name not in left_out}
+
+
+_known: dict[tuple[str, str], tuple[tuple[int, ...], Environment]] = {}
+"""Environments by program and path, with the times of the files that they hang on. Failures are not kept."""
+
+
+def find_environment(python: str, named_by: str, path: str = "") -> Environment:
+    """Return the environment of a Python program, by running it; :class:`RuntimeMissing` when it does not run.
+
+    ``path`` is its PYTHONPATH.
+    """
+    known = _known.get((python, path))
+    if known is not None and known[0] == _times(known[1]):
+        return known[1]
+    found = _environment(python, named_by, _probed(python, named_by, path))
+    _known[python, path] = (_times(found), found)
+    return found
+
+
+def _probed(python: str, named_by: str, path: str) -> dict[str, Any]:
+    about = {"path": python, "named_by": named_by}
+    if not os.path.exists(python):
+        raise RuntimeMissing(
+            f"There is no Python at {python}, which {named_by} names.",
+            hint="Make the environment on this host, where the stage runner starts, or correct the path.",
+            **about,
+        )
+    if os.path.isdir(python) or not os.access(python, os.X_OK):
+        inside = os.path.join(python, "bin", "python")
+        hint = f"Its Python is {inside}." if os.path.isfile(inside) else "Name the Python program of an environment."
+        raise RuntimeMissing(f"{python}, which {named_by} names, is no program that can be run.", hint=hint, **about)
+    try:
+        done = subprocess.run(
+            [python, "-c", _PROBE],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_SECONDS,
+            check=False,
+            env={**environment_for(python), **({"PYTHONPATH": path} if path else {})},
+            cwd="/",
+        )
+        _, marker, answer = done.stdout.rpartition(_MARKER)
+        said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        why = f"it ends with exit code {done.returncode}{f': {said[-1][:200]}' if said else ''}"
+        found: dict[str, Any] | None = json.loads(answer) if marker and done.returncode == 0 else None
+    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+        found, why = None, str(error)
+    if found is None:
+        raise RuntimeMissing(
+            f"The Python at {python}, which {named_by} names, does not start: {why}.",
+            hint=f"Try it: {python} --version",
+            **about,
+        )
+    return found
+
+
+def _environment(python: str, named_by: str, found: Mapping[str, Any]) -> Environment:
+    version = tuple(found["version"])
+    if version < OLDEST:
+        raise RuntimeMissing(
+            f"The Python at {python}, which {named_by} names, is Python {'.'.join(map(str, version))}, and stages need "
+            f"{'.'.join(map(str, OLDEST))} or newer.",
+            hint="Make the environment with a newer Python.",
+            path=python,
+            named_by=named_by,
+            version=".".join(map(str, version)),
+        )
+    ours, sparks = found.get("airflow_samza", ("", "")), found.get("pyspark", ("", ""))
+    return Environment(python, version, tuple(found["lacks"]), *ours, *sparks)
+
+
+def _check_contents(found: Environment, named_by: str, *, needs_package: bool, needs_java_side: bool) -> None:
+    if needs_package and found.package != __version__:
+        raise _wrong(found, named_by, "airflow_samza", found.package, __version__, f"airflow-samza=={__version__}")
+    if not found.pyspark.startswith(tuple(f"{major}.{minor}." for major, minor in PAIRS)):
+        known = " or ".join(f"{major}.{minor}" for major, minor in sorted(PAIRS))
+        raise _wrong(found, named_by, "pyspark", found.pyspark, known, f"pyspark=={PAIRS[max(PAIRS)]}")
+    if needs_java_side and not os.path.isdir(os.path.join(found.spark_home, "jars")) and "SPARK_HOME" not in os.environ:
+        raise RuntimeMissing(
+            f"The environment of {found.python}, which {named_by} names, has pyspark-client {found.pyspark} alone, and "
+            "a local Spark needs all of pyspark.",
+            hint=f"Install it: {found.python} -m pip install pyspark=={found.pyspark}",
+            path=found.python,
+            named_by=named_by,
+        )
+    if found.lacks:
+        lacking = ", ".join(found.lacks)
+        raise RuntimeMissing(
+            f"The environment of {found.python}, which {named_by} names, lacks {lacking}.",
+            hint=f"Install it: {found.python} -m pip install {' '.join(found.lacks)}",
+            path=found.python,
+            named_by=named_by,
+            package=lacking,
+        )
+
+
+def _check_workers(workers: Environment, runner: Environment) -> None:
+    """Reject workers that cannot read what the runner sends them: functions travel by value."""
+    if workers.minor != runner.minor:
+        raise RuntimeMissing(
+            f"Python workers run {workers.shown} ({WORKERS_PYTHON} is {workers.python}), and their stage runner "
+            f"{runner.shown} ({runner.python}); functions go from one to the other by value.",
+            hint=f"Give both the same Python 3.x: set {KEY} to {workers.python}, or leave {WORKERS_PYTHON} out.",
+            workers=workers.minor,
+            runner=runner.minor,
+        )
+    _check_contents(workers, WORKERS_PYTHON, needs_package=True, needs_java_side=False)
+    if workers.pyspark != runner.pyspark:
+        raise _wrong(workers, WORKERS_PYTHON, "pyspark", workers.pyspark, runner.pyspark, f"pyspark=={runner.pyspark}")
+
+
+def _wrong(found: Environment, named_by: str, name: str, has: str, needed: str, requirement: str) -> SamzaError:
+    what = f"has {name} {has}, and {needed} is needed" if has else f"lacks {name}"
+    return RuntimeMissing(
+        f"The environment of {found.python}, which {named_by} names, {what}.",
+        hint=f"Install it: {found.python} -m pip install '{requirement}'",
+        path=found.python,
+        named_by=named_by,
+        package=name,
+        version=has,
+    )
+
+
+def _path_of(python: str) -> str | None:
+    return None if not python else shutil.which(python) or python
+
+
+def _times(found: Environment) -> tuple[int, ...]:
+    """Return the times of the files by which an environment changes: its Python, and the folders of its libraries."""
+    places: Sequence[str] = (
+        found.python,
+        os.path.join(os.path.dirname(found.python), os.pardir, "pyvenv.cfg"),
+        os.path.join(found.package_home, "__init__.py"),
+        found.spark_home,
+        os.path.dirname(found.spark_home),
+    )
+    times = []
+    for place in places:
+        try:
+            times.append(os.stat(place).st_mtime_ns)
+        except OSError:
+            times.append(0)
+    return tuple(times)

@@ -1,0 +1,90 @@
+"""Versions of Spark that have to be one: pyspark, pyspark-client, SPARK_HOME, and the server of Spark Connect.
+
+The distributions pyspark and pyspark-client install into one folder, where the one that comes last overwrites files of
+the other; no requirement of a package can say that two others have the same version. So it is looked up, without
+loading pyspark, before a runner is started and by the runner.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from airflow_samza.errors import RuntimeMissing
+
+PYSPARK = "pyspark"
+CLIENT = "pyspark-client"
+PAIRS = {(4, 0): "4.0.4", (4, 1): "4.1.3", (4, 2): "4.2.0"}
+"""The feature releases of Spark that the package is tested with, and of each the newest version that both have."""
+
+_CORE = re.compile(r"spark-core_[\d.]+-(\d[^/]*)\.jar")
+
+
+def check_installed(environment: Mapping[str, str] | None = None, look_up: Callable[[str], str] | None = None) -> None:
+    """Reject pyspark beside another version of pyspark-client, and a SPARK_HOME with another Spark than pyspark's.
+
+    What is not installed is not compared.
+    """
+    environment = os.environ if environment is None else environment
+    look_up = look_up or version
+    spark, client = _installed(PYSPARK, look_up), _installed(CLIENT, look_up)
+    if spark is not None and client is not None and spark != client:
+        raise RuntimeMissing(
+            f"pyspark is of version {spark} here, and pyspark-client, which installs into its folder, of {client}.",
+            hint=f"Install both in one version: {_install(_feature(min(spark, client, key=_feature)))}.",
+            pyspark=spark,
+            client=client,
+        )
+    home = environment.get("SPARK_HOME")
+    core = _spark_of(Path(home)) if home else None
+    if spark is not None and core is not None and spark != core:
+        raise RuntimeMissing(
+            f"SPARK_HOME is {home}, which has Spark {core}, and pyspark is of version {spark} here.",
+            hint="Unset SPARK_HOME, so that pyspark starts the Spark that it brings"
+            + (f"; or install the other one: {_install(_feature(core))}." if _feature(core) in PAIRS else "."),
+            pyspark=spark,
+            spark=core,
+            spark_home=home,
+        )
+
+
+def check_server(place: str, server: str, client: str) -> None:
+    """Reject a Spark Connect server of another feature release than the client; ``place`` names it."""
+    if _feature(server) == _feature(client):
+        return
+    other = f"Use a server of Spark {'.'.join(map(str, _feature(client)))}"
+    raise RuntimeMissing(
+        f"{place} runs Spark {server}, and pyspark is of version {client} here.",
+        hint=f"{other}, or install its version: {_install(_feature(server))}."
+        if _feature(server) in PAIRS
+        else f"{other}.",
+        version=server,
+        pyspark=client,
+    )
+
+
+def _installed(name: str, look_up: Callable[[str], str]) -> str | None:
+    try:
+        return look_up(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _spark_of(home: Path) -> str | None:
+    """Return the version of the Spark in a folder; None when there is none."""
+    found = (_CORE.fullmatch(path.name) for path in sorted((home / "jars").glob("spark-core_*.jar")))
+    return next((match[1] for match in found if match is not None), None)
+
+
+def _install(feature: tuple[int, int]) -> str:
+    wanted = PAIRS.get(feature, PAIRS[max(PAIRS)])
+    return f"pip install pyspark=={wanted} pyspark-client=={wanted}"
+
+
+def _feature(text: str) -> tuple[int, int]:
+    """Return the feature release of a version: (4, 2) of ``4.2.0``."""
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

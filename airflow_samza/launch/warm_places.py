@@ -1,0 +1,151 @@
+"""The warm runners of a host, each with a folder that only its user may enter: its socket, its log, who it is."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import socket as sockets
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from airflow_samza.private_folder import private_folder, scratch_folder
+from airflow_samza.runs.records import liveness
+
+_FOLDER = "warm"
+_LOCK = "lock"
+_ENDS = "ended.log"
+"""The file with a line for each that has ended, and why."""
+
+_ENDS_BYTES = 100_000
+
+LONGEST_SOCKET = 100
+"""The most bytes of a socket's path: 107 can be used, and it is made under a longer name."""
+
+CONNECT_SECONDS = 5.0
+
+STARTING_SECONDS = 60.0
+"""The seconds for which a folder may be without the record of its process."""
+
+
+@dataclass(frozen=True)
+class WarmPlace:
+    """The folder of one warm runner; ``name`` is its key with a name drawn by lot."""
+
+    folder: str
+
+    @property
+    def name(self) -> str:
+        """The name by which commands and records call it."""
+        return os.path.basename(self.folder)
+
+    @property
+    def key(self) -> str:
+        """The key of the runs that it serves."""
+        return self.name.partition("-")[0]
+
+    @property
+    def socket(self) -> str:
+        """The path of the socket on which it listens."""
+        return os.path.join(self.folder, "s")
+
+    @property
+    def log(self) -> str:
+        """The file in which Java and its Python workers print."""
+        return os.path.join(self.folder, "java.log")
+
+    @property
+    def _about(self) -> str:
+        return os.path.join(self.folder, "about.json")
+
+    def describe(self, about: Mapping[str, Any]) -> None:
+        """Write who this process is, and what it serves."""
+        temporary = f"{self._about}.new"
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump({**liveness.identity(), **about}, file)
+        os.rename(temporary, self._about)
+
+    def about(self) -> dict[str, Any]:
+        """Return what it wrote of itself; empty before it has."""
+        with suppress(OSError, ValueError), open(self._about, encoding="utf-8") as file:
+            found = json.load(file)
+            return found if isinstance(found, dict) else {}
+        return {}
+
+    def is_orphaned(self) -> bool:
+        """Return whether nobody is behind the folder any more."""
+        about = self.about()
+        if about:
+            there = liveness.process_is_there(about)
+            return there is False or (there is None and not self._listens())  # None: of another container, or boot
+        with suppress(OSError):
+            return time.time() - os.stat(self.folder).st_mtime > STARTING_SECONDS
+        return False
+
+    def _listens(self) -> bool:
+        try:
+            self.connect(CONNECT_SECONDS).close()
+        except OSError:
+            return False
+        return True
+
+    def is_ending(self) -> bool:
+        """Return whether it takes no more runs: it has listened, and does no longer."""
+        return bool(self.about()) and not os.path.exists(self.socket)
+
+    def connect(self, seconds: float) -> sockets.socket:
+        """Return a connection to it; OSError when there is nobody."""
+        channel = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+        try:
+            channel.settimeout(seconds)
+            channel.connect(self.socket)
+        except BaseException:
+            channel.close()
+            raise
+        return channel
+
+    def remove(self, why: str) -> None:
+        """Delete the folder; ``why`` is kept for a while."""
+        ends = os.path.join(os.path.dirname(self.folder), _ENDS)
+        with suppress(OSError):
+            long = os.path.exists(ends) and os.path.getsize(ends) > _ENDS_BYTES
+            descriptor = os.open(ends, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if long else os.O_APPEND), 0o600)
+            with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+                file.write(f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} {self.name}: {why}\n")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def warm_places() -> list[WarmPlace]:
+    """Return the warm runners of this user on this host, alive or not."""
+    top = scratch_folder(_FOLDER)
+    return [WarmPlace(os.path.join(top, name)) for name in sorted(os.listdir(top)) if name not in (_LOCK, _ENDS)]
+
+
+def new_place(key: str) -> WarmPlace:
+    """Make the folder of a warm runner that is about to start."""
+    return WarmPlace(private_folder(os.path.join(scratch_folder(_FOLDER), f"{key}-{uuid.uuid4().hex[:8]}")))
+
+
+def sweep_orphans() -> list[WarmPlace]:
+    """Delete the folders whose process has gone, and return them."""
+    found = [place for place in warm_places() if place.is_orphaned()]
+    for place in found:
+        place.remove("its process was gone")
+    return found
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """Let one process at a time count the warm runners and start another."""
+    descriptor = os.open(os.path.join(scratch_folder(_FOLDER), _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

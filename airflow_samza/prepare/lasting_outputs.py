@@ -1,0 +1,57 @@
+"""Outputs from which nothing can be taken back once it is published: what a plan says of them, and who may publish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.errors import ConfigError
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.system_kinds import traits_of
+from airflow_samza.systems.capabilities import OutputClaim, PublishesForGood
+from airflow_samza.systems.system import System
+
+Notes = Mapping[str, Mapping[str, str]]
+
+
+def output_claim(run: RunPlan, stage_id: str, generation: Generation, *, carries_state: bool) -> OutputClaim:
+    """Return a stage's wish to publish.
+
+    Runs that go on from each other's state publish different things, also where they have one data interval.
+    """
+    return OutputClaim(run.producer(stage_id), str(generation), None if carries_state else run.interval)
+
+
+def with_lasting_notes(
+    notes: Notes, run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, System], *, carries_state: bool
+) -> dict[str, dict[str, str]]:
+    """Return the notes of a plan, with what readers of such outputs will see; a rerun may be rejected."""
+    found = {stage: dict(texts) for stage, texts in notes.items()}
+    for stage in run.plan.stages:
+        for stream_id in stage.outputs:
+            bound = run.stream(stream_id)
+            system = systems[bound.system]
+            if run.is_own(stream_id) or not isinstance(system, PublishesForGood):
+                continue
+            _reject_partitioner(run, spec, stream_id)
+            claim = output_claim(run, stage.stage_id, Generation(run.generation, 1), carries_state=carries_state)
+            text = system.describe_output(bound.spec, claim)
+            texts = found.setdefault(stage.stage_id, {})
+            texts[stream_id] = f"{texts[stream_id]}; {text}" if stream_id in texts else text
+    return found
+
+
+def _reject_partitioner(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> None:
+    """Reject a partitioner that is not that of the output's system: keys are put where other writers put them."""
+    declared, kind = spec.outputs[stream_id].partitioner, run.systems[run.stream(stream_id).system]["kind"]
+    wanted = traits_of(kind).partitioner
+    if declared not in ("", wanted):
+        raise ConfigError(
+            f"The output {stream_id!r} has partitioner={declared!r}, and messages are published to a system of kind "
+            f"{kind} by the partitioner {wanted!r}.",
+            hint="Leave partitioner= out.",
+            key="partitioner",
+            value=declared,
+            stream=stream_id,
+        )

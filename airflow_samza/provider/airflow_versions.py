@@ -1,0 +1,134 @@
+"""Names and abilities that Airflow's releases from 3.1 on have at different places, or not at all.
+
+This module alone knows Airflow's versions; each name is looked for where the newest release has it, then where older
+ones do. Modules of the provider, and tests of it, import these names from here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow.sdk.bases.skipmixin import SkipMixin
+    from airflow.sdk.configuration import conf
+    from airflow.sdk.exceptions import (
+        AirflowException,
+        AirflowFailException,
+        AirflowNotFoundException,
+        AirflowTaskTimeout,
+        TaskDeferralError,
+        TaskDeferralTimeout,
+        TaskDeferred,
+    )
+else:
+    try:
+        from airflow.sdk.configuration import conf
+        from airflow.sdk.exceptions import (
+            AirflowException,
+            AirflowFailException,
+            AirflowNotFoundException,
+            AirflowTaskTimeout,
+            TaskDeferralError,
+            TaskDeferralTimeout,
+            TaskDeferred,
+        )
+    except ImportError:  # Airflow 3.1
+        from airflow.configuration import conf
+        from airflow.exceptions import (
+            AirflowException,
+            AirflowFailException,
+            AirflowNotFoundException,
+            AirflowTaskTimeout,
+            TaskDeferralError,
+            TaskDeferralTimeout,
+            TaskDeferred,
+        )
+    try:
+        from airflow.sdk.bases.skipmixin import SkipMixin
+    except ImportError:  # Airflow 3.1
+        from airflow.providers.standard.utils.skipmixin import SkipMixin
+
+__all__ = [
+    "AirflowException",
+    "AirflowFailException",
+    "AirflowNotFoundException",
+    "AirflowTaskTimeout",
+    "SkipMixin",
+    "TaskDeferralError",
+    "TaskDeferralTimeout",
+    "TaskDeferred",
+    "airflow_version",
+    "conf",
+    "events_take_partitions",
+    "send_gauge",
+    "start_stats",
+    "stats_name",
+    "triggers_hear_of_kills",
+]
+
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")
+
+
+def triggers_hear_of_kills() -> bool:
+    """Return whether Airflow calls ``on_kill`` of a trigger when a user ends the deferred task: since 3.3."""
+    from airflow.triggers.base import BaseTrigger  # a Dag file need not load it
+
+    return hasattr(BaseTrigger, "on_kill")
+
+
+def events_take_partitions() -> bool:
+    """Return whether the events of a task's assets take partition keys: since Airflow 3.3."""
+    from airflow.sdk.types import OutletEventAccessorProtocol
+
+    return hasattr(OutletEventAccessorProtocol, "add_partitions")
+
+
+def airflow_version() -> str:
+    """Return the version of Airflow, as sentences name it."""
+    from airflow import __version__
+
+    return __version__
+
+
+def stats_name(name: str) -> str:
+    """Return a name as metrics may have it.
+
+    >>> stats_name("clicks per café")
+    'clicks_per_caf_'
+    """
+    return _NOT_IN_NAMES.sub("_", name)
+
+
+def send_gauge(name: str, value: float, tags: Mapping[str, str]) -> None:
+    """Send a gauge to where Airflow was configured to send metrics to."""
+    _stats().gauge(name, value, tags=dict(tags))
+
+
+def start_stats() -> None:
+    """Prepare metrics in a process where Airflow has not: a triggerer."""
+    try:
+        from airflow.sdk.observability import stats
+        from airflow.sdk.observability.metrics import stats_utils
+    except ImportError:  # Airflow 3.1 prepares them at the first use
+        return
+    if hasattr(stats, "initialize"):
+        stats.initialize(
+            factory=stats_utils.get_stats_factory(), export_legacy_names=conf.getboolean("metrics", "legacy_names_on")
+        )
+    else:  # Airflow 3.2
+        made: Any = stats.Stats
+        factory: Any = stats_utils.get_stats_factory
+        made.initialize(factory=factory(made))
+
+
+def _stats() -> Any:
+    """Return the module, or in older releases the class, that sends metrics."""
+    try:
+        from airflow.sdk.observability import stats
+    except ImportError:  # Airflow 3.1
+        from airflow.stats import Stats
+
+        return Stats
+    return stats if hasattr(stats, "gauge") else stats.Stats

@@ -1,0 +1,40 @@
+"""SamzaDag: a Dag that is one application."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+from airflow.sdk import DAG
+
+from airflow_samza.provider.task_group import SamzaTaskGroup
+
+GROUP = "application"
+
+_OF_THE_GROUP = frozenset(
+    name
+    for name, parameter in inspect.signature(SamzaTaskGroup.__init__).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+)
+
+
+class SamzaDag(DAG):
+    """A Dag of the tasks of one application: ``plan``, a task per stage, ``cleanup``.
+
+    Further tasks are added as to any Dag; ``group`` is what they stand before or behind.
+
+    :param dag_id: The id of the Dag.
+    :param application: The application, as ``package.module:attribute``; loaded when the Dag file is parsed.
+    :param settings: Parameters of :class:`~airflow_samza.provider.task_group.SamzaTaskGroup` (``conn_id``, ``systems``,
+        ``mode``, ``stages``, …); all others are those of a Dag (``schedule``, ``start_date``, ``default_args``, …).
+    """
+
+    group: SamzaTaskGroup
+
+    def __init__(self, dag_id: str, *, application: str, **settings: Any) -> None:
+        ours = {name: settings.pop(name) for name in sorted(_OF_THE_GROUP & settings.keys())}
+        super().__init__(dag_id, **settings)
+        self.fileloc = sys._getframe(1).f_code.co_filename  # Airflow finds this file, two frames above its own
+        with self:
+            self.group = SamzaTaskGroup(GROUP, application=application, prefix_group_id=False, **ours)

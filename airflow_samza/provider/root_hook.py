@@ -1,0 +1,71 @@
+"""RootHook: the root of a Samza connection, and what opens it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.provider.airflow_versions import AirflowNotFoundException
+from airflow_samza.provider.bindings import root_of
+from airflow_samza.provider.root_access import find_access
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, access_within, give_access
+
+if TYPE_CHECKING:
+    from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+class RootHook(BaseHook):
+    """The part of the hook that finds the root and opens it.
+
+    :param conn_id: The Samza connection.
+    """
+
+    def __init__(self, conn_id: str) -> None:
+        super().__init__()
+        self.conn_id = conn_id
+        self._access: RootAccess | None = None
+
+    @property
+    def root(self) -> str:
+        """The root of topics and run records."""
+        return root_of(self.conn_id, self._connection(self.conn_id))
+
+    @property
+    def access(self) -> RootAccess:
+        """The options that open the root, by the connections; this process may open it with them from now on."""
+        if self._access is None:
+            root = self.root
+            self._access = self._find_access(root) if "://" in root else NO_ACCESS
+            if self._access:
+                give_access(root, self._access)
+        return self._access
+
+    def _find_access(self, root: str) -> RootAccess:
+        return find_access(self.conn_id, self._connection(self.conn_id), root, self._connection)
+
+    @property
+    def place_of_root(self) -> dict[str, Any]:
+        """The arguments by which a trigger finds the root, and the connection (no secret of it) that opens it."""
+        return {"root": self.root, **({"conn_id": self.conn_id} if self.access else {})}
+
+    @property
+    def files(self) -> Filesystem:
+        """The records of runs."""
+        from airflow_samza.systems.filesystems.opening import open_filesystem
+
+        with access_within(self.root, self.access):
+            return open_filesystem(self.root)
+
+    def _connection(self, conn_id: str) -> Any:
+        try:
+            return self.get_connection(conn_id)
+        except AirflowNotFoundException:
+            example = f'airflow connections add {conn_id} --conn-type samza --conn-extra \'{{"root": "/data/samza"}}\''
+            raise ConfigError(
+                f"The connection {conn_id!r} is not defined.",
+                hint=f"Define it, for example: {example}.",
+                key="conn_id",
+                value=conn_id,
+            ) from None

@@ -1,0 +1,136 @@
+"""Looks of a continuous run at an input whose messages arrive in files: what each found, decided once for all stages.
+
+The plan is look 0. Every stage that reads the input reads the looks in their order, so all of them read the same; the
+last look is the end. What was read by then is on record beside the newest looks only, and goes into the version of the
+state that the run leaves.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.records import durable
+from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.records.folders import RunFolder, adopt, must_read, numbers, read, write_once
+from airflow_samza.runs.records.names import safe
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+@durable("look at an input")
+@dataclass(frozen=True)
+class Look:
+    """A look that found something, or the end: then ``slice`` is None, and ``end`` says whether it is for good.
+
+    ``known`` is the path of the record of all that was read up to it.
+    """
+
+    number: int
+    slice: Mapping[str, Any] | None
+    known: str
+    end: bool | None = None
+
+
+@durable("record of what was read of an input")
+@dataclass(frozen=True)
+class Known:
+    """The system's record of what was read."""
+
+    known: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The looks of a run at one input."""
+
+    files: Filesystem
+    run: RunPlan
+    stream: BoundStream
+
+    @property
+    def path(self) -> str:
+        """The folder of the looks."""
+        folder = RunFolder(self.run.application, self.run.run_id)
+        return f"{folder.arrivals(self.run.generation)}/{safe(self.stream.stream_id)}"
+
+    def at(self, number: int) -> str:
+        """Return the path of a look."""
+        return f"{self.path}/{number}.json"
+
+    def find(self, number: int) -> Look | None:
+        """Return a look; None while nobody has decided it."""
+        return read(self.files, self.at(number), Look)
+
+    def known(self, number: int) -> Mapping[str, Any] | None:
+        """Return the record of what was read up to a look; None when a later look has replaced it."""
+        if number == 0:
+            planned: Mapping[str, Any] = (self.stream.slice or {})["known"]
+            return planned
+        look = self.find(number)
+        found = read(self.files, look.known, Known) if look is not None else None
+        return found.known if found is not None else None
+
+    def decide(
+        self, number: int, known: Mapping[str, Any], slice_: Mapping[str, Any] | None = None, end: bool | None = None
+    ) -> Look:
+        """Decide a look; return the one that stands, which another stage may have decided before."""
+        place = f"{self.path}/known/{number}-{uuid.uuid4().hex}.json"
+        write_once(self.files, place, Known(known))
+        reach("look-before-decision")
+        standing = adopt(self.files, self.at(number), Look(number, slice_, place, end))
+        reach("look-after-decision")
+        if standing.known != place:
+            self.files.delete(place)
+        before = self.find(number - 1) if number > 1 else None
+        if before is not None:
+            self.files.delete(before.known)
+        return standing
+
+    def newest(self) -> int:
+        """Return the number of the newest look; 0: the plan's is the only one."""
+        return max(numbers(self.files, self.path), default=0)
+
+
+def known_at_end(files: Filesystem, run: RunPlan, stream: BoundStream, reached: Sequence[int]) -> Mapping[str, Any]:
+    """Return the record of what a run has read of an input; ``reached`` is by partition where its tasks have stopped.
+
+    A task that ends the whole run may have left files unread: these, and the one in which it stopped, are no part of
+    the record, so the next run reads them.
+    """
+    looks = Looks(files, run, stream)
+    newest = looks.newest()
+    known = looks.known(newest)
+    if known is None:
+        raise AssertionError(f"the newest look at {stream.stream_id!r} has no record of what was read")
+    unread: dict[str, int] = {}
+    for number in range(newest, -1, -1):
+        slice_ = (stream.slice or {}) if number == 0 else must_read(files, looks.at(number), Look).slice
+        if slice_ is None:
+            continue
+        for file in _unread_of(slice_, reached):
+            unread[str(file["name"])] = int(file["size"])
+        if all(at >= int(first) for at, (first, _) in zip(reached, slice_["offsets"], strict=True)):
+            break
+    if not unread:
+        return known
+    return {
+        **known,
+        "names": {name: entry for name, entry in known["names"].items() if name not in unread},
+        "files": known["files"] - len(unread),
+        "bytes": known["bytes"] - sum(unread.values()),
+    }
+
+
+def _unread_of(slice_: Mapping[str, Any], reached: Sequence[int]) -> Iterator[Mapping[str, Any]]:
+    """Yield the files of a range of which tasks that have stopped there have not read all."""
+    count = len(slice_["chunks"])
+    for partition, (at, (first, end)) in enumerate(zip(reached, slice_["offsets"], strict=True)):
+        if at >= end:
+            continue
+        begin = max(at - first, 0) * count // (end - first)  # all chunks have as many offsets
+        for chunk in slice_["chunks"][begin:]:
+            for file, _, _ in chunk[partition]:
+                yield slice_["files"][file]

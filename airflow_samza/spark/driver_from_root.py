@@ -1,0 +1,47 @@
+"""The program of a driver on a host that has nothing of ours: it lies in one zip with this package, which Python runs.
+
+``PROGRAM ROOT APPLICATION RUN KEY HANDOVER LOG``, the last two by their paths from the root.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.launch.driver_files import take_sealed
+from airflow_samza.spark.runner import main as serve
+from airflow_samza.systems.filesystems.local_copies import scratch_path
+from airflow_samza.systems.filesystems.opening import open_filesystem
+
+NOTHING_THERE = 4
+"""The exit code of a driver that could not take what the submitter has left for it."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the stage runner; what keeps it from doing so is one sentence in the log under the root, or on our own."""
+    root, application, run_id, key, handover, log = arguments
+    host = os.uname().nodename
+    try:
+        files, settings = take_sealed(root, handover)
+        output = scratch_path(files, log)
+    except (SamzaError, OSError) as error:
+        told = f"airflow_samza: the driver on {host}: {error}"
+        print(told, file=sys.stderr)
+        with suppress(SamzaError, OSError):  # the root itself may be what is out of reach
+            open_filesystem(root).put(log, f"{told}\n".encode())
+        return NOTHING_THERE
+    # The cluster keeps what a driver prints somewhere; brought under the root, everybody finds it.
+    opened = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(opened, 1)
+    os.dup2(opened, 2)
+    os.close(opened)
+    return serve([root, application, run_id, key], {**settings, "output": output})
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a thread that hangs in a dead Spark must not keep the process

@@ -1,0 +1,80 @@
+"""The run that a warm runner serves at the moment, as its keeper knows it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.launch.warm_talk import send
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.spark.lent_session import code_digest
+from airflow_samza.systems.filesystems.opening import open_filesystem
+
+
+class WarmRun:
+    """A run with the process ``pid`` as its driver.
+
+    ``asker`` is the connection of who started it, ``lease`` that of the process itself.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        arguments: Sequence[str],
+        settings: Mapping[str, Any],
+        asker: socket.socket,
+        lease: socket.socket,
+        log: str,
+    ) -> None:
+        self.pid = pid
+        root, application, run_id, _ = arguments
+        self.name = f"{application} {run_id}"
+        self.code = code_digest(settings)
+        self.has_ended = False
+        self._root = root
+        self._folder = RunFolder(application, run_id)
+        self._asker = asker
+        self._lease = lease
+        self._log = log
+        self._log_from = os.path.getsize(log)
+        self._looked = 0.0
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Tell its process of Spark, or why there is none."""
+        with suppress(OSError):
+            send(self._lease, {**message, "log": self._log, "log_from": self._log_from})
+
+    def is_closed(self) -> bool:
+        """Return whether the run is over, so that its process is about to end; asked where that costs nothing."""
+        with suppress(SamzaError, OSError):
+            files = open_filesystem(self._root)
+            return files.local_path("") is not None and files.exists(self._folder.closed)
+        return False
+
+    def end(self, code: int) -> None:
+        """Take note that its process has ended; end what it has started, and tell who asked for it."""
+        self.has_ended = True
+        self._end_group()
+        with suppress(OSError):
+            send(self._asker, {"exit": code})
+        self._asker.close()
+        self._lease.close()
+
+    def kill(self) -> None:
+        """End its process, which gets a moment to write what it was doing."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+        deadline = time.monotonic() + 1.0
+        while time.monotonic() < deadline and os.path.exists(f"/proc/{self.pid}"):
+            time.sleep(0.05)
+        self._end_group()
+
+    def _end_group(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):  # none is left, as a rule
+            os.killpg(self.pid, signal.SIGKILL)

@@ -1,0 +1,295 @@
+"""Access to an object store: its address, and the identity of the caller, by options or by the environment.
+
+Options are the names of obstore's settings that are listed here. Without them the environment decides, as for the
+stores' own clients: ``AWS_*``, the instance's or the pod's role, ``GOOGLE_APPLICATION_CREDENTIALS``, ``AZURE_*``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.systems.filesystems.object_store.address import NAMES, Address, Store
+from airflow_samza.systems.filesystems.object_store.aws_roles import AwsIdentity, checked_identity
+
+OPTIONS: dict[Store, frozenset[str]] = {
+    "s3": frozenset(
+        {
+            "endpoint",
+            "region",
+            "access_key_id",
+            "secret_access_key",
+            "session_token",
+            "profile",
+            "external_id",
+            "skip_signature",
+            "virtual_hosted_style_request",
+            "role_arn",
+            "role_session_name",
+            "web_identity_token_file",
+            "sts_endpoint",
+            "container_credentials_relative_uri",
+            "container_credentials_full_uri",
+            "container_authorization_token_file",
+            "metadata_endpoint",
+            "imdsv1_fallback",
+            "server_side_encryption",
+            "sse_kms_key_id",
+            "sse_bucket_key_enabled",
+            "request_payer",
+            "checksum_algorithm",
+            "unsigned_payload",
+            "disable_bulk_delete",
+        }
+    ),
+    "gcs": frozenset(
+        {
+            "endpoint",
+            "service_account",
+            "service_account_key",
+            "application_credentials",
+            "bearer_token",
+            "skip_signature",
+        }
+    ),
+    "azure": frozenset(
+        {
+            "endpoint",
+            "account_name",
+            "account_key",
+            "sas_token",
+            "connection_string",
+            "client_id",
+            "client_secret",
+            "tenant_id",
+            "authority_host",
+            "token",
+            "msi_endpoint",
+            "object_id",
+            "msi_resource_id",
+            "federated_token_file",
+            "use_azure_cli",
+            "skip_signature",
+        }
+    ),
+}
+"""Options of each store. All of them also know ``ssl_verify``: true, false, or a file of certificates."""
+
+_FLAGS = frozenset(
+    {
+        "skip_signature",
+        "virtual_hosted_style_request",
+        "imdsv1_fallback",
+        "sse_bucket_key_enabled",
+        "unsigned_payload",
+        "disable_bulk_delete",
+        "use_azure_cli",
+    }
+)
+
+Credentials = Callable[[], Mapping[str, object]]
+"""A function that returns credentials with the time when they expire, as obstore's credential providers do."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Settings of a store's client, and the identity of the caller; none of it is shown."""
+
+    settings: tuple[tuple[str, str | bool], ...] = field(default=(), repr=False)
+    """obstore's settings of the store."""
+    client: tuple[tuple[str, str | bool], ...] = field(default=(), repr=False)
+    """obstore's settings of its HTTP client."""
+    provider: Credentials | None = field(default=None, repr=False)
+    """Source of credentials, in place of the settings and the environment."""
+    name: str = "the credentials of the environment"
+    """The identity as messages show it."""
+    environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Variables that the store's client reads by itself: another environment is another access."""
+
+
+def find_access(
+    address: Address, options: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None
+) -> Access:
+    """Return the access by options, else by the environment; an unknown option is rejected."""
+    given = {name: value for name, value in (options or {}).items() if value not in (None, "")}
+    known = OPTIONS[address.store] | {"ssl_verify"}
+    for name in sorted(given):
+        if name not in known:
+            raise ConfigError(
+                f"{NAMES[address.store]} has no option {name!r}.",
+                hint=f"Its options are {', '.join(sorted(known))}.",
+                key=name,
+            )
+    environment = os.environ if environment is None else environment
+    verify = str(given.pop("ssl_verify", environment.get("AWS_CA_BUNDLE", "") if address.store == "s3" else ""))
+    texts: dict[str, str | bool] = {
+        name: str(value).strip().lower() in ("true", "1", "yes") if name in _FLAGS else str(value)
+        for name, value in given.items()
+    }
+    client = _client(verify)
+    found = {"s3": _s3, "gcs": _gcs, "azure": _azure}[address.store](address, texts, environment)
+    settings = dict(found.settings)
+    if str(settings.get("endpoint", "")).startswith("http://") or '"http://' in str(settings.get(_KEY, "")):
+        client["allow_http"] = True
+    read = tuple(sorted(item for item in environment.items() if item[0].startswith(_VARIABLES)))
+    return replace(found, client=tuple(sorted(client.items())), environment=read)
+
+
+_KEY = "service_account_key"
+_VARIABLES = ("AWS_", "AZURE_", "GOOGLE_")
+
+
+def _client(verify: str) -> dict[str, str | bool]:
+    if verify.lower() in ("", "true"):
+        return {}
+    if verify.lower() == "false":
+        return {"allow_invalid_certificates": True}
+    try:
+        with open(verify, encoding="ascii") as file:
+            return {"root_certificate": file.read()}
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"The file of certificates {verify} (ssl_verify) cannot be read: {error}.",
+            hint="Name a PEM file that every host of the run has, or leave ssl_verify out.",
+            key="ssl_verify",
+        ) from None
+
+
+def _found(settings: Mapping[str, str | bool], name: str = "", provider: Credentials | None = None) -> Access:
+    return Access(tuple(sorted(settings.items())), (), provider, name or Access.name)
+
+
+def _s3(address: Address, options: dict[str, str | bool], environment: Mapping[str, str]) -> Access:
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        if "endpoint" not in options and environment.get(name):
+            options["endpoint"] = environment[name]
+    _pair(options, "access_key_id", "secret_access_key")
+    assumed = "role_arn" in options and not (
+        "web_identity_token_file" in options or environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
+    )
+    if assumed or "profile" in options:
+        return _aws_identity(options)
+    options.pop("external_id", None)
+    if "access_key_id" not in options:
+        return _found(options)
+    if "session_token" in options:
+        return _found(options, "the session token of the options")
+    if not (environment.get("AWS_SESSION_TOKEN") or environment.get("AWS_TOKEN")):
+        return _found(options, "the access key of the options")
+    # The environment's session token belongs to another key.
+    key, secret = str(options.pop("access_key_id")), str(options.pop("secret_access_key"))
+    return _found(options, "the access key of the options", _Fixed(key, secret))
+
+
+def _aws_identity(options: dict[str, str | bool]) -> Access:
+    key = tuple(str(options.pop(name, "")) for name in ("access_key_id", "secret_access_key", "session_token"))
+    taken = ("profile", "role_arn", "external_id", "role_session_name", "sts_endpoint")
+    fields = {name: str(options.pop(name)) for name in taken if name in options}
+    identity = AwsIdentity(
+        **fields, region=str(options.get("region", "")), key=(key[0], key[1], key[2]) if key[0] else None
+    )
+    return _found(options, identity.name, checked_identity(identity))
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """Credentials of S3 that do not expire."""
+
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+
+    def __call__(self) -> Mapping[str, object]:
+        return {
+            "access_key_id": self.access_key_id,
+            "secret_access_key": self.secret_access_key,
+            "token": None,
+            "expires_at": None,
+        }
+
+
+def _gcs(address: Address, options: dict[str, str | bool], environment: Mapping[str, str]) -> Access:
+    endpoint = str(options.pop("endpoint", "") or environment.get("STORAGE_EMULATOR_HOST", ""))
+    named = {"service_account", _KEY, "application_credentials", "bearer_token"} & options.keys()
+    if endpoint and not named:  # a server of tests, which asks for no identity
+        account = {
+            "gcs_base_url": endpoint if "://" in endpoint else f"http://{endpoint}",
+            "disable_oauth": True,
+            "client_email": "",
+            "private_key": "",
+            "private_key_id": "",
+        }
+        return _found({**options, _KEY: json.dumps(account)}, f"nobody, as {endpoint} wants")
+    if endpoint:
+        options["base_url"] = endpoint
+    return _found(options, "the service account of the options" if named else "")
+
+
+def _azure(address: Address, options: dict[str, str | bool], environment: Mapping[str, str]) -> Access:
+    identity = {"account_key", "sas_token", "client_secret", "token", "federated_token_file", "use_azure_cli"}
+    stated = str(options.pop("connection_string", ""))
+    if not stated and not (identity & options.keys()):
+        stated = environment.get("AZURE_STORAGE_CONNECTION_STRING", "")
+    options = {**(_of_connection_string(stated) if stated else {}), **options}
+    if address.account:
+        options["account_name"] = address.account
+        if address.suffix not in _PUBLIC:
+            options.setdefault("endpoint", f"https://{address.account}.{address.suffix.replace('dfs.', 'blob.', 1)}")
+    for option, names in {
+        "account_name": ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"),
+        "endpoint": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+        **({} if identity & options.keys() else {"account_key": ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY")}),
+    }.items():
+        for name in names:
+            if option not in options and environment.get(name):
+                options[option] = environment[name]
+    if "account_name" not in options:
+        raise ConfigError(
+            f"The URL {address.shown} names no storage account, and there is none in the environment.",
+            hint="Write abfss://container@account.dfs.core.windows.net/path, or set AZURE_STORAGE_ACCOUNT_NAME.",
+            key="account_name",
+        )
+    if "sas_token" in options:
+        options["sas_key"] = str(options.pop("sas_token")).lstrip("?")
+    return _found(options, "the credentials of the options" if identity & options.keys() else "")
+
+
+_PUBLIC = ("dfs.core.windows.net", "blob.core.windows.net")
+
+
+def _of_connection_string(text: str) -> dict[str, str | bool]:
+    """Return the options in a connection string of a storage account.
+
+    >>> _of_connection_string("AccountName=acme;AccountKey=a2V5;EndpointSuffix=core.windows.net")
+    {'account_name': 'acme', 'account_key': 'a2V5'}
+    """
+    parts = dict(part.partition("=")[::2] for part in text.strip().split(";") if part)
+    names = {
+        "AccountName": "account_name",
+        "AccountKey": "account_key",
+        "SharedAccessSignature": "sas_token",
+        "BlobEndpoint": "endpoint",
+    }
+    found: dict[str, str | bool] = {option: parts[name] for name, option in names.items() if parts.get(name)}
+    suffix, account = parts.get("EndpointSuffix", "core.windows.net"), found.get("account_name")
+    if account and suffix != "core.windows.net":
+        found.setdefault("endpoint", f"{parts.get('DefaultEndpointsProtocol', 'https')}://{account}.blob.{suffix}")
+    if not found:
+        raise ConfigError(
+            "The connection string of Azure has neither AccountName nor BlobEndpoint.",
+            hint="Copy it from the storage account's access keys.",
+            key="connection_string",
+        )
+    return found
+
+
+def _pair(options: Mapping[str, object], one: str, other: str) -> None:
+    for has, lacks in ((one, other), (other, one)):
+        if has in options and lacks not in options:
+            raise ConfigError(
+                f"The options have {has} without {lacks}.",
+                hint=f"Set both, or neither of {one} and {other}.",
+                key=lacks,
+            )

@@ -1,0 +1,312 @@
+"""Client of a bucket: requests, counted, and tried again while that can help; rejections become our errors.
+
+Every try is a single request of obstore, so that a create knows whether one before it may have been done.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from airflow_samza.errors import StorageUnavailable
+from airflow_samza.systems.filesystems.contents import WrittenAgain
+from airflow_samza.systems.filesystems.object_store import requests
+from airflow_samza.systems.filesystems.object_store.access import Access
+from airflow_samza.systems.filesystems.object_store.address import Address
+from airflow_samza.systems.filesystems.object_store.connections import connect, reject_fork
+from airflow_samza.systems.filesystems.object_store.rejections import Rejection, error_of, rejection_of
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+PATIENCE_SECONDS = 40.0
+"""Time for which what may pass is tried again."""
+CREDENTIALS_PATIENCE_SECONDS = 5.0
+"""The same for the service that gives an instance its credentials; where there is none, the caller should know soon."""
+TIMEOUT_SECONDS = 60.0
+"""Time that one request may take; the largest carries 32 MiB."""
+
+PART_BYTES = 16 << 20
+_PARTS_AT_ONCE = 4
+_PAGE, _S3_DELETES, _AZURE_DELETES = 1000, 1000, 256
+_GCS_DELETES = 100  # single requests, several at once
+_CONFLICTS = 20
+_LONGEST_LINK_SECONDS = 7 * 24 * 3600.0
+_WRITER = "writer"
+"""Name of the metadata that says which call has created an object."""
+
+_Result = TypeVar("_Result")
+
+
+class ObjectStatus(NamedTuple):
+    """Status of an object; ``modified`` in seconds since 1970, UTC; ``tag`` is the store's mark of its content."""
+
+    key: str
+    size: int
+    modified: float
+    tag: str | None = None
+
+
+class Content(NamedTuple):
+    """Bytes of an object from an offset on, and the size and tag of the whole object."""
+
+    data: bytes
+    begin: int
+    size: int
+    tag: str | None = None
+
+
+class ObjectClient:
+    """Client of one bucket with one identity. Threads may share it; a forked process may not."""
+
+    def __init__(
+        self,
+        address: Address,
+        access: Access,
+        patience: float = PATIENCE_SECONDS,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> None:
+        self.address = address
+        self.access = access
+        self._patience = patience
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._connections: dict[bool, Any] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # In another process it connects anew.
+        return ObjectClient, (self.address, self.access, self._patience, self._timeout)
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Write an object that does not exist yet; False when one exists.
+
+        The caller knows its own: an answer that was lost on the way leaves an object with the mark of this call.
+        """
+        writer = uuid.uuid4().hex
+
+        def attempt() -> bool:
+            try:
+                obstore.put(self._store(), key, data, attributes={_WRITER: writer}, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return False
+            return True
+
+        for _ in range(_CONFLICTS):
+            if self._persist("PUT", attempt, "write", key):
+                return True
+            found = self._writer_of(key)
+            if found is not None:
+                return found == writer
+            # The store has reported a conflict, and nothing is there: another create failed, or somebody has deleted.
+        raise StorageUnavailable(
+            f"The storage did not write {self.address.url(key)}: it is created and deleted again and again.",
+            hint="Something deletes under the root while a run writes there; stop it and try again.",
+            path=self.address.url(key),
+        )
+
+    def _writer_of(self, key: str) -> str | None:
+        """Return the mark of the call that has created an object, "" without one; None when there is no object."""
+        try:
+            found = self._persist(
+                "HEAD", lambda: obstore.get(self._store(), key, options={"head": True}).attributes, "read", key
+            )
+        except FileNotFoundError:
+            return None
+        return str(found.get(_WRITER, ""))
+
+    def put(self, key: str, data: bytes) -> str:
+        """Write an object, in place of one that exists; return its version, "" where the bucket of S3 keeps none."""
+        found = self._persist("PUT", lambda: obstore.put(self._store(), key, data, use_multipart=False), "write", key)
+        version = found["version"] or ""
+        return version if self.address.store == "s3" and version != "null" else ""
+
+    def upload(self, key: str, content: BinaryIO, size: int) -> None:
+        """Write a large object in parts, in place of one that exists; it appears as a whole when the last is there."""
+        requests.count("PUT", -(-size // PART_BYTES) + 1)
+
+        def attempt() -> None:
+            content.seek(0)
+            obstore.put(
+                self._store(retries=True),
+                key,
+                content,
+                use_multipart=True,
+                chunk_size=PART_BYTES,
+                max_concurrency=_PARTS_AT_ONCE,
+            )
+
+        self._persist("PUT", attempt, "write", key)
+
+    def read(self, key: str) -> bytes:
+        """Return the bytes of an object."""
+        return bytes(self._persist("GET", lambda: obstore.get(self._store(), key).bytes(), "read", key))
+
+    def read_range(self, key: str, offset: int, length: int, tag: str | None = None) -> bytes:
+        """Return bytes of an object, which it must have.
+
+        :class:`~airflow_samza.systems.filesystems.contents.WrittenAgain` when it has another tag than this.
+        """
+
+        def attempt() -> Content:
+            found = obstore.get(self._store(), key, options={"range": (offset, offset + length)})
+            return Content(bytes(found.bytes()), offset, found.meta["size"], found.meta["e_tag"])
+
+        return self._of_tag(self._persist("GET", attempt, "read", key), key, tag).data
+
+    def _of_tag(self, found: Content, key: str, tag: str | None) -> Content:
+        """Return a content if it is of the object with this tag, or one of both has none.
+
+        The answers are compared, instead of asking with If-Match, which not every store heeds.
+        """
+        if tag is not None and found.tag is not None and found.tag != tag:
+            raise WrittenAgain(f"{self.address.url(key)} was written again while it was read")
+        return found
+
+    def read_end(self, key: str, length: int, tag: str | None = None) -> Content:
+        """Return the end of an object, or its beginning where the store knows no requests from the end (Azure).
+
+        An object that is not longer than ``length`` comes whole. With a ``tag`` as :meth:`read_range`.
+        """
+        wanted: Any = (0, length) if self.address.store == "azure" else {"suffix": length}
+
+        def attempt() -> Content:
+            try:
+                found = obstore.get(self._store(), key, options={"range": wanted})
+            except (BaseError, OSError) as error:
+                if not rejection_of(error).no_range:
+                    raise
+                requests.count("GET")  # it is empty, or the server takes no ranges
+                found = obstore.get(self._store(), key)
+            return Content(bytes(found.bytes()), found.range[0], found.meta["size"], found.meta["e_tag"])
+
+        return self._of_tag(self._persist("GET", attempt, "read", key), key, tag)
+
+    def status(self, key: str) -> ObjectStatus | None:
+        """Return the status of an object; None when there is none."""
+        try:
+            return _status(self._persist("HEAD", lambda: obstore.head(self._store(), key), "read", key))
+        except FileNotFoundError:
+            return None
+
+    def entries(self, directory: str) -> tuple[tuple[str, ...], tuple[ObjectStatus, ...]]:
+        """Return the keys of the folders in a folder, and the objects in it."""
+
+        def attempt() -> Any:
+            return obstore.list_with_delimiter(self._store(), directory or None)
+
+        found = self._persist("LIST", attempt, "list", directory)
+        folders, objects = tuple(found["common_prefixes"]), tuple(map(_status, found["objects"]))
+        requests.count("LIST", (len(folders) + len(objects)) // _PAGE)
+        return folders, objects
+
+    def below(self, directory: str, limit: int | None = None) -> tuple[ObjectStatus, ...]:
+        """Return the objects in a folder and in those below it; with a limit only the first ones."""
+
+        def attempt() -> tuple[ObjectStatus, ...]:
+            found: list[ObjectStatus] = []
+            for chunk in obstore.list(self._store(), directory or None, chunk_size=limit or _PAGE):
+                found.extend(map(_status, chunk))
+                if limit is not None and len(found) >= limit:
+                    break
+            return tuple(found)
+
+        found = self._persist("LIST", attempt, "list", directory)
+        requests.count("LIST", len(found) // _PAGE)
+        return found
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects; one that does not exist is fine."""
+        batch = {"s3": _S3_DELETES, "azure": _AZURE_DELETES, "gcs": _GCS_DELETES}[self.address.store]
+        for first in range(0, len(keys), batch):
+            some = list(keys[first : first + batch])
+
+            def attempt(some: list[str] = some) -> None:
+                if self.address.store == "gcs":
+                    requests.count("DELETE", len(some) - 1)
+                try:
+                    obstore.delete(self._store(), some if len(some) > 1 else some[0])
+                except FileNotFoundError as error:
+                    if len(some) > 1 or not rejection_of(error).missing:
+                        raise
+
+            try:
+                self._persist("DELETE", attempt, "delete", some[0])
+            except FileNotFoundError:  # one of them; what became of the others is not known
+                for key in some:
+                    self.delete([key])
+
+    def copy(self, source: str, target: str, *, overwrite: bool = True) -> None:
+        """Copy an object within the bucket.
+
+        Without ``overwrite`` one that exists at the target raises FileExistsError; after a lost answer that may be the
+        copy itself.
+        """
+
+        def attempt() -> bool:
+            try:
+                obstore.copy(self._store(), source, target, overwrite=overwrite)
+            except AlreadyExistsError:
+                return False
+            return True
+
+        if not self._persist("COPY", attempt, "copy", source):
+            raise FileExistsError(17, "File exists", self.address.url(target))
+
+    def link(self, key: str, seconds: float) -> str:
+        """Return a signed URL with which anybody reads one object, for this long."""
+        until = timedelta(seconds=min(seconds, _LONGEST_LINK_SECONDS))
+        try:
+            return str(obstore.sign(self._store(), "GET", key, until))
+        except (BaseError, OSError) as error:  # of the credentials: the store itself is not asked
+            raise error_of(rejection_of(error), "sign a link to", key, self.address, self.access) from error
+
+    def _store(self, *, retries: bool = False) -> Any:
+        reject_fork(self.address)
+        with self._lock:
+            if retries not in self._connections:
+                self._connections[retries] = connect(self.address, self.access, self._timeout, retries=retries)
+            return self._connections[retries]
+
+    def _persist(self, kind: str, attempt: Callable[[], _Result], doing: str, key: str) -> _Result:
+        """Make attempts until one succeeds, is rejected for good, or patience has run out."""
+        reject_fork(self.address)
+
+        def counted() -> _Result:
+            requests.count(kind)
+            try:
+                return attempt()
+            except (BaseError, OSError) as error:
+                rejection = rejection_of(error)
+                if rejection.throttled:
+                    requests.count(requests.THROTTLED)
+                raise rejection from error
+
+        retrying = Retrying(
+            retry=retry_if_exception(lambda error: isinstance(error, Rejection) and error.may_pass),
+            wait=wait_random_exponential(multiplier=0.1, max=5.0),
+            stop=self._stop,
+            before_sleep=lambda _: requests.count(requests.RETRIED),
+            reraise=True,
+        )
+        try:
+            return retrying(counted)
+        except Rejection as rejection:
+            raise error_of(rejection, doing, key, self.address, self.access) from rejection.__cause__
+
+    def _stop(self, state: RetryCallState) -> bool:
+        error = state.outcome.exception() if state.outcome is not None else None
+        patience = self._patience
+        if isinstance(error, Rejection) and error.no_credentials:
+            patience = min(patience, CREDENTIALS_PATIENCE_SECONDS)
+        return state.attempt_number > 1 and stop_after_delay(patience)(state)  # a silent server takes all of it at once
+
+
+def _status(found: ObjectMeta) -> ObjectStatus:
+    return ObjectStatus(found["path"], found["size"], found["last_modified"].timestamp(), found["e_tag"])

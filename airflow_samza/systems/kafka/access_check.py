@@ -1,0 +1,183 @@
+"""Checks of what brokers permit, before a run: whether they let us in, and which rights we have there.
+
+A client would try for ever; here the first lasting reason ends the question, and ``plan`` reports it within seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.systems.kafka.access import KafkaAccess
+from airflow_samza.systems.kafka.connection_failures import (
+    GROUP,
+    LASTING,
+    READ,
+    TOPIC,
+    TRANSACTION,
+    WRITE,
+    connection_failure,
+    missing_right,
+    rejected_setting,
+)
+from airflow_samza.systems.kafka.failures import error_of
+from airflow_samza.systems.kafka.forks import guarded, released
+from airflow_samza.systems.kafka.listeners import has_other_protocol
+
+PATIENCE = 30.0
+"""Seconds in which brokers have to answer: one that starts again does. Tasks wait longer for those that are away."""
+
+_log = logging.getLogger("airflow_samza.kafka")
+_clients: dict[tuple[int, KafkaAccess], AdminClient] = {}
+
+T = TypeVar("T")
+
+
+def check_brokers(access: KafkaAccess, patience: float = PATIENCE) -> None:
+    """Reject brokers that cannot be asked, with the reason; they are asked once per process and access."""
+    if (os.getpid(), access) not in _clients:
+        _clients[os.getpid(), access] = _connected(access, patience)
+
+
+def check_readable(access: KafkaAccess, topics: Iterable[str], patience: float = PATIENCE) -> None:
+    """Reject topics that may not be read; one that is missing passes."""
+    _check_topics(access, topics, READ, patience)
+
+
+def check_writable(access: KafkaAccess, topics: Iterable[str], patience: float = PATIENCE) -> None:
+    """Reject topics that may not be written; one that is missing passes."""
+    _check_topics(access, topics, WRITE, patience)
+
+
+def check_group(access: KafkaAccess, group: str, patience: float = PATIENCE) -> None:
+    """Reject a consumer group for which no offsets may be committed."""
+    client = _client(access, patience)
+
+    def ask() -> Any:
+        (answer,) = client.describe_consumer_groups(
+            [group], include_authorized_operations=True, request_timeout=patience
+        ).values()
+        return answer.result()
+
+    _check(access, GROUP, group, READ, ask, patience)
+
+
+def check_transactional_id(access: KafkaAccess, prefix: str, patience: float = PATIENCE) -> None:
+    """Reject a prefix of transactional ids with which nothing may be sent.
+
+    An id of its own is tried, since whoever takes an id up ends the transactions of its owner.
+    """
+    _client(access, patience)
+    name = f"{prefix}-probe"
+    settings = {**access.settings, "transactional.id": name, "log_level": 0}
+    producer = Producer(settings, logger=_log)
+    try:
+        producer.init_transactions(patience)
+    except KafkaException as raised:
+        error = error_of(raised)
+        if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            raise missing_right(access, TRANSACTION, name, WRITE) from raised
+        raise connection_failure(access, error, patience) from raised
+
+
+def _check_topics(access: KafkaAccess, topics: Iterable[str], operation: str, patience: float) -> None:
+    asked = sorted(set(topics))
+    if not asked:
+        return
+    answers = _client(access, patience).describe_topics(
+        TopicCollection(asked), include_authorized_operations=True, request_timeout=patience
+    )
+    for topic, answer in answers.items():
+        _check(access, TOPIC, topic, operation, answer.result, patience)
+
+
+def _check(access: KafkaAccess, kind: str, name: str, operation: str, ask: Callable[[], Any], patience: float) -> None:
+    """Reject a thing on which brokers, asked for it with our rights, do not permit an operation."""
+    try:
+        found = _answer(ask, patience)
+    except KafkaException as raised:
+        error = error_of(raised)
+        if error.code() in _DENIED:
+            raise missing_right(access, kind, name, operation) from raised
+        if error.code() in _MISSING:
+            return
+        raise connection_failure(access, error, patience) from raised
+    permitted = found.authorized_operations
+    if (
+        permitted is not None and AclOperation[operation.upper()] not in permitted
+    ):  # None: the brokers are too old to say so
+        raise missing_right(access, kind, name, operation)
+
+
+_DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.GROUP_ID_NOT_FOUND})
+_LOADING = frozenset({KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE})
+
+
+def _answer(ask: Callable[[], T], patience: float) -> T:
+    """Return an answer, which a broker that has just started may not have yet."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return ask()
+        except KafkaException as raised:
+            if error_of(raised).code() not in _LOADING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def _client(access: KafkaAccess, patience: float) -> AdminClient:
+    check_brokers(access, patience)
+    return _clients[os.getpid(), access]
+
+
+def _connected(access: KafkaAccess, patience: float) -> AdminClient:
+    """Return a client that has had an answer of the brokers."""
+    heard: list[KafkaError] = []
+    try:
+        # log_level 0: what it would log of each try is in the error, once.
+        settings: dict[str, Any] = {**access.settings, "error_cb": heard.append, "log_level": 0}
+        client = guarded(AdminClient(settings, logger=_log))
+    except KafkaException as raised:
+        raise rejected_setting(access, error_of(raised)) from raised
+    asked: Any = client.describe_cluster(request_timeout=patience)
+    deadline = time.monotonic() + patience
+    looked = False
+    while not asked.done() and not _is_settled(heard) and time.monotonic() < deadline:
+        client.poll(0.02)
+        if not looked and _may_have_other_protocol(heard):
+            looked = True
+            if has_other_protocol(access):
+                break
+    if asked.done() and asked.exception() is None:
+        return client
+    released(client)
+    raise _failure(access, heard, patience)
+
+
+def _is_settled(heard: list[KafkaError]) -> bool:
+    """Return whether no later try can help: a lasting failure was reported, and no broker is left."""
+    if any(error.str().startswith("Failed to acquire") for error in heard):
+        return True  # without a token no broker is asked
+    lasting = any(error.code() in LASTING or "SSL alert" in error.str() for error in heard)
+    return lasting and any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in heard)
+
+
+def _may_have_other_protocol(heard: list[KafkaError]) -> bool:
+    """Return whether connections were closed as a listener of another protocol closes them."""
+    reasons = [error.str() for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
+    return bool(heard) and all("SSL" in reason and "alert" not in reason for reason in reasons)
+
+
+def _failure(access: KafkaAccess, heard: list[KafkaError], patience: float) -> SamzaError:
+    reasons = [error for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
+    lasting = [error for error in reasons if error.code() in LASTING]
+    told = lasting or reasons or heard
+    return connection_failure(access, told[-1] if told else None, patience)

@@ -1,0 +1,100 @@
+"""Sentences for what goes wrong at the brokers, and for messages that are no longer there."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
+from airflow_samza.systems.kafka.access import KafkaAccess
+from airflow_samza.systems.kafka.connection_failures import READ, TOPIC, connection_failure, missing_right
+
+NOT_THERE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+"""Codes of a topic that does not exist."""
+
+
+def error_of(raised: KafkaException) -> KafkaError:
+    """Return the client's error in an exception."""
+    found = raised.args[0]
+    assert isinstance(found, KafkaError)
+    return found
+
+
+def failed(access: KafkaAccess, error: KafkaError, topic: str, seconds: float) -> SamzaError:
+    """Return the error of a request about a topic that was not answered for so long, or answered with an error."""
+    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        return missing_right(access, TOPIC, topic, READ)
+    return connection_failure(access, error, seconds)
+
+
+def silent(
+    *, system: str, brokers: str, stream: str, partition: int, position: int, seconds: float, why: str
+) -> SamzaError:
+    """Return the error of a partition from which nothing came for too long."""
+    return StorageUnavailable(
+        f"Partition {partition} of the topic {stream!r} gave nothing behind offset {position} for {seconds:.0f} s: "
+        f"{why}.",
+        hint=f"Look whether the brokers {brokers} of the system {system!r} run; the next try goes on where this one "
+        "has stopped.",
+        stream=stream,
+        system=system,
+        partition=partition,
+    )
+
+
+def missing(stream: str, system: str) -> TopicError:
+    """Return the error of a topic that does not exist."""
+    return TopicError(
+        f"There is no topic {stream!r} in the system {system!r}.",
+        hint="Correct its name, create it, or bind the system to the brokers that have it.",
+        stream=stream,
+        system=system,
+    )
+
+
+def made_anew(stream: str, system: str) -> TopicError:
+    """Return the error of a topic that was deleted and created again since an input range of it was fixed."""
+    return TopicError(
+        f"The topic {stream!r} of the system {system!r} was created again since the run was planned: the offsets of "
+        "the input range are those of the former topic.",
+        hint="Clear the plan task, so that the run gets an input range of the present topic.",
+        stream=stream,
+        system=system,
+    )
+
+
+def other_count(stream: str, system: str, there: int, planned: int) -> TopicError:
+    """Return the error of a topic that has another partition count than the one it was planned or declared with."""
+    return TopicError(
+        f"The topic {stream!r} of the system {system!r} has {there} partitions, and the run was planned with "
+        f"{planned}.",
+        hint="Clear the plan task, or start the run anew, so that it is planned for the count that the topic has; "
+        "leave partitions= out where it is declared: the topic's own count is known.",
+        stream=stream,
+        system=system,
+        partitions=there,
+    )
+
+
+def cannot_create(error: KafkaError, topic: str, partitions: int, system: str) -> TopicError:
+    """Return the error of a topic that is missing and could not be made."""
+    return TopicError(
+        f"The system {system!r} has no topic {topic!r}, and it could not be created: {error.str()}.",
+        hint=f"Create it with {partitions} partitions, or give the user of the system's connection the right to.",
+        stream=topic,
+        system=system,
+        partitions=partitions,
+    )
+
+
+def expired(stream: str, partition: int, first: int, end: int) -> TopicError:
+    """Return the error of offsets that retention has deleted before they were read."""
+    return TopicError(
+        f"Up to {end - first:,} messages of the input range of {stream!r} are gone: partition {partition} no longer "
+        f"has the offsets from {first} up to {end}.",
+        hint="Clear the plan task for a range of what is left; where the run continues the one before, declare "
+        'options={"on_expired": "skip"} on the stream, too. Let the topic keep messages for as long as runs may be '
+        "late (retention.ms).",
+        stream=stream,
+        partition=partition,
+        messages=end - first,
+    )

@@ -1,0 +1,96 @@
+"""Input range of a topic, fixed once: per partition the offsets [from, to) that a run reads, as JSON.
+
+A position on Kafka is a topic's identity, a partition and an offset. A range ends at the latest *stable* offset: behind
+it are messages of open transactions, which may still be aborted.
+
+By time, ``first_at`` is a lower bound, always: no message before it is of the asked time or a later one. It is no upper
+bound where producers set the times: messages may come in any order of time, and the markers of transactions count with
+the brokers' clock. So such a range goes on to the latest stable offset, and readers leave out what is not of the
+interval. Where brokers set the times (``message.timestamp.type=LogAppendTime``) they never decrease, and the range ends
+with the interval.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_samza.systems.kafka.brokers import Brokers, Topic
+from airflow_samza.systems.kafka.columns import expects_expiry
+from airflow_samza.systems.kafka.failures import expired, other_count
+from airflow_samza.systems.system import StreamSpec
+
+_log = logging.getLogger(__name__)
+
+TIMES = "times"
+"""Under what a range by time names its bounds (ms since 1970)."""
+
+
+def fix_range(brokers: Brokers, stream: StreamSpec) -> dict[str, Any]:
+    """Return the range of all that there is, or of the stream's interval."""
+    topic = brokers.topic(stream.name)
+    if stream.partitions is not None and stream.partitions != topic.partitions:
+        raise other_count(topic.name, brokers.system, topic.partitions, stream.partitions)
+    found: dict[str, Any] = {"kind": "kafka", "partitions": topic.partitions, "topic": topic.identity}
+    if stream.interval is None:
+        ends = brokers.latest_stable(topic)
+        starts = brokers.oldest(topic)
+    else:
+        times = [-(-micros // 1000) for micros in stream.interval]
+        found[TIMES] = times
+        starts, ends = _of_times(brokers, topic, times[0], times[1])
+    # Between the questions messages may be deleted.
+    return {**found, "offsets": [[min(start, end), end] for start, end in zip(starts, ends, strict=True)]}
+
+
+def without_expired(brokers: Brokers, stream: StreamSpec, range_: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a range without offsets that are gone; they are an error where the stream does not go on behind them."""
+    offsets = []
+    for partition, ((start, end), there) in enumerate(
+        zip(range_["offsets"], brokers.oldest(brokers.topic(stream.name)), strict=True)
+    ):
+        oldest = min(there, end)
+        if start < oldest:
+            pass_by(stream, partition, start, oldest)
+        offsets.append([max(start, oldest), end])
+    return {**range_, "offsets": offsets}
+
+
+def pass_by(stream: StreamSpec, partition: int, start: int, oldest: int) -> None:
+    """Log that offsets are gone, where the stream goes on behind them; else this is an error."""
+    gone = expired(stream.name, partition, start, oldest)
+    if not expects_expiry(stream):
+        raise gone
+    _log.warning("%s on_expired is skip: reading goes on behind them.", gone.sentence)
+
+
+def _warn_of_gaps(topic: Topic, starts: Sequence[int], oldest: Sequence[int]) -> None:
+    """Log where messages of an interval may have been deleted: it begins with the first ones that are left."""
+    partitions = [
+        str(partition)
+        for partition, (start, first) in enumerate(zip(starts, oldest, strict=True))
+        if start == first > 0
+    ]
+    if partitions:
+        _log.warning(
+            "Messages of the data interval may be gone from %r: in partition%s %s it begins at the oldest message that "
+            "retention has left.",
+            topic.name,
+            "s" if len(partitions) > 1 else "",
+            ", ".join(partitions),
+        )
+
+
+def _of_times(brokers: Brokers, topic: Topic, first: int, end: int) -> tuple[list[int], list[int]]:
+    latest = brokers.latest_stable(topic)
+    starts = [_known(at, last) for at, last in zip(brokers.first_at(topic, first), latest, strict=True)]
+    _warn_of_gaps(topic, starts, brokers.oldest(topic))
+    if starts == latest or not brokers.stamps_on_append(topic):
+        return starts, latest
+    ends = [_known(at, last) for at, last in zip(brokers.first_at(topic, end), latest, strict=True)]
+    return starts, ends
+
+
+def _known(at: int | None, latest: int) -> int:
+    return latest if at is None else min(at, latest)

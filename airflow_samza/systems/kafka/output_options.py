@@ -1,0 +1,52 @@
+"""Options of an output: how it is delivered, what a rerun may do, and the columns of key, timestamp and headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.systems.system import StreamSpec
+
+DELIVERY, EXACTLY_ONCE, AT_LEAST_ONCE = "delivery", "exactly_once", "at_least_once"
+ON_RERUN, REJECT, APPEND = "on_rerun", "reject", "append"
+KEY_COLUMN, TIMESTAMP_COLUMN, HEADERS_COLUMN = "key_column", "timestamp_column", "headers_column"
+
+_CHOICES = {DELIVERY: (EXACTLY_ONCE, AT_LEAST_ONCE), ON_RERUN: (REJECT, APPEND)}
+_KNOWN = (*_CHOICES, KEY_COLUMN, TIMESTAMP_COLUMN, HEADERS_COLUMN)
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Options of one output."""
+
+    exactly_once: bool
+    appends: bool
+    columns: Mapping[str, str]
+    """By option (``key_column``, …) the column that it names."""
+
+    @classmethod
+    def of(cls, stream: StreamSpec) -> OutputOptions:
+        """Return a stream's options; one that is not known is rejected."""
+        options = dict(stream.options)
+        for name, text in options.items():
+            if name not in _KNOWN:
+                raise ConfigError(
+                    f"The output {stream.name!r} has the option {name!r}, which its system of kind kafka does not "
+                    "know.",
+                    hint=f"Its options are {', '.join(_KNOWN)}; settings of the client belong to the system.",
+                    key=name,
+                    value=text,
+                )
+            if name in _CHOICES and text not in _CHOICES[name]:
+                raise ConfigError(
+                    f"The output {stream.name!r} has {name}={text!r}, which is not known.",
+                    hint=f'Write "{_CHOICES[name][0]}" (as without it) or "{_CHOICES[name][1]}".',
+                    key=name,
+                    value=text,
+                )
+        return cls(
+            options.get(DELIVERY, EXACTLY_ONCE) == EXACTLY_ONCE,
+            options.get(ON_RERUN, REJECT) == APPEND,
+            {name: text for name, text in options.items() if name not in _CHOICES},
+        )

@@ -1,0 +1,279 @@
+"""Outputs of a system of kind ``kafka``: their topics, what is staged for them, and what runs have published."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_samza.errors import TopicError
+from airflow_samza.schema import Schema
+from airflow_samza.system_kinds import EMBEDDED
+from airflow_samza.systems.capabilities import OutputClaim
+from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.kafka.access_check import check_readable, check_transactional_id, check_writable
+from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.brokers import Topic as KafkaTopic
+from airflow_samza.systems.kafka.failures import other_count
+from airflow_samza.systems.kafka.markers import TOPIC, Marker, MarkerKeys, Markers, marker_of
+from airflow_samza.systems.kafka.output import KafkaProducer
+from airflow_samza.systems.kafka.output_columns import STAGED, MessageEncoder
+from airflow_samza.systems.kafka.output_options import OutputOptions
+from airflow_samza.systems.kafka.publication import Place, Publisher, facts_of
+from airflow_samza.systems.kafka.write_failures import TRANSACTIONAL_IDS, published_before, superseded
+from airflow_samza.systems.kafka.writing import Fenced
+from airflow_samza.systems.log.records import Segment
+from airflow_samza.systems.log.segments import SegmentReaders
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.log.topic import Topic, create_topic
+from airflow_samza.systems.serdes.binding import bind_serde
+from airflow_samza.systems.serdes.serde import Serde
+from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
+
+MARKERS_OPTION = "publications.topic"
+"""The option of a system that names the topic of markers."""
+
+_IDENTITY = "identity.json"
+"""The file under a root that tells its runs from those of other roots that publish to the same brokers."""
+
+_USUAL_LARGEST = 1_000_000
+"""Bytes of a message that brokers take by default, and a little less."""
+
+
+class KafkaOutputs:
+    """Outputs of one system, whose options are ``settings``. ``root``: where runs keep what they stage."""
+
+    def __init__(self, brokers: Brokers, settings: Mapping[str, Any], root: str | None) -> None:
+        self._brokers = brokers
+        self._settings = settings
+        self._markers = Markers(brokers, str(settings.get(MARKERS_OPTION) or TOPIC))
+        self._root = root
+        self._log: LogSystem | None = None
+        self._identity: str | None = None
+        self._largest: dict[str, int] = {}
+        self._publishers: dict[Place, Publisher] = {}
+
+    @property
+    def log(self) -> LogSystem:
+        """The log under the root, in whose topics messages are staged."""
+        if self._log is None:
+            self._log = LogSystem(self._brokers.system, SystemBinding(EMBEDDED), self._root)
+        return self._log
+
+    def identity(self, stream: StreamSpec) -> str | None:
+        """Return what tells the topic in which messages wait from another one of its name."""
+        return self.log.identity(StreamSpec(_staging_name(stream)))
+
+    def create(self, streams: Sequence[StreamSpec]) -> None:
+        """Make the topics of outputs that are missing, and that of the markers; another partition count is rejected."""
+        topics = self._brokers.find_all([stream.name for stream in streams]) if streams else {}
+        for stream in streams:
+            found = topics.get(stream.name)
+            if found is None:
+                self._brokers.create(stream.name, stream.partitions or 1)
+            else:
+                self._check_count(stream, found)
+            if stream.through is not None:
+                self._staging(stream)
+        if streams:
+            self._markers.create()
+
+    def check_writable(self, stream: StreamSpec) -> None:
+        """Reject columns that cannot be messages, and a user who may not publish."""
+        options = OutputOptions.of(stream)
+        if stream.schema:
+            self.value_serde(stream)
+        check_writable(self._brokers.access, [stream.name])
+        check_writable(self._brokers.access, [self._markers.name])
+        check_readable(self._brokers.access, [self._markers.name])
+        if options.exactly_once:
+            check_transactional_id(self._brokers.access, TRANSACTIONAL_IDS)
+
+    def producer(self, stream: StreamSpec, attempt: str) -> KafkaProducer:
+        """Return a producer that stages one task attempt's messages."""
+        return KafkaProducer(
+            self._staging(stream),
+            stream,
+            attempt,
+            lambda schema: self._encoder(stream, schema),
+            lambda: self._bound(stream.name),
+        )
+
+    def value_serde(self, stream: StreamSpec) -> Serde:
+        """Return the serde of an output's values; columns that cannot be messages are rejected."""
+        if stream.schema is None:  # columns are known when they are sent
+            name, system = stream.name, self._brokers.system
+            return bind_serde(str(stream.serde), pa.schema([]), name, options=self._settings, system=system)
+        return self._encoder(stream, Schema.of(stream.schema).to_arrow()).serde
+
+    def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
+        """Delete what a producer staged."""
+        self.log.discard(StreamSpec(_staging_name(stream)), staged)
+
+    def describe_output(self, stream: StreamSpec, claim: OutputClaim) -> str:
+        """Return what readers of an output will see, for the plan; a rerun that is not permitted is rejected."""
+        options = OutputOptions.of(stream)
+        text = (
+            f"published to {stream.name!r} exactly once, for readers with isolation.level=read_committed"
+            if options.exactly_once
+            else f"published to {stream.name!r} at least once: after a death in between, messages come again"
+        )
+        known = self._brokers.find(self._markers.name) is not None
+        rerun = self._rerun(stream, claim, self._markers.read(self._keys(stream, claim.producer)) if known else {})
+        return text if rerun is None else f"{text}; {rerun}: readers will see these and the new ones"
+
+    def claim(self, stream: StreamSpec, claim: OutputClaim) -> None:
+        """Begin a generation of a run's output: from now on no lower one publishes."""
+        publisher = self._publisher(stream, claim.producer)
+        try:
+            self._claim(publisher, stream, claim)
+        except Fenced as error:
+            raise publisher.contended(claim.generation) from error
+        except BaseException:
+            publisher.close()
+            raise
+        self.log.filesystem.put_if_absent(self._claimed(stream), b"{}")
+
+    def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
+        """Publish what an epoch has staged, and delete it; what is published already is not published again."""
+        staged = publication.staged
+        segments = [Segment.from_json(staged[task]) for task in sorted(staged) if staged[task].get("segment")]
+        count = sum(sum(segment.rows) for segment in segments)
+        if count:
+            topic = self._staging(stream)
+            publisher = self._publisher(stream, publication.producer)
+            publisher.publish(
+                publication,
+                count,
+                lambda behind: _read(topic, stream.name, segments, behind),
+                lambda: self.log.filesystem.exists(self._claimed(stream)),
+            )
+            for segment in segments:
+                self.log.filesystem.delete(topic.segment_path(segment.name))
+        if publication.final:
+            self._close(stream, publication.producer)
+        return facts_of(publication, count, staged, stream.name)
+
+    def standing(self, stream: StreamSpec, producer: str) -> str | None:
+        """Return the newest generation of a producer that has published to an output; None when none has."""
+        if self._brokers.find(self._markers.name) is None:
+            return None
+        keys = self._keys(stream, producer)
+        marker = marker_of(self._markers.read(keys), keys.of_run(producer))
+        return marker.generation if marker is not None and marker.messages else None
+
+    def _claim(self, publisher: Publisher, stream: StreamSpec, claim: OutputClaim) -> None:
+        publisher.take_turn()
+        marker, mine = publisher.marker, parse_generation(claim.generation)
+        if marker is not None and marker.number > mine:
+            raise superseded(stream.name, claim.generation, marker.generation)
+        if marker is not None and marker.number == mine:
+            return
+        self._rerun(stream, claim, publisher.known)
+        more = {}
+        if claim.interval is not None:
+            key = publisher.place.keys.of_interval(claim.stage, claim.interval)
+            runs = [*_runs(publisher.known.get(key)), claim.producer]
+            more[key] = json.dumps({"version": 1, "runs": list(dict.fromkeys(runs))}).encode()
+        publisher.begin_generation(claim.generation, more)
+
+    def _rerun(self, stream: StreamSpec, claim: OutputClaim, known: Mapping[str, bytes]) -> str | None:
+        """Return what this run, or another one of its data interval, has published before; None: nothing."""
+        keys = self._keys(stream, claim.producer)
+        runs = [claim.producer]
+        if claim.interval is not None:
+            runs += _runs(known.get(keys.of_interval(claim.stage, claim.interval)))
+        found: dict[str, Marker] = {}
+        for run in dict.fromkeys(runs):
+            marker = marker_of(known, keys.of_run(run))
+            mine = run == claim.producer and marker is not None and marker.number >= parse_generation(claim.generation)
+            if marker is not None and marker.messages and not mine:
+                found[run] = marker
+        if not found:
+            return None
+        messages = sum(marker.messages for marker in found.values())
+        who = " and ".join(
+            f"generation {marker.generation} of this run" if run == claim.producer else f"the run {run.split('/')[1]!r}"
+            for run, marker in found.items()
+        )
+        if not OutputOptions.of(stream).appends:
+            raise published_before(stream.name, messages, who)
+        return f"{messages:,} messages are published already by {who}"
+
+    def _publisher(self, stream: StreamSpec, producer: str) -> Publisher:
+        place = Place(self._keys(stream, producer), producer)
+        if place not in self._publishers:
+            self._markers.create()
+            found, options = self._brokers.topic(stream.name), OutputOptions.of(stream)
+            self._check_count(stream, found)
+            self._publishers[place] = Publisher(
+                self._markers, place, self._bound(stream.name), exactly_once=options.exactly_once
+            )
+        return self._publishers[place]
+
+    def _close(self, stream: StreamSpec, producer: str) -> None:
+        found = self._publishers.pop(Place(self._keys(stream, producer), producer), None)
+        if found is not None:
+            found.close()
+
+    def _keys(self, stream: StreamSpec, producer: str) -> MarkerKeys:
+        return MarkerKeys(self._root_identity(), producer.partition("/")[0], stream.name)
+
+    def _root_identity(self) -> str:
+        if self._identity is None:
+            files = self.log.filesystem
+            files.put_if_absent(_IDENTITY, json.dumps({"identity": uuid.uuid4().hex}).encode())
+            self._identity = str(json.loads(files.read(_IDENTITY))["identity"])
+        return self._identity
+
+    def _staging(self, stream: StreamSpec) -> Topic:
+        return create_topic(self.log.filesystem, self.log.name, _staging_name(stream), 1, STAGED, stream.owner)
+
+    def _claimed(self, stream: StreamSpec) -> str:
+        return f"{self.log.topic(_staging_name(stream)).directory}/claimed.json"
+
+    def _encoder(self, stream: StreamSpec, schema: pa.Schema) -> MessageEncoder:
+        return MessageEncoder(stream, schema, self._brokers.system, self._settings)
+
+    def _bound(self, topic: str) -> int:
+        """Return how many bytes a message of a topic may have; the usual bound where that may not be asked."""
+        if topic not in self._largest:
+            found = self._brokers.setting(topic, "max.message.bytes", self._brokers.patience)
+            self._largest[topic] = _USUAL_LARGEST if found is None else int(found)
+        return self._largest[topic]
+
+    def _check_count(self, stream: StreamSpec, found: KafkaTopic) -> None:
+        if stream.partitions is not None and stream.partitions != found.partitions:
+            raise other_count(stream.name, self._brokers.system, found.partitions, stream.partitions)
+
+
+def _staging_name(stream: StreamSpec) -> str:
+    """Return the name of the topic under the root in which a stream's messages are staged."""
+    return stream.through if stream.through is not None else f"kafka/{stream.name}"
+
+
+def _runs(value: bytes | None) -> list[str]:
+    return [] if value is None else [str(run) for run in json.loads(value)["runs"]]
+
+
+def _read(topic: Topic, stream: str, segments: Sequence[Segment], behind: int) -> Iterator[pa.RecordBatch]:
+    """Yield the staged messages behind the first ones, always in one order: by task, as each has written them."""
+    readers = SegmentReaders(topic)
+    for segment in segments:
+        for place, rows in enumerate(segment.rows):
+            if behind >= rows:
+                behind -= rows
+                continue
+            try:
+                batch = readers.read(segment, place)
+            except FileNotFoundError as error:
+                raise TopicError(
+                    f"The staged messages {segment.name} for {stream!r} are gone before they were published.",
+                    hint="Clear the stage: its next generation writes its output again.",
+                    stream=stream,
+                ) from error
+            yield batch.slice(behind)
+            behind = 0

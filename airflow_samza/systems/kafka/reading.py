@@ -1,0 +1,199 @@
+"""Reading of input ranges: partition by partition, up to the range's end, whatever lies there.
+
+Offsets may hold nothing: compaction deletes messages, transactions leave markers, and what was aborted is left out. So
+the end of a range is known by the position: a message at or behind the end, or the client's report that a partition has
+no more, at or behind the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaError, Message, TopicPartition
+
+from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.clients import PASSING, WarmConsumer, consumer
+from airflow_samza.systems.kafka.columns import ColumnReader, MessageColumns, headers_of, millis_of
+from airflow_samza.systems.kafka.failures import NOT_THERE, failed, missing, other_count, silent
+from airflow_samza.systems.kafka.input_range import TIMES, pass_by
+from airflow_samza.systems.serdes.serde import cannot_read
+from airflow_samza.systems.serdes.wire import as_text, headers_text
+from airflow_samza.systems.system import (
+    ColumnBound,
+    ControlEnvelope,
+    Envelope,
+    MessageRun,
+    OffsetRange,
+    StreamSpec,
+    SystemStreamPartition,
+    UnreadableRun,
+)
+from airflow_samza.systems.topic_rejections import check_partition
+
+_BATCH = 16_384
+"""Messages of one batch, at most."""
+
+_WAIT_SECONDS = 0.1
+"""Time for which a batch that is not full is waited for."""
+
+_GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
+
+class KafkaConsumer:
+    """Consumer of an input range of a topic."""
+
+    def __init__(
+        self, brokers: Brokers, stream: StreamSpec, slice: Mapping[str, Any], serde_options: Mapping[str, Any]
+    ) -> None:
+        self._brokers = brokers
+        self._serde_options = serde_options
+        self._stream = stream
+        self._slice = slice
+        self._columns = MessageColumns.of(stream)
+        times = slice.get(TIMES)
+        self._times = (int(times[0]), int(times[1])) if times is not None else None
+
+    def read(
+        self,
+        ssp: SystemStreamPartition,
+        offsets: OffsetRange | None = None,
+        columns: Sequence[str] | None = None,
+        bounds: Sequence[ColumnBound] = (),
+        *,
+        dictionaries: bool = False,
+    ) -> Iterator[Envelope]:
+        """Yield the messages of a partition's range in offset order, a batch in memory at a time.
+
+        ``offsets`` None reads the consumer's range, and ends with an end-of-stream of the source (rule C2).
+        """
+        check_partition(self._stream.name, int(self._slice["partitions"]), ssp.partition)
+        start, end = offsets or OffsetRange(*self._slice["offsets"][ssp.partition])
+        reader = self._columns.reader(columns, self._brokers.system, self._serde_options)
+        if start < end:
+            self._check_topic()
+            for messages in self._messages(ssp.partition, start, end):
+                yield from self._runs(ssp, messages, reader)
+            self._check_topic()  # what was read may be of a topic that was created again meanwhile
+        if offsets is None:
+            yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, None, self._stream.name))
+
+    def close(self) -> None:
+        """Do nothing: a client is held only while it reads."""
+
+    def _check_topic(self) -> None:
+        self._brokers.check_same(self._stream.name, self._slice.get("topic"))
+
+    def _messages(self, partition: int, position: int, end: int) -> Iterator[list[Message]]:
+        """Yield the messages from a position up to an end; some, each time."""
+        with consumer(self._brokers.access) as lent:
+            lent.client.assign([TopicPartition(self._stream.name, partition, position)])
+            while position < end:
+                found, lent.trouble = self._next(lent, partition, position, end), None
+                messages = [message for message in found if message.error() is None]
+                if messages:
+                    position = _offset(messages[-1]) + 1
+                    if position > end:
+                        messages = [message for message in messages if _offset(message) < end]
+                    if messages:
+                        yield messages
+                for message in found:
+                    error = message.error()
+                    if error is None:
+                        continue
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        position = max(position, _offset(message))
+                    elif error.code() in _GONE:
+                        position = self._behind_gap(partition, position, end)
+                        lent.client.assign([TopicPartition(self._stream.name, partition, position)])
+                    elif error.code() not in PASSING and not error.retriable():
+                        raise self._failed(error)
+
+    def _next(self, lent: WarmConsumer, partition: int, position: int, end: int) -> list[Message]:
+        """Return the next messages and reports, some; a partition that stays silent for too long is an error."""
+        since = time.monotonic()
+        while True:
+            found = lent.client.consume(min(_BATCH, end - position), _WAIT_SECONDS)
+            errors = [message.error() for message in found]
+            if any(error is None or error.code() not in PASSING for error in errors):
+                return found
+            for error in errors:
+                lent.trouble = error
+            waited = time.monotonic() - since
+            if waited > self._brokers.patience:
+                raise silent(
+                    system=self._brokers.system,
+                    brokers=self._brokers.access.addresses,
+                    stream=self._stream.name,
+                    partition=partition,
+                    position=position,
+                    seconds=waited,
+                    why=lent.trouble.str() if lent.trouble is not None else "no answer came",
+                )
+
+    def _behind_gap(self, partition: int, position: int, end: int) -> int:
+        """Return the first offset that is left, when that of the position is gone and the stream goes on then."""
+        topic = self._brokers.topic(self._stream.name)
+        self._check_topic()
+        if partition >= topic.partitions:
+            raise other_count(topic.name, self._brokers.system, topic.partitions, int(self._slice["partitions"]))
+        oldest = min(self._brokers.oldest(topic)[partition], end)
+        if oldest <= position:  # it was deleted and is there again: nobody but the brokers knows why
+            return position
+        pass_by(self._stream, partition, position, oldest)
+        return oldest
+
+    def _failed(self, error: KafkaError) -> Exception:
+        if error.code() in NOT_THERE:
+            return missing(self._stream.name, self._brokers.system)
+        return failed(self._brokers.access, error, self._stream.name, self._brokers.patience)
+
+    # -- from messages to batches --------------------------------------------------------------------------------------
+
+    def _runs(self, ssp: SystemStreamPartition, messages: list[Message], reader: ColumnReader) -> Iterator[MessageRun]:
+        """Yield the messages that are of the interval, if there is one, in runs of consecutive offsets."""
+        if self._times is not None:
+            millis = millis_of(messages)
+            within = (millis >= self._times[0]) & (millis < self._times[1])
+            if not within.all():
+                messages = [messages[place] for place in np.flatnonzero(within).tolist()]
+        if not messages:
+            return
+        offsets = np.fromiter(map(_offset, messages), np.int64, len(messages))
+        decoded = reader.read(messages, offsets)
+        if decoded.bad and not self._stream.tolerant:
+            bad = decoded.bad[0]
+            at = int(offsets[bad.place])
+            raise cannot_read(bad, stream=ssp.stream, partition=ssp.partition, offset=at) from bad
+        for place, found in decoded.pieces():
+            if isinstance(found, list):
+                for bad in found:
+                    message = messages[bad.place]
+                    headers = headers_text(headers_of(message))
+                    text = as_text(message.value())
+                    yield UnreadableRun.of(ssp, int(offsets[bad.place]), [text], [str(bad)], [headers])
+            else:
+                yield from _consecutive(ssp, found, offsets[place : place + found.num_rows])
+
+
+def _consecutive(
+    ssp: SystemStreamPartition, batch: pa.RecordBatch, offsets: np.ndarray[Any, Any]
+) -> Iterator[MessageRun]:
+    """Yield a batch in runs without holes among their offsets."""
+    if not batch.num_rows:
+        return
+    ends = [*(np.flatnonzero(np.diff(offsets) != 1) + 1).tolist(), len(offsets)]
+    first = 0
+    for end in ends:
+        yield MessageRun(ssp, int(offsets[first]), batch.slice(first, end - first))
+        first = end
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    assert offset is not None
+    return offset

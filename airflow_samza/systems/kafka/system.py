@@ -1,0 +1,137 @@
+"""The system ``kafka``: topics of brokers, read by input ranges, and published to when a commit has decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_samza.systems.capabilities import OutputClaim
+from airflow_samza.systems.kafka.access import access_of
+from airflow_samza.systems.kafka.access_check import check_brokers, check_readable
+from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.columns import RAW, MessageColumns
+from airflow_samza.systems.kafka.failures import made_anew
+from airflow_samza.systems.kafka.input_range import fix_range, without_expired
+from airflow_samza.systems.kafka.output import KafkaProducer
+from airflow_samza.systems.kafka.outputs import KafkaOutputs
+from airflow_samza.systems.kafka.reading import KafkaConsumer
+from airflow_samza.systems.log.maintenance import ExpiringLogTopic
+from airflow_samza.systems.serdes.serde import Serde
+from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
+
+PATIENCE_SECONDS = 180.0
+"""Time for which brokers may be away, or silent, before a plan or a task gives up."""
+
+
+class KafkaSystem:
+    """System of topics of Kafka. The options of its binding are settings of librdkafka (``bootstrap.servers``, …)."""
+
+    kind = "kafka"
+
+    def __init__(self, name: str, binding: SystemBinding, root: str | None = None) -> None:
+        self.name = name
+        self.binding = binding
+        self.brokers = Brokers(access_of(name, binding), PATIENCE_SECONDS)
+        self.outputs = KafkaOutputs(self.brokers, binding.options, root)
+
+    @property
+    def admin(self) -> KafkaSystem:
+        """The system is its own admin."""
+        return self
+
+    def value_serde(self, stream: StreamSpec) -> Serde:
+        """Return the serde of a stream's values, for the columns inside of them."""
+        if stream.written:
+            return self.outputs.value_serde(stream)
+        return MessageColumns.of(stream).value_serde(self.name, self.binding.options)
+
+    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
+        """Return partition counts, offsets, and Kafka's own columns where none are declared.
+
+        Missing topics are left out. Brokers that let nobody in, and topics that may not be read, are rejected.
+        """
+        check_brokers(self.brokers.access)
+        check_readable(self.brokers.access, [stream.name for stream in streams if not stream.written])
+        topics = self.brokers.find_all([stream.name for stream in streams])
+        found = {}
+        for stream in streams:
+            topic = topics.get(stream.name)
+            if topic is not None:
+                oldest, head = self.brokers.oldest(topic), self.brokers.latest_stable(topic)
+                found[stream.name] = StreamMetadata(
+                    topic.partitions, tuple(oldest), tuple(head), stream.schema if stream.schema is not None else RAW
+                )
+        return found
+
+    def slice(self, stream: StreamSpec) -> dict[str, Any]:
+        """Return the input range of a run: ``offsets`` [from, to) per partition of the ``topic`` with this identity.
+
+        ``times`` are the bounds of the data interval, where the range is one of time.
+        """
+        columns = MessageColumns.of(stream)
+        columns.reader(None, self.name, self.binding.options)  # its types and serde fit
+        if stream.interval is not None:
+            columns.check_sliced(stream.timestamp, self.name)
+        return fix_range(self.brokers, stream)
+
+    def unexpired(self, stream: StreamSpec, slice: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a range without what retention has deleted, which ``on_expired="skip"`` allows; else reject it."""
+        return without_expired(self.brokers, stream, slice)
+
+    def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
+        """Return whether messages came behind a range; a topic that was created again is rejected."""
+        topic = self.brokers.topic(stream.name)
+        if slice.get("topic") and topic.identity != slice["topic"]:
+            raise made_anew(stream.name, self.name)
+        if topic.partitions != int(slice["partitions"]):
+            return True  # the next range says so
+        ends = [int(end) for _, end in slice["offsets"]]
+        return any(now > end for now, end in zip(self.brokers.latest_stable(topic), ends, strict=True))
+
+    def identity(self, stream: StreamSpec) -> str | None:
+        """Return what tells a topic from others that had its name; None when there is no topic."""
+        if stream.through is not None:
+            return self.outputs.identity(stream)
+        topic = self.brokers.find(stream.name)
+        return topic.identity if topic is not None else None
+
+    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> KafkaConsumer:
+        """Return a consumer of an input range; without one, of what there is now."""
+        range_ = slice if slice is not None else self.slice(stream)
+        return KafkaConsumer(self.brokers, stream, range_, self.binding.options)
+
+    def create(self, streams: Sequence[StreamSpec]) -> None:
+        """Make the topics of outputs that are missing, and those in which their messages wait for the commit."""
+        self.outputs.create(streams)
+
+    def producer(self, stream: StreamSpec, attempt: str) -> KafkaProducer:
+        """Return a producer that stages one task attempt's messages under the root."""
+        return self.outputs.producer(stream, attempt)
+
+    def check_writable(self, stream: StreamSpec) -> None:
+        """Reject columns that cannot be messages, and a user who may not publish."""
+        self.outputs.check_writable(stream)
+
+    def describe_output(self, stream: StreamSpec, claim: OutputClaim) -> str:
+        """Return what readers of an output will see, for the plan; reject a rerun that is not permitted."""
+        return self.outputs.describe_output(stream, claim)
+
+    def claim(self, stream: StreamSpec, claim: OutputClaim) -> None:
+        """Begin a generation of an output: from now on no lower one publishes."""
+        self.outputs.claim(stream, claim)
+
+    def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
+        """Publish what an epoch has staged: each message once, whoever died on the way."""
+        return self.outputs.publish(stream, publication)
+
+    def standing(self, stream: StreamSpec, producer: str) -> str | None:
+        """Return the newest generation of a producer that has published to an output; None when it never has."""
+        return self.outputs.standing(stream, producer)
+
+    def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
+        """Delete what a producer staged and nobody will publish."""
+        self.outputs.discard(stream, staged)
+
+    def expiring(self, name: str) -> ExpiringLogTopic | None:
+        """Return a topic of a run under the root, in which messages wait."""
+        return self.outputs.log.expiring(name)

@@ -1,0 +1,159 @@
+"""A client that writes messages: in transactions, or one by one in order (idempotent), with the marker behind them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.failures import error_of
+from airflow_samza.systems.kafka.write_failures import FENCED, write_failed
+
+T = TypeVar("T")
+
+log = logging.getLogger("airflow_samza.kafka")
+
+TRANSACTION_SECONDS = 60.0
+"""Time for which a transaction may be open, and for which the death of its publisher holds readers up at most."""
+
+_WRITING = {
+    "enable.idempotence": True,
+    "acks": "all",
+    # Successful deliveries are counted by nobody: a transaction, or a flush, says that all came.
+    "delivery.report.only.error": True,
+    "compression.type": "lz4",
+    "linger.ms": 20,
+    "batch.size": 1_000_000,
+    "batch.num.messages": 100_000,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 128 * 2**10,
+    # As Kafka's own producer: by the key's murmur2.
+    "partitioner": "murmur2_random",
+    "reconnect.backoff.max.ms": 1000,
+}
+
+
+class Fenced(Exception):
+    """Another publisher has taken the place of this one: its transaction is aborted, and it may write no more."""
+
+
+class Writer:
+    """Writer to one output; ``transactional_id`` None: without transactions.
+
+    A failure of any kind leaves it unusable: a new one finds by the marker what has come.
+    """
+
+    def __init__(self, brokers: Brokers, topic: str, transactional_id: str | None, largest: int) -> None:
+        self._brokers = brokers
+        self._topic = topic
+        self._transactional = transactional_id is not None
+        self._failure: tuple[KafkaError, bytes | None] | None = None
+        settings: dict[str, Any] = {**_WRITING, **brokers.access.settings, "message.max.bytes": largest}
+        settings["on_delivery"] = self._note_failure
+        if transactional_id is not None:
+            settings["transactional.id"] = transactional_id
+            settings["transaction.timeout.ms"] = int(TRANSACTION_SECONDS * 1000)
+        settings["message.timeout.ms"] = int(min(brokers.patience, TRANSACTION_SECONDS) * 1000)
+        self._client = Producer(settings, logger=log)
+        if self._transactional:
+            self._call(self._client.init_transactions)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        if self._transactional:
+            self._checked(self._client.begin_transaction)
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Send messages: rows of ``output_columns.STAGED``."""
+        columns = [rows.column(place) for place in range(rows.num_columns)]
+        keys, values, partitions, times, lists = (column.to_pylist() for column in columns)
+        produce, topic = self._client.produce, self._topic
+        simple = columns[3].null_count == columns[4].null_count == rows.num_rows
+        at, places = 0, iter(range(rows.num_rows))
+        # The client takes messages one by one; its own batch call is slower, and has no headers.
+        while at < rows.num_rows:
+            try:
+                if simple:
+                    for at in places:
+                        produce(topic, values[at], keys[at], partitions[at])
+                else:
+                    for at in places:
+                        headers = None if lists[at] is None else [(pair["key"], pair["value"]) for pair in lists[at]]
+                        produce(topic, values[at], keys[at], partitions[at], timestamp=times[at] or 0, headers=headers)
+                break
+            except BufferError:  # the queue is full
+                self._checked(lambda: self._client.poll(0.05))
+                places = iter(range(at, rows.num_rows))
+            except KafkaException as error:
+                raise self._failed(error_of(error), keys[at]) from error
+        self._checked(lambda: self._client.poll(0))
+
+    def commit(self, topic: str, partition: int, markers: dict[str, bytes]) -> None:
+        """Wait until all that was sent has come, write the markers, and commit."""
+        self._flush()
+        for key, value in markers.items():
+            self._checked(lambda key=key, value=value: self._client.produce(topic, value, key, partition))  # type: ignore[misc]
+        if self._transactional:
+            self._call(self._client.commit_transaction)
+        else:
+            self._flush()
+
+    def close(self) -> None:
+        """Give the client up; what is in flight is thrown away, and an open transaction is aborted by the next one."""
+        with suppress(KafkaException, SystemError):  # what has failed before fails once more
+            self._client.purge()
+            self._client.flush(0)
+
+    def _flush(self) -> None:
+        deadline = time.monotonic() + self._brokers.patience
+        while self._checked(lambda: self._client.flush(1.0)) and self._failure is None:
+            if time.monotonic() > deadline:
+                raise self._failed(KafkaError(KafkaError._TIMED_OUT, "no answer came"))
+        if self._failure is not None:
+            raise self._failed(*self._failure)
+
+    def _call(self, function: Callable[[float], Any]) -> None:
+        """Call a function of transactions, which may be repeated while it says so."""
+        deadline = time.monotonic() + self._brokers.patience
+        while True:
+            try:
+                function(5.0)
+                return
+            except (KafkaException, SystemError) as error:
+                found = _cause(error)
+                if not found.retriable() or time.monotonic() > deadline:
+                    raise self._failed(found) from error
+
+    def _checked(self, function: Callable[[], T]) -> T:
+        try:
+            return function()
+        except (KafkaException, SystemError) as error:
+            raise self._failed(_cause(error)) from error
+
+    def _note_failure(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._failure is None:
+            key = message.key()
+            self._failure = error, key if isinstance(key, bytes) else None
+
+    def _failed(self, error: KafkaError, key: bytes | None = None) -> Exception:
+        """Return the cause: of a transaction that has to be aborted, the failure of a message says more."""
+        purged = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+        if self._failure is not None and not error.fatal() and self._failure[0].code() not in purged:
+            error, key = self._failure
+        if error.code() in FENCED:
+            return Fenced(error.str())
+        return write_failed(error, topic=self._topic, brokers=self._brokers, key=key)
+
+
+def _cause(error: KafkaException | SystemError) -> KafkaError:
+    """Return the client's error; a fatal one is raised while callbacks run, and is then another's cause."""
+    found = error if isinstance(error, KafkaException) else error.__cause__
+    if not isinstance(found, KafkaException):
+        raise error
+    return error_of(found)

@@ -1,0 +1,353 @@
+"""Records in Avro's binary encoding, field by field over all messages at once.
+
+A cursor stands in every message; each field moves all of them. A message in which anything is unusual (a length that
+leads out of it, a number that its column cannot hold, a text that is no UTF-8, bytes behind the record) is flagged, and
+left to fastavro, which reads it or says what is wrong. So this module has to be right only where it flags nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types
+
+Numbers = np.ndarray[Any, Any]
+
+_PADDING = 16
+"""Bytes behind the data, into which cursors at its end may look."""
+
+_LONGEST = 10
+"""Bytes of the longest number."""
+
+_DEEPEST = 20
+"""Records inside of one another; a schema that contains itself has no columns."""
+
+_DAY_RANGE = (-719162, 2932896)
+"""The days from the year 1 to 9999, counted from 1970: those of Python's dates, as which fastavro reads them."""
+
+_EXACT = {4: 2**24, 8: 2**53}
+"""Whole numbers up to which floating ones have each, by their size."""
+
+
+class Unsupported(Exception):
+    """Schema, or pair of a field and a column, that is read one message at a time."""
+
+
+class Cursors:
+    """Positions in messages of one buffer, and those that are flagged; they stay in order."""
+
+    __slots__ = ("data", "end", "flagged", "pos")
+
+    def __init__(self, data: Numbers, pos: Numbers, end: Numbers, flagged: Numbers) -> None:
+        self.data = data
+        self.pos = pos
+        self.end = end
+        self.flagged = flagged
+
+    @classmethod
+    def of(cls, values: pa.Array) -> Cursors:
+        """Return cursors at the beginnings of values (none null)."""
+        offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+        held = np.frombuffer(values.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+        data = np.concatenate([held, np.zeros(_PADDING, np.uint8)])
+        offsets -= offsets[0]
+        return cls(data, offsets[:-1].copy(), offsets[1:], np.zeros(len(values), bool))
+
+    def some(self, rows: Numbers) -> Cursors:
+        """Return the cursors of some messages."""
+        return Cursors(self.data, self.pos[rows], self.end[rows], self.flagged[rows])
+
+    def moved(self, rows: Numbers, other: Cursors) -> None:
+        """Take over positions and flags of some messages."""
+        self.pos[rows] = other.pos
+        self.flagged[rows] = other.flagged
+
+    def move(self, to: Numbers) -> None:
+        """Move to positions; one that is outside of its message flags it."""
+        out = to > self.end
+        if out.any():
+            self.flagged |= out
+            to = np.minimum(to, self.end)
+        self.pos = to
+
+    def flag(self, wrong: Numbers) -> None:
+        """Flag messages."""
+        self.flagged |= wrong
+
+    def numbers(self) -> Numbers:
+        """Return the whole numbers that stand at the cursors: zigzag, seven bits a byte."""
+        pos = self.pos
+        byte = self.data[pos]
+        found = (byte & 0x7F).astype(np.uint64)
+        pos = pos + 1
+        rows = np.flatnonzero(byte & 0x80)
+        for number in range(1, _LONGEST):
+            if not len(rows):
+                break
+            byte = self.data[pos[rows]]
+            found[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * number)
+            pos[rows] += 1
+            if number == _LONGEST - 1:
+                self.flagged[rows[byte > 1]] = True
+            rows = rows[byte >= 0x80]
+        self.move(pos)
+        decoded: Numbers = (found >> np.uint64(1)).astype(np.int64) ^ -(found & np.uint64(1)).astype(np.int64)
+        return decoded
+
+    def fixed(self, size: int) -> Numbers:
+        """Return the bytes that stand at the cursors, a row each."""
+        found = self.data[np.minimum(self.pos, len(self.data) - size)[:, None] + np.arange(size)]
+        self.move(self.pos + size)
+        return found
+
+    def spans(self, sizes: Numbers) -> tuple[Numbers, Numbers]:
+        """Move behind so many bytes; return where they begin and end: nowhere, where that is outside of a message."""
+        wrong = (sizes < 0) | (sizes > self.end - self.pos)
+        if wrong.any():
+            self.flagged |= wrong
+            sizes = np.where(wrong, 0, sizes)
+        start = self.pos
+        self.pos = start + sizes
+        return start, self.pos
+
+
+Node = Callable[[Cursors], pa.Array]
+"""Reads a field of all messages, and moves their cursors behind it."""
+
+
+def _bytes_of(cursors: Cursors, start: Numbers, end: Numbers) -> pa.Array:
+    """Return the bytes between positions: every second of an array over the whole buffer."""
+    offsets = np.empty(2 * len(start), np.int32)
+    offsets[::2], offsets[1::2] = start, end
+    whole = pa.Array.from_buffers(
+        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(cursors.data)]
+    )
+    return whole.take(pa.array(np.arange(0, len(offsets), 2)))
+
+
+def _text_of(cursors: Cursors, start: Numbers, end: Numbers) -> pa.Array:
+    found = _bytes_of(cursors, start, end)
+    try:
+        return found.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = []
+        for row, value in enumerate(found.to_pylist()):
+            try:
+                texts.append(value.decode())
+            except UnicodeDecodeError:
+                cursors.flagged[row] = True
+                texts.append(None)
+        return pa.array(texts, pa.string())
+
+
+def _sized(build: Callable[[Cursors, Numbers, Numbers], pa.Array], size: int | None = None) -> Node:
+    def read(cursors: Cursors) -> pa.Array:
+        sizes = cursors.numbers() if size is None else np.full(len(cursors.pos), size)
+        if not len(sizes):
+            return build(cursors, np.zeros(1, np.int64), np.zeros(1, np.int64)).slice(0, 0)
+        return build(cursors, *cursors.spans(sizes))
+
+    return read
+
+
+def _whole(kind: pa.DataType, low: int, high: int, times: int = 1) -> Node:
+    """Return what reads numbers of a range, into a type whose values are these many times as many."""
+    dtype = f"i{kind.bit_width // 8}"
+
+    def read(cursors: Cursors) -> pa.Array:
+        found = cursors.numbers()
+        wrong = (found < low) | (found > high)
+        if wrong.any():
+            cursors.flag(wrong)
+            found = np.where(wrong, 0, found)
+        whole = pa.array((found * times if times != 1 else found).astype(dtype))
+        return whole if types.is_integer(kind) else whole.view(kind)
+
+    return read
+
+
+def _whole_as_floating(kind: pa.DataType) -> Node:
+    most = _EXACT[kind.bit_width // 8]
+
+    def read(cursors: Cursors) -> pa.Array:
+        found = cursors.numbers()
+        cursors.flag((found < -most) | (found > most))
+        return pa.array(found.astype(f"f{kind.bit_width // 8}"))
+
+    return read
+
+
+def _floating(size: int) -> Node:
+    def read(cursors: Cursors) -> pa.Array:
+        return pa.array(cursors.fixed(size).view(f"<f{size}").reshape(-1).astype(f"=f{size}"))
+
+    return read
+
+
+def _boolean(cursors: Cursors) -> pa.Array:
+    found = cursors.fixed(1).reshape(-1)
+    cursors.flag(found > 1)
+    return pa.array(found.astype(bool))
+
+
+def _enum(symbols: list[str]) -> Node:
+    names = pa.array(symbols, pa.string())
+
+    def read(cursors: Cursors) -> pa.Array:
+        found = cursors.numbers()
+        wrong = (found < 0) | (found >= len(symbols))
+        cursors.flag(wrong)
+        return names.take(pa.array(np.where(wrong, 0, found)))
+
+    return read
+
+
+def _maybe(branches: list[Node | None], kind: pa.DataType) -> Node:
+    """Return what reads one of two branches, of which one is null (None)."""
+    there = 0 if branches[0] is not None else 1
+    inner = branches[there]
+    assert inner is not None
+
+    def read(cursors: Cursors) -> pa.Array:
+        chosen = cursors.numbers()
+        cursors.flag((chosen < 0) | (chosen >= len(branches)))
+        taken = chosen == there
+        if taken.all():
+            return inner(cursors)
+        rows = np.flatnonzero(taken)
+        some = cursors.some(rows)
+        found = inner(some)
+        cursors.moved(rows, some)
+        places = np.zeros(len(chosen), np.int64)
+        places[rows] = np.arange(len(rows))
+        return found.take(pa.array(places, mask=~taken))
+
+    return read
+
+
+def _nulls(kind: pa.DataType) -> Node:
+    return lambda cursors: pa.nulls(len(cursors.pos), kind)
+
+
+def _record(record: Any, kind: pa.DataType, named: dict[str, Any], depth: int) -> Node:
+    wanted = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
+    fields = [
+        (one["name"], node_of(one["type"], wanted.get(one["name"]), named, depth + 1)) for one in record["fields"]
+    ]
+
+    def read(cursors: Cursors) -> pa.Array:
+        found = {name: node(cursors) for name, node in fields}
+        if not wanted:  # a struct of nothing would have no length
+            return pa.nulls(len(cursors.pos))
+        columns = [
+            found[name] if name in found else pa.nulls(len(cursors.pos), type_) for name, type_ in wanted.items()
+        ]
+        return pa.StructArray.from_arrays(columns, fields=[pa.field(*one) for one in wanted.items()])
+
+    return read
+
+
+_ANY: dict[str, pa.DataType] = {
+    "int": pa.int64(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
+    "fixed": pa.binary(),
+    "enum": pa.string(),
+}
+"""The columns of fields that nobody declared: they are read over."""
+
+_SECONDS = {"millis": 1000, "micros": 1_000_000}
+
+
+def node_of(schema: Any, kind: pa.DataType | None, named: dict[str, Any], depth: int = 0) -> Node:
+    """Return what reads a field of an Avro type into a column (None: nobody declared it), or raise Unsupported."""
+    if depth > _DEEPEST:
+        raise Unsupported
+    if isinstance(schema, list):
+        others = [one for one in schema if one != "null"]
+        if len(others) != 1 or len(schema) > 2:
+            raise Unsupported
+        inner = node_of(others[0], kind, named, depth + 1)
+        return _maybe([None if one == "null" else inner for one in schema], kind or pa.null())
+    if isinstance(schema, str):
+        if schema in named:
+            return node_of(named[schema], kind, named, depth + 1)
+        schema = {"type": schema}
+    name, logical = schema["type"], schema.get("logicalType")
+    if not isinstance(name, str):
+        return node_of(name, kind, named, depth + 1)
+    if "name" in schema:
+        named[schema["name"]] = schema
+    if name == "record" and (kind is None or types.is_struct(kind)):
+        return _record(schema, kind if kind is not None else pa.struct([]), named, depth)
+    if name == "null":
+        return _nulls(kind or pa.null())
+    if kind is None:
+        logical, kind = None, _ANY.get(name)
+    if kind is None:
+        return node_of(name, kind, named, depth + 1) if name in named else _unsupported()
+    if logical is not None:
+        return _logical(name, str(logical), kind)
+    if name in ("int", "long"):
+        if types.is_integer(kind):
+            bound = 2 ** (kind.bit_width - 1)
+            return _whole(kind, -bound, bound - 1)
+        if types.is_float32(kind) or types.is_float64(kind):
+            return _whole_as_floating(kind)
+    elif (name, kind) in (("float", pa.float32()), ("double", pa.float64())):
+        return _floating(kind.bit_width // 8)
+    elif name == "boolean" and types.is_boolean(kind):
+        return _boolean
+    elif name == "enum" and types.is_string(kind):
+        return _enum(schema["symbols"])
+    elif name == "bytes" and types.is_binary(kind):
+        return _sized(_bytes_of)
+    elif name == "string" and types.is_string(kind):
+        return _sized(_text_of)
+    elif name == "fixed" and types.is_binary(kind):
+        return _sized(_bytes_of, schema["size"])
+    raise Unsupported
+
+
+def _unsupported() -> Node:
+    raise Unsupported
+
+
+def _logical(name: str, logical: str, kind: pa.DataType) -> Node:
+    """Return what reads dates and timestamps; the others are fastavro's."""
+    first, last = _DAY_RANGE
+    if logical == "date" and types.is_date32(kind):
+        return _whole(kind, first, last)
+    local = logical.startswith("local-")
+    unit = logical.removeprefix("local-").removeprefix("timestamp-")
+    if name == "long" and unit in _SECONDS and "timestamp-" in logical and types.is_timestamp(kind):
+        a_second = _SECONDS[unit]
+        if kind.unit == "us" and (kind.tz is None) == local:
+            low, high = first * 86400 * a_second, (last + 1) * 86400 * a_second - 1
+            return _whole(kind, low, high, _SECONDS["micros"] // a_second)
+    raise Unsupported
+
+
+class RecordColumns:
+    """Reader of records of one schema into declared columns; a column that they do not have is null."""
+
+    def __init__(self, record: Any, schema: pa.Schema) -> None:
+        if not len(schema):
+            raise Unsupported
+        self._schema = pa.schema([field.with_nullable(True) for field in schema])
+        self._read = _record(record, pa.struct([pa.field(one.name, one.type) for one in schema]), {}, 0)
+
+    def read(self, values: pa.Array) -> tuple[pa.RecordBatch, Numbers]:
+        """Return the columns of values (none null), and which messages are flagged: their rows mean nothing."""
+        cursors = Cursors.of(values)
+        found = self._read(cursors)
+        cursors.flag(cursors.pos != cursors.end)
+        columns = [found.field(place) for place in range(len(self._schema))]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema), cursors.flagged

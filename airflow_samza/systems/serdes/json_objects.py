@@ -1,0 +1,123 @@
+"""The serde ``json``: each message is a JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_samza.systems.files.formats.json_lines import is_for_arrow, parsed_by_arrow
+from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, to_lines
+from airflow_samza.systems.files.formats.lines import Block
+from airflow_samza.systems.serdes.pieces import decoded_by_halves, joined, merged, without_nulls
+from airflow_samza.systems.serdes.serde import BadMessage, Decoded
+
+_OBJECT = r"(?s)^\s*\{.*\}\s*$"
+
+_LINES = 64
+"""Lines that Python's parser gets together: behind a bad one they are parsed again."""
+
+_MOST_BYTES = 2**30
+"""Bytes of values that are joined; the offsets of a binary array end at twice as many."""
+
+
+class JsonSerde:
+    """Serde of JSON objects in UTF-8, with values as in JSON files.
+
+    A missing key is null, an undeclared one is left out.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._by_arrow = is_for_arrow(schema)
+        self._empty = from_lines(Block(0, b""), schema)
+
+    def encode(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the objects."""
+        return pa.array(to_lines(batch).split(b"\n")[:-1], pa.binary())
+
+    def decode(self, values: pa.Array) -> pa.RecordBatch:
+        """Return the messages."""
+        return self.decode_each(values).whole()
+
+    def decode_each(self, values: pa.Array) -> Decoded:
+        """Return the messages that can be read."""
+        if self._by_arrow:
+            return without_nulls(values, self._by_arrow_first)
+        return without_nulls(values, self._by_python)
+
+    def _by_arrow_first(self, values: pa.Array) -> Decoded:
+        """Return what Arrow reads at once, or else in parts, without those values that are no objects at a glance."""
+        batch = self._together(values)
+        if batch is not None:
+            return Decoded(batch)
+        objects = pc.match_substring_regex(values, _OBJECT).to_numpy(zero_copy_only=False)
+        parts = []
+        for alike in (objects, ~objects):
+            if alike.any():
+                some = values.filter(pa.array(alike))
+                parts.append((np.flatnonzero(alike), decoded_by_halves(some, self._together, self._by_python)))
+        return merged(parts)
+
+    def _together(self, values: pa.Array) -> pa.RecordBatch | None:
+        """Return the messages as Arrow's parser reads them, a line each; None when it cannot."""
+        if not len(values):
+            return self._empty
+        if values.nbytes > _MOST_BYTES:
+            return None
+        batch = parsed_by_arrow(_joined(_on_one_line(values)), self._schema)
+        return batch if batch is not None and batch.num_rows == len(values) else None
+
+    def _by_python(self, values: pa.Array) -> Decoded:
+        """Return the messages as Python's parser reads them, which says which are bad."""
+        batches = [self._empty]
+        lines = []
+        bad = []
+        for place, line in enumerate(_on_one_line(values).to_pylist()):
+            if line.strip():
+                lines.append((place, line))
+            else:
+                bad.append(BadMessage(place, "it is empty"))
+        start = 0
+        while start < len(lines):
+            part = lines[start : start + _LINES]
+            try:
+                batches.append(self._read(part))
+                start += len(part)
+            except BadValue as error:
+                good = _line_at(part, error.offset)
+                if good:
+                    batches.append(self._read(part[:good]))
+                why = str(error) if error.column is None else f"{error.column!r} has {error}"
+                bad.append(BadMessage(part[good][0], why))
+                start += good + 1
+        return Decoded(joined(batches), sorted(bad, key=lambda one: one.place))
+
+    def _read(self, lines: Sequence[tuple[int, bytes]]) -> pa.RecordBatch:
+        return from_lines(Block(0, b"\n".join(line for _, line in lines)), self._schema)
+
+
+def _line_at(lines: Sequence[tuple[int, bytes]], offset: int) -> int:
+    """Return which of joined lines begins at an offset."""
+    begin = 0
+    for number, (_, line) in enumerate(lines):
+        if begin == offset:
+            return number
+        begin += len(line) + 1
+    raise AssertionError("a line begins at each offset of an error")
+
+
+def _on_one_line(values: pa.Array) -> pa.Array:
+    """Return values without line ends; they stand between tokens, and within a text neither they nor tabs may."""
+    if not pc.any(pc.match_substring(values, "\n")).as_py():
+        return values
+    return pc.replace_substring(values, pattern="\n", replacement="\t")
+
+
+def _joined(values: pa.Array) -> bytes:
+    """Return values with a line end between each two."""
+    whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+    found: bytes = pc.binary_join(whole, b"\n")[0].as_py()
+    return found

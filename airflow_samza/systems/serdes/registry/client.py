@@ -1,0 +1,200 @@
+"""Questions to a schema registry: one client per process and settings, which keeps what it was told of an id."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from airflow_samza.errors import ConfigError, RuntimeMissing, StorageUnavailable
+from airflow_samza.secrecy import without_passwords
+from airflow_samza.systems.serdes.registry.settings import PREFIX
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import RegisteredSchema, Schema
+
+T = TypeVar("T")
+
+AUTO_REGISTER = "auto.register.schemas"
+"""Setting that lets a stream's schema file be registered when it is first written; without it nothing is."""
+
+
+class SchemaText(NamedTuple):
+    """Schema of a registry: its ``kind`` (AVRO, JSON, PROTOBUF), text, and the schemas that it refers to, by name."""
+
+    kind: str
+    text: str
+    references: tuple[tuple[str, SchemaText], ...] = ()
+
+
+class Registered(NamedTuple):
+    """Version of a subject: the id that messages name, and the schema."""
+
+    id: int
+    schema: SchemaText
+
+
+class Registry:
+    """Schema registry of a system. ``settings`` are those of its client; a request that fails is one sentence."""
+
+    def __init__(self, system: str, settings: Mapping[str, Any]) -> None:
+        self._system = system
+        self.registers = str(settings.get(AUTO_REGISTER, "false")).strip().lower() == "true"
+        self._settings = {name: value for name, value in settings.items() if name != AUTO_REGISTER}
+        self._shown = ", ".join(_without_login(url.strip()) for url in str(settings["url"]).split(","))
+
+    def schema(self, id: int, kind: str) -> SchemaText | None:
+        """Return the schema of an id, or None."""
+        return self._found(lambda client: self._text(client, client.get_schema(id, fmt=_format(kind)), kind))
+
+    def latest(self, subject: str, kind: str) -> Registered | None:
+        """Return the latest version of a subject, or None."""
+        return self._found(
+            lambda client: self._registered(client, client.get_latest_version(subject, fmt=_format(kind)), kind)
+        )
+
+    def id_of(self, subject: str, text: str, kind: str) -> int | None:
+        """Return the id under which a subject has this schema, or None; it is registered where that is allowed."""
+        schema = _library().Schema(text, schema_type=kind)
+        if self.registers:
+            return self._ask(lambda client: int(client.register_schema(subject, schema)))
+        return self._found(lambda client: int(client.lookup_schema(subject, schema).schema_id))
+
+    def _registered(self, client: Any, found: RegisteredSchema, kind: str) -> Registered:
+        assert found.schema_id is not None
+        assert found.schema is not None
+        return Registered(found.schema_id, self._text(client, found.schema, kind))
+
+    def _text(self, client: Any, schema: Schema, kind: str) -> SchemaText:
+        references = tuple(
+            (
+                str(one.name),
+                self._text(client, client.get_version(one.subject, one.version, True, _format(kind)).schema, kind),
+            )
+            for one in schema.references or ()
+        )
+        return SchemaText(str(schema.schema_type or "AVRO"), str(schema.schema_str), references)
+
+    def _found(self, request: Callable[[Any], T]) -> T | None:
+        def asked(client: Any) -> T | None:
+            try:
+                return request(client)
+            except _library().SchemaRegistryError as error:
+                if error.http_status_code == 404:
+                    return None
+                raise
+
+        return self._ask(asked)
+
+    def _ask(self, request: Callable[[Any], T]) -> T:
+        library = _library()
+        try:
+            return request(_client(self._settings))
+        except library.SchemaRegistryError as error:
+            raise self._rejected(error.http_status_code, str(error.error_message)) from error
+        except _transport_error() as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise self._untrusted() from error
+            raise StorageUnavailable(
+                f"The schema registry of the system {self._system!r} at {self._shown} does not answer "
+                f"({type(error).__name__}).",
+                hint=f"Start it, or correct {PREFIX}url.",
+                system=self._system,
+            ) from error
+        except (ValueError, TypeError, OSError) as error:  # settings that the client does not take
+            raise ConfigError(
+                f"The client of the schema registry of the system {self._system!r} cannot be made: "
+                f"{without_passwords(str(error))}.",
+                hint=f"Correct the settings that begin with {PREFIX}.",
+                key=f"{PREFIX}url",
+                system=self._system,
+            ) from error
+
+    def _rejected(self, status: int, what: str) -> Exception:
+        where = f"The schema registry of the system {self._system!r} at {self._shown}"
+        if status in (401, 403):
+            return ConfigError(
+                f"{where} {'does not know the login or its password' if status == 401 else 'grants no access'} (HTTP "
+                f"{status}).",
+                hint=f"Correct {PREFIX}basic.auth.user.info (user:password) of the system's connection, or have the "
+                "rights granted.",
+                key=f"{PREFIX}basic.auth.user.info",
+                system=self._system,
+            )
+        if status in (409, 422):
+            return ConfigError(
+                f"{where} rejects the schema (HTTP {status}): {what}.",
+                hint="Register a schema that is compatible with the subject's versions.",
+                key="serde",
+                system=self._system,
+            )
+        return StorageUnavailable(
+            f"{where} answers with an error (HTTP {status}): {what}.",
+            hint="Look into its log; the request is tried again with the task.",
+            system=self._system,
+        )
+
+    def _untrusted(self) -> ConfigError:
+        return ConfigError(
+            f"The certificate of the schema registry of the system {self._system!r} at {self._shown} is not trusted.",
+            hint=f"Name the file of the authority that signed it: {PREFIX}ssl.ca.location.",
+            key=f"{PREFIX}ssl.ca.location",
+            system=self._system,
+        )
+
+
+_clients: dict[tuple[int, str], Any] = {}
+
+
+def _client(settings: Mapping[str, Any]) -> Any:
+    """Return this process's client for these settings: its connections are not those of a parent."""
+    key = (os.getpid(), repr(sorted((name, str(value)) for name, value in settings.items())))
+    if key not in _clients:
+        _clients[key] = _library().SchemaRegistryClient(dict(settings))
+    return _clients[key]
+
+
+@atexit.register
+def close_clients() -> None:
+    """Close the connections of this process; who asks again gets new ones."""
+    for key in [key for key in _clients if key[0] == os.getpid()]:
+        _clients.pop(key).close()
+
+
+def _library() -> ModuleType:
+    """Return the library, or what to install."""
+    try:
+        with warnings.catch_warnings():
+            # Beside httpx in the place of httpx2 authlib warns of itself, whatever filters there are.
+            deprecated = importlib.import_module("authlib.deprecate").AuthlibDeprecationWarning
+            warnings.simplefilter("ignore", deprecated)
+            import confluent_kafka.schema_registry as library
+    except ImportError as error:
+        raise RuntimeMissing(
+            f"A schema registry needs the package {error.name or 'confluent-kafka'}, which is not installed.",
+            hint="pip install 'airflow-samza[registry]' on the machine that plans and on every worker.",
+            package=str(error.name),
+        ) from error
+    return library
+
+
+def _transport_error() -> type[Exception]:
+    from confluent_kafka.schema_registry.common._httpx_compat import httpx
+
+    found: type[Exception] = httpx.TransportError
+    return found
+
+
+def _format(kind: str) -> str | None:
+    """Return the form in which schemas are asked for: of Protobuf a descriptor, which needs no compiler."""
+    return "serialized" if kind == "PROTOBUF" else None
+
+
+def _without_login(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -1,0 +1,213 @@
+"""The serdes ``registry:avro``, ``registry:json``, ``registry:protobuf``: messages of one schema are read at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_samza.errors import ConfigError, SchemaError
+from airflow_samza.systems.serdes.pieces import merged, without_nulls
+from airflow_samza.systems.serdes.registry.client import AUTO_REGISTER, Registered, Registry, SchemaText
+from airflow_samza.systems.serdes.registry.framing import bodies_of, framed, frames_of
+from airflow_samza.systems.serdes.registry.settings import PREFIX
+from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
+
+AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+
+
+class Bodies(Protocol):
+    """Form of messages of one kind of schemas, without what stands before them; ``own`` is the stream's own schema."""
+
+    kind: str
+
+    def reader(self, written: SchemaText, own: str | None, schema: pa.Schema) -> Serde:
+        """Return what reads messages that this schema wrote into declared columns; a ValueError if nothing can."""
+        ...
+
+    def writer(self, written: SchemaText, schema: pa.Schema) -> Serde:
+        """Return what writes messages of these columns with this schema; a ValueError if they are not its fields."""
+        ...
+
+    def lacking(self, written: SchemaText, schema: pa.Schema) -> list[str]:
+        """Return the columns that are no fields of the schema."""
+        ...
+
+    @property
+    def after_id(self) -> bytes:
+        """The bytes between the id and a message that is written."""
+        ...
+
+
+class RegistrySerde:
+    """Serde of messages that name their schema's id in a registry.
+
+    They are read with the schema that wrote them, into the declared columns; a column that it does not have is null, or
+    what ``own``, the stream's own schema, has as its default. They are written with ``own``, which has to be
+    registered, or without one with the subject's latest version.
+    """
+
+    def __init__(self, bodies: Bodies, schema: pa.Schema, registry: Registry, subject: str, own: str | None) -> None:
+        self._bodies = bodies
+        self._schema = schema
+        self._registry = registry
+        self._subject = subject
+        self._own = own
+        self._readers: dict[int, Serde | str] = {}
+        self._writer: tuple[int, Serde] | None = None
+
+    def encode(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the messages, each behind the id of its schema."""
+        if self._writer is None:
+            written = self._written()
+            self._writer = (written.id, self._writer_of(written))
+        id, writer = self._writer
+        return framed(id, writer.encode(batch), self._bodies.after_id)
+
+    def decode(self, values: pa.Array) -> pa.RecordBatch:
+        """Return the messages."""
+        return self.decode_each(values).whole()
+
+    def decode_each(self, values: pa.Array) -> Decoded:
+        """Return the messages that can be read."""
+        return without_nulls(values.cast(pa.binary()), self._each)
+
+    def _each(self, values: pa.Array) -> Decoded:
+        frames = frames_of(values)
+        nullable = pa.schema([field.with_nullable(True) for field in self._schema])
+        parts: list[tuple[Any, Decoded]] = []
+        for id, places in frames.by_id.items():
+            reader = self._reader(id)
+            if isinstance(reader, str):
+                parts.append((places, Decoded(_empty(nullable), [BadMessage(n, reader) for n in range(len(places))])))
+            else:
+                found = reader.decode_each(bodies_of(values, places))
+                batch = pa.RecordBatch.from_arrays(found.batch.columns, schema=nullable)
+                parts.append((places, Decoded(batch, found.bad)))
+        if frames.bad or not parts:
+            places = np.array([one.place for one in frames.bad], np.int64)
+            unframed = [one.at(number) for number, one in enumerate(frames.bad)]
+            parts.append((places, Decoded(_empty(nullable), unframed)))
+        return merged(parts)
+
+    def _reader(self, id: int) -> Serde | str:
+        """Return what reads messages of a schema, or why none can be."""
+        if id not in self._readers:
+            written = self._registry.schema(id, self._bodies.kind)
+            if written is None:
+                return f"the registry has no schema {id}"  # it may be registered later
+            if written.kind != self._bodies.kind:
+                self._readers[id] = f"its schema {id} is of {written.kind}, and not of {self._bodies.kind}"
+            else:
+                try:
+                    self._readers[id] = self._bodies.reader(written, self._own, self._schema)
+                except ValueError as error:
+                    self._readers[id] = f"its schema {id} cannot be read with the declared columns ({error})"
+        return self._readers[id]
+
+    def _written(self) -> Registered:
+        if self._own is not None:
+            found = self._registry.id_of(self._subject, self._own, self._bodies.kind)
+            if found is not None:
+                return Registered(found, SchemaText(self._bodies.kind, self._own))
+            raise ConfigError(
+                f"The subject {self._subject!r} of the schema registry does not have the schema of the stream's file.",
+                hint=f"Register it, or set {PREFIX}{AUTO_REGISTER}=true for the system.",
+                key="serde",
+                value=self._subject,
+            )
+        latest = self._registry.latest(self._subject, self._bodies.kind)
+        if latest is None:
+            raise ConfigError(
+                f"The schema registry has no subject {self._subject!r}, with whose schema the stream would be written.",
+                hint="Register a schema there; none is registered unasked.",
+                key="serde",
+                value=self._subject,
+            )
+        return latest
+
+    def _writer_of(self, written: Registered) -> Serde:
+        self._check_kind(written)
+        try:
+            return self._bodies.writer(written.schema, self._schema)
+        except ValueError as error:
+            raise SchemaError(
+                f"The columns {', '.join(self._schema.names)} cannot be written with schema {written.id} of the "
+                f"subject {self._subject!r}: {error}.",
+                hint="Select the columns that it has, or register another version of it.",
+                subject=self._subject,
+            ) from error
+
+    def _check_kind(self, found: Registered) -> None:
+        if found.schema.kind != self._bodies.kind:
+            raise SchemaError(
+                f"The subject {self._subject!r} of the schema registry has a schema of {found.schema.kind}, and the "
+                f"stream's serde is of {self._bodies.kind}.",
+                hint=f'Write serde="registry:{found.schema.kind.lower()}", or correct the subject.',
+                subject=self._subject,
+            )
+
+    def check_read(self) -> None:
+        """Reject columns that no field of the subject's latest schema is; the registry has to answer.
+
+        Messages may be of other subjects: one that is missing is no error.
+        """
+        latest = self._registry.latest(self._subject, self._bodies.kind)
+        if latest is None:
+            return
+        self._check_kind(latest)
+        known = self._bodies.lacking(latest.schema, self._schema)
+        if known and self._own is None:
+            raise SchemaError(
+                f"The latest schema of the subject {self._subject!r}, with the id {latest.id}, has no field "
+                f"{known[0]!r}.",
+                hint="Correct the declared columns, or give the stream a schema file with a default for it.",
+                subject=self._subject,
+                column=known[0],
+            )
+
+    def check_written(self) -> None:
+        """Reject a stream that could not be written: for what is known of its columns."""
+        written = self._written()
+        if self._schema.names:
+            self._writer_of(written)
+        else:
+            self._check_kind(written)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def bodies_for(form: str) -> Bodies:
+    """Return the form of messages of ``avro``, ``json`` or ``protobuf``."""
+    if form == "avro":
+        from airflow_samza.systems.serdes.registry.avro_bodies import AvroBodies
+
+        return AvroBodies()
+    if form == "json":
+        from airflow_samza.systems.serdes.registry.json_bodies import JsonBodies
+
+        return JsonBodies()
+    from airflow_samza.systems.serdes.registry.protobuf_bodies import ProtobufBodies
+
+    return ProtobufBodies()
+
+
+def registry_serde(
+    form: str, own: str | None, schema: pa.Schema, stream: str, settings: Mapping[str, Any], system: str, subject: str
+) -> RegistrySerde:
+    """Return the serde of a stream's values, or its keys, with a schema of this subject."""
+    if not settings:
+        raise ConfigError(
+            f"The stream {stream!r} has serde='registry:{form}', and the system {system!r} names no schema registry.",
+            hint=f"Set {PREFIX}url among the system's options: in the extra of its connection, for example.",
+            key=f"{PREFIX}url",
+            stream=stream,
+        )
+    if own is not None:
+        own = json.dumps(json.loads(own))
+    return RegistrySerde(bodies_for(form), schema, Registry(system, settings), subject, own)

@@ -1,0 +1,153 @@
+"""Small runs in a real Airflow: cold, with warm runners, and by hand with SparkSubmitOperator.
+
+``python -m benchmarks.in_airflow --work DIR [--days 30]``. Two Airflows run one after the other, without warm runners
+and with two. In each the flights Dag of the demo runs three times, and the days of the small daily application
+(:mod:`benchmarks.daily`) are backfilled two at a time; the first one does the same by hand, too. Seconds are those
+between the start of the first Dag run and the end of the last; CPU seconds are those of all processes of the Airflow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import psutil
+
+from benchmarks.daily import write_day
+from benchmarks.machine import describe_load, describe_machine
+from benchmarks.warm import Processor, end_warm_runners
+from demo.flights_data import prepare
+from demo.local_airflow import LocalAirflow
+
+ROOT = Path(__file__).resolve().parents[1]
+BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
+FIRST = date(2026, 1, 1)
+GROUP, BY_HAND = "daily_group", "daily_by_hand"
+FLIGHTS_RUNS = 3
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """A backfill: seconds from its first start to its last end, CPU seconds of Airflow and all that it started."""
+
+    what: str
+    days: int
+    seconds: float
+    cpu: float
+
+
+class Measured:
+    """An Airflow with a folder of its own, in which Dags are run and timed."""
+
+    def __init__(self, work: Path, warm: int) -> None:
+        self.work = work / f"warm-{warm}"
+        for name in ("root", "data", "results", "warehouse", "t"):
+            (self.work / name).mkdir(parents=True)
+        prepare(self.work / "data")
+        temporary = self.work / "t"
+        self._processor = Processor(temporary)
+        bundles = [
+            {"name": name, "classpath": BUNDLE, "kwargs": {"path": str(path)}}
+            for name, path in (("examples", ROOT / "dags"), ("benchmarks", Path(__file__).with_name("in_airflow_dags")))
+        ]
+        folders = {"lake": "data", "flights_data": "data", "results": "results", "flights_warehouse": "warehouse"}
+        self.airflow = LocalAirflow(
+            self.work / "home",
+            dags=ROOT / "dags",
+            env={
+                "TMPDIR": str(temporary),
+                "PYTHONPATH": str(ROOT),
+                "BENCHMARK_WORK": str(self.work),
+                "BENCHMARK_SCRIPT": str(Path(__file__).with_name("daily.py")),
+                "AIRFLOW__SAMZA__WARM_RUNNERS": str(warm),
+                "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
+                "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
+            },
+            connections={
+                "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(self.work / "root")}}),
+                "spark_by_hand": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+                **{
+                    name: json.dumps({"conn_type": "fs", "extra": {"path": str(self.work / folder)}})
+                    for name, folder in folders.items()
+                },
+            },
+        )
+
+    def flights(self) -> list[float]:
+        """Run the Dag of the demo a few times, and return the seconds of each run."""
+        found = []
+        for _ in range(FLIGHTS_RUNS):
+            run_id = self.airflow.trigger("flights")
+            run = self.airflow.wait_for_run("flights", run_id, timeout=1200)
+            if run["state"] != "success":
+                raise SystemExit(f"The run {run_id} of flights ended as {run['state']}.")
+            found.append(_seconds([run]))
+        return found
+
+    def backfill(self, dag_id: str, what: str, days: int) -> Backfill:
+        """Run a Dag for each day, two days at a time."""
+        dates = [FIRST + timedelta(days=number) for number in range(days)]
+        for day in dates:
+            write_day(self.work / "data", str(day))
+        self.airflow.wait_for_dag(dag_id)
+        before = self._processor.seconds
+        self.airflow.backfill(dag_id, str(dates[0]), str(dates[-1]), "--max-active-runs", "2")
+        found = [run for run in self.airflow.runs(dag_id) if run["run_type"] == "backfill"]  # one more is scheduled
+        ids = [run["dag_run_id"] for run in found]
+        runs = [self.airflow.wait_for_run(dag_id, run_id, timeout=3600) for run_id in ids]
+        if {run["state"] for run in runs} != {"success"} or len(runs) != days:
+            raise SystemExit(f"The runs of {dag_id} ended as {[run['state'] for run in runs]}.")
+        return Backfill(what, days, _seconds(runs), self._processor.seconds - before)
+
+
+def _seconds(runs: list[dict[str, str]]) -> float:
+    starts = [datetime.fromisoformat(run["start_date"]) for run in runs]
+    return (max(datetime.fromisoformat(run["end_date"]) for run in runs) - min(starts)).total_seconds()
+
+
+def measure(work: Path, days: int) -> tuple[dict[str, list[float]], list[Backfill]]:
+    """Measure in both Airflows."""
+    flights, backfills = {}, []
+    for warm, name in ((0, "cold"), (2, "two warm runners")):
+        measured = Measured(work, warm)
+        with measured.airflow:
+            flights[name] = measured.flights()
+            print(json.dumps({"flights": name, "seconds": flights[name]}), flush=True)
+            kinds = [(GROUP, name), (BY_HAND, "SparkSubmitOperator, by hand")] if not warm else [(GROUP, name)]
+            for dag_id, what in kinds:
+                backfills.append(measured.backfill(dag_id, what, days))
+                print(json.dumps(vars(backfills[-1])), flush=True)
+        end_warm_runners(measured.work / "t")
+    return flights, backfills
+
+
+def main() -> None:
+    """Measure, and print two tables."""
+    parser = argparse.ArgumentParser(description="Small runs in a real Airflow: cold, warm, and by hand.")
+    parser.add_argument("--work", required=True, type=Path)
+    parser.add_argument("--days", type=int, default=30)
+    arguments = parser.parse_args()
+    before, began = psutil.getloadavg()[0], time.monotonic()
+    work = Path(tempfile.mkdtemp(prefix="a", dir=arguments.work)).resolve()
+    try:
+        flights, backfills = measure(work, arguments.days)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    load = describe_load(before, psutil.getloadavg()[0])
+    print(f"Measured on {describe_machine(2)}{load}, in {time.monotonic() - began:.0f} s.\n")
+    print("| the Dag run of the demo | first | second | third |\n|---|---:|---:|---:|")
+    for name, seconds in flights.items():
+        print(f"| {name} | {' | '.join(f'{second:.1f} s' for second in seconds)} |")
+    print(f"\n| {arguments.days} days, two at a time | seconds | CPU seconds |\n|---|---:|---:|")
+    for backfill in backfills:
+        print(f"| {backfill.what} | {backfill.seconds:.0f} | {backfill.cpu:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""A process that forks while it has clients of Kafka: its child makes clients of its own, and ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from demo.kafka import Kafka
+
+pytestmark = pytest.mark.kafka
+
+PROGRAM = """
+import os, sys
+from airflow_samza.systems.kafka import access_check, clients
+from airflow_samza.systems.kafka.access import access_of
+from airflow_samza.systems.system import SystemBinding
+
+access = access_of("events", SystemBinding("kafka", {"bootstrap.servers": sys.argv[1]}))
+
+def use():
+    if sys.argv[2] == "check":
+        access_check.check_readable(access, ["no-such-topic"])
+    elif sys.argv[2] == "admin":
+        clients.admin(access).list_topics(timeout=30)
+    else:
+        with clients.consumer(access) as lent:
+            lent.client.list_topics(timeout=30)
+
+use()
+child = os.fork()
+use()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize("client", ["check", "admin", "consumer"])
+def test_a_child_uses_clients_of_its_own_and_ends(kafka: Kafka, client: str) -> None:
+    command = [sys.executable, "-c", PROGRAM, kafka.address, client]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,90 @@
+"""Publishers that really die at every step, on a real broker: the next one goes on, and each message is there once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.kafka_outputs import ids_of, new_topic, outputs, publication, read_all, rows, stage, stream
+
+if TYPE_CHECKING:
+    from demo.kafka import Kafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+EPOCHS = 3
+ROWS = 100  # per epoch, in transactions of up to forty
+
+STEPS = {
+    "init": [1],
+    "initialized": [1],
+    "begin": [1, 5],
+    "message": [1, 190],
+    "flushed": [1, 4],
+    "marker": [1, 4],
+    "commit": [1, 4],
+    "committed": [1, 3, 4],
+}
+"""Steps of a publication, and the how manieth of the kind is died at; the third commit is the last of its epoch."""
+
+
+def die(
+    address: str,
+    root: Path,
+    topic: str,
+    staged: list[dict[int, Any]],
+    step: str,
+    times: int,
+    delivery: str = "exactly_once",
+) -> None:
+    arguments = [address, str(root), topic, json.dumps(staged), step, str(times), delivery]
+    command = [sys.executable, "-m", "tests.support.kafka_outputs", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == -9, done.stderr[-2000:]
+
+
+def check(kafka: Kafka, root: Path, deaths: list[tuple[str, int]]) -> None:
+    found, spec = outputs(kafka.address, root), stream(new_topic())
+    found.create([spec])
+    staged = [dict(stage(found, spec, [rows(ROWS * epoch, ROWS)])) for epoch in range(EPOCHS)]
+    for step, times in deaths:
+        die(kafka.address, root, spec.name, staged, step, times)
+    for epoch, described in enumerate(staged):
+        found.publish(spec, publication(described, epoch, final=epoch == EPOCHS - 1))
+    seen = read_all(kafka.address, spec.name)
+    assert sorted(ids_of(seen)) == list(range(ROWS * EPOCHS))
+    by_key: dict[bytes | None, list[int]] = {}
+    for message, number in zip(seen, ids_of(seen), strict=True):
+        by_key.setdefault(message.key, []).append(number)
+    assert all(ids == sorted(ids) for ids in by_key.values())
+
+
+@pytest.mark.parametrize(("step", "times"), [(step, times[-1]) for step, times in STEPS.items()])
+def test_dying_at_any_step_loses_and_doubles_nothing(kafka: Kafka, tmp_path: Path, step: str, times: int) -> None:
+    check(kafka, tmp_path, [(step, times)])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("step", "times"), [(step, number) for step, times in STEPS.items() for number in times])
+def test_dying_again_while_going_on_loses_and_doubles_nothing(
+    kafka: Kafka, tmp_path: Path, step: str, times: int
+) -> None:
+    check(kafka, tmp_path, [("committed", 1), (step, times), ("marker", 1)])
+
+
+def test_at_least_once_loses_nothing_and_repeats_no_epoch_that_is_marked(kafka: Kafka, tmp_path: Path) -> None:
+    found, spec = outputs(kafka.address, tmp_path), stream(new_topic(), delivery="at_least_once")
+    found.create([spec])
+    staged = [dict(stage(found, spec, [rows(ROWS * epoch, ROWS)])) for epoch in range(EPOCHS)]
+    die(kafka.address, tmp_path, spec.name, staged, "marker", 2, "at_least_once")  # in the second epoch
+    for epoch, described in enumerate(staged):
+        found.publish(spec, publication(described, epoch, final=epoch == EPOCHS - 1))
+    repeated = range(ROWS, 2 * ROWS)
+    assert sorted(ids_of(read_all(kafka.address, spec.name))) == sorted([*range(ROWS * EPOCHS), *repeated])

@@ -1,0 +1,177 @@
+"""Outputs on a real broker: what tests stage and publish, and what readers of committed messages see."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from airflow_samza.systems.kafka.access import access_of
+from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.outputs import KafkaOutputs
+from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
+
+PRODUCER = "app/run/stage"
+COLUMNS = "id bigint, name string"
+
+
+class Seen(NamedTuple):
+    """A message as a reader sees it."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+
+
+def stream(topic: str, through: str = "app/out/run/1.1", **options: str) -> StreamSpec:
+    """An output of three partitions, keyed by name."""
+    return StreamSpec(
+        topic,
+        partitions=3,
+        schema=COLUMNS,
+        key=("name",),
+        written=True,
+        through=through,
+        options=tuple(sorted(options.items())),
+    )
+
+
+def new_topic() -> str:
+    return f"out-{uuid.uuid4().hex[:12]}"
+
+
+def outputs(address: str, root: object, patience: float = 30.0, **settings: Any) -> KafkaOutputs:
+    binding = SystemBinding("kafka", {"bootstrap.servers": address, **settings})
+    return KafkaOutputs(Brokers(access_of("events", binding), patience), binding.options, str(root))
+
+
+def rows(first: int, count: int) -> pa.RecordBatch:
+    ids = range(first, first + count)
+    return pa.record_batch({"id": pa.array(ids, pa.int64()), "name": [f"n{number % 7}" for number in ids]})
+
+
+def stage(found: KafkaOutputs, spec: StreamSpec, tasks: Sequence[pa.RecordBatch]) -> dict[int, dict[str, Any]]:
+    """Return what the tasks, one for each batch, have staged."""
+    staged = {}
+    for task, batch in enumerate(tasks):
+        producer = found.producer(spec, f"task-{task}")
+        for first in range(0, batch.num_rows, 25):
+            producer.write_keyed(batch.slice(first, 25), spec.key)
+        staged[task] = producer.finish()
+    return staged
+
+
+def publication(
+    staged: Mapping[int, Mapping[str, Any]], epoch: int = 0, generation: str = "1.1", *, final: bool = False
+) -> Publication:
+    return Publication(PRODUCER, generation, epoch, staged, final=final)
+
+
+def read_all(address: str, topic: str, isolation: str = "read_committed") -> list[Seen]:
+    """All messages of a topic, as a reader sees them now; those behind an open transaction are not there."""
+    settings = {
+        "bootstrap.servers": address,
+        "group.id": "tests",
+        "isolation.level": isolation,
+        "enable.partition.eof": True,
+        "enable.auto.commit": False,
+    }
+    consumer = Consumer(settings)
+    try:
+        partitions = consumer.list_topics(topic, 30).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        seen: list[Seen] = []
+        ended: set[int] = set()
+        while len(ended) < len(partitions):
+            for message in consumer.consume(1000, 1.0):
+                _take(message, seen, ended)
+        return seen
+    finally:
+        consumer.close()
+
+
+def _take(message: Message, seen: list[Seen], ended: set[int]) -> None:
+    error, partition = message.error(), int(message.partition() or 0)
+    if error is None:
+        seen.append(Seen(partition, message.key(), message.value()))
+    elif error.code() == KafkaError._PARTITION_EOF:
+        ended.add(partition)
+    else:
+        raise AssertionError(error)
+
+
+def ids_of(seen: Sequence[Seen]) -> list[int]:
+    """The ids in the order of the topic's partitions."""
+    import json
+
+    return [int(json.loads(message.value or b"")["id"]) for message in seen]
+
+
+def publish_and_die(
+    address: str, root: str, topic: str, staged: str, step: str, times: int, delivery: str = "exactly_once"
+) -> None:
+    """Publish three epochs in chunks of forty, and die as by ``kill -9`` at a step that is reached the nth time."""
+    import json
+
+    from airflow_samza.systems.kafka import publication as module
+    from airflow_samza.systems.kafka import writing
+
+    module.CHUNK_ROWS = 40
+    setattr(writing, "Producer", dying_producer(step, times))  # noqa: B010
+    found, spec = outputs(address, root), stream(topic, delivery=delivery)
+    for epoch, described in enumerate(json.loads(staged)):
+        found.publish(spec, publication({int(task): one for task, one in described.items()}, epoch))
+
+
+def dying_producer(step: str, times: int) -> type:
+    """A client that dies just before its nth call of ``step``; ``committed`` is just behind a commit."""
+    import os
+    import signal
+
+    from confluent_kafka import Producer
+
+    from airflow_samza.systems.kafka.markers import TOPIC
+
+    left = [times]
+
+    def reach(name: str) -> None:
+        if name == step:
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    class Dying(Producer):
+        def init_transactions(self, *arguments: Any) -> None:
+            reach("init")
+            super().init_transactions(*arguments)
+            reach("initialized")
+
+        def begin_transaction(self) -> None:
+            reach("begin")
+            super().begin_transaction()
+
+        def produce(self, topic: str, *arguments: Any, **more: Any) -> None:
+            reach("marker" if topic == TOPIC else "message")
+            super().produce(topic, *arguments, **more)
+
+        def flush(self, *arguments: Any) -> int:
+            found = super().flush(*arguments)
+            reach("flushed")
+            return found
+
+        def commit_transaction(self, *arguments: Any) -> None:
+            super().flush(10)  # the marker, too, has come
+            reach("commit")
+            super().commit_transaction(*arguments)
+            reach("committed")
+
+    return Dying
+
+
+if __name__ == "__main__":
+    _, address, root, topic, staged, step, times, delivery = sys.argv
+    publish_and_die(address, root, topic, staged, step, int(times), delivery)

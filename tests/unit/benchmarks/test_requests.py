@@ -1,0 +1,38 @@
+"""The requests of a small run on an object store stay under a bound, and are on its record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from airflow_samza.cli.app import app
+from airflow_samza.systems.filesystems.object_store.requests import KINDS, described
+from benchmarks.requests import Measured, measure, table_of
+from tests.support.object_stores import S3Server
+from tests.support.runner_without_spark import use_instead
+
+MOST = 450
+"""Requests of a run of four stages; it takes 360, and a busy machine lets it look a little longer."""
+
+
+def test_a_run_of_four_stages_takes_few_requests(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_instead(monkeypatch, tmp_path / "dials")
+    found = measure(s3.url("requests"))
+    sent = {kind: found.requests.get(kind, 0) for kind in KINDS}
+    assert 200 < sum(sent.values()) < MOST, sent
+    assert sent["PUT"] + sent["LIST"] < 200, sent
+    assert sum(found.sweep.get(kind, 0) for kind in KINDS) < 100, found.sweep
+    told = CliRunner().invoke(app, ["status", "four-stages", "run-1", "--root", s3.url("requests")])
+    assert f"Sent to the root so far: {described(found.requests)}" in told.output
+
+
+def test_the_table_has_a_line_per_kind_and_the_price_of_a_thousand_runs() -> None:
+    lines = table_of(Measured(10.0, {"PUT": 100, "GET": 200}, {"LIST": 20}), {"PUT": 0.005, "GET": 0.0004})
+    assert lines[2:] == [
+        "| PUT | 100 | 0 | 0.005 | 0.50 |",
+        "| GET | 200 | 0 | 0.0004 | 0.08 |",
+        "| LIST | 0 | 20 | 0 | 0.00 |",
+        "| all | 300 | 20 | | 0.58 |",
+    ]

@@ -1,0 +1,58 @@
+"""Commands of the local Airflow that its database lets down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.local_airflow import AirflowProblem, LocalAirflow
+
+Request = tuple[str, str]
+
+
+class LocksOnce(LocalAirflow):
+    """An Airflow before 3.3 whose first ``backfill create`` leaves a backfill and no runs, as it does when SQLite is locked."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home, dags=home)
+        self.requests: list[Request] = []
+        self.open: list[int] = []
+
+    def cli(self, *arguments: str, timeout: float = 120, check: bool = True) -> str:
+        """Reject a second backfill beside one that is open, as Airflow does."""
+        if self.open:
+            raise AirflowProblem("AlreadyRunningBackfill: Another backfill is running for dag daily.")
+        self.open.append(7)
+        if not self.requests[1:]:
+            raise AirflowProblem("sqlite3.OperationalError: database is locked")
+        return ""
+
+    def api(self, method: str, path: str, **more: Any) -> Any:
+        """Answer about the backfills."""
+        self.requests.append((method, path))
+        if path.endswith("/cancel"):
+            self.open.remove(int(path.split("/")[2]))
+        ended = {"id": 3, "completed_at": "2026-01-01T00:00:00Z"}
+        return {"backfills": [ended, *({"id": number, "completed_at": None} for number in self.open)]}
+
+
+def test_a_backfill_that_was_left_by_a_locked_database_is_cancelled_before_the_next_try(tmp_path: Path) -> None:
+    airflow = LocksOnce(tmp_path)
+    airflow.backfill("daily", "2013-01-01", "2013-01-03")
+    assert airflow.open == [7]
+    assert airflow.requests == [
+        ("PATCH", "/dags/daily"),
+        ("GET", "/backfills"),
+        ("PUT", "/backfills/7/cancel"),
+        ("PATCH", "/dags/daily"),
+    ]
+
+
+def test_a_backfill_of_somebody_else_is_not_cancelled(tmp_path: Path) -> None:
+    airflow = LocksOnce(tmp_path)
+    airflow.open.append(5)
+    with pytest.raises(AirflowProblem, match="AlreadyRunningBackfill"):
+        airflow.backfill("daily", "2013-01-01", "2013-01-03")
+    assert airflow.open == [5]
