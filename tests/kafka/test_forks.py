@@ -12,7 +12,15 @@ from demo.kafka import Kafka
 pytestmark = pytest.mark.kafka
 
 PROGRAM = """
-import os, sys
+import glob, os, sys
+
+def note_threads():
+    # Registered first, so it runs last before the fork.
+    names = [open(path).read().strip() for path in glob.glob("/proc/self/task/*/comm")]
+    print(*sorted(name for name in names if name.startswith("rdk:")))
+
+os.register_at_fork(before=note_threads)
+
 from airflow_samza.systems.kafka import access_check, clients
 from airflow_samza.systems.kafka.access import access_of
 from airflow_samza.systems.system import SystemBinding
@@ -41,3 +49,11 @@ def test_a_child_uses_clients_of_its_own_and_ends(kafka: Kafka, client: str) -> 
     command = [sys.executable, "-c", PROGRAM, kafka.address, client]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux names threads in /proc")
+@pytest.mark.parametrize("client", ["check", "admin", "consumer"])
+def test_no_idle_client_has_a_thread_that_could_hold_a_lock_over_a_fork(kafka: Kafka, client: str) -> None:
+    command = [sys.executable, "-c", PROGRAM, kafka.address, client]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("", "")

@@ -28,7 +28,7 @@ from airflow_samza.systems.kafka.connection_failures import (
     rejected_setting,
 )
 from airflow_samza.systems.kafka.failures import error_of
-from airflow_samza.systems.kafka.forks import guarded, released
+from airflow_samza.systems.kafka.forks import closed_before_forks, guarded, released
 from airflow_samza.systems.kafka.listeners import has_other_protocol
 
 PATIENCE = 30.0
@@ -42,8 +42,7 @@ T = TypeVar("T")
 
 def check_brokers(access: KafkaAccess, patience: float = PATIENCE) -> None:
     """Reject brokers that cannot be asked, with the reason; they are asked once per process and access."""
-    if (os.getpid(), access) not in _clients:
-        _clients[os.getpid(), access] = _connected(access, patience)
+    _client(access, patience)
 
 
 def check_readable(access: KafkaAccess, topics: Iterable[str], patience: float = PATIENCE) -> None:
@@ -134,8 +133,17 @@ def _answer(ask: Callable[[], T], patience: float) -> T:
 
 
 def _client(access: KafkaAccess, patience: float) -> AdminClient:
-    check_brokers(access, patience)
-    return _clients[os.getpid(), access]
+    client = _clients.get((os.getpid(), access))
+    if client is None:
+        client = _clients[os.getpid(), access] = _connected(access, patience)
+    return client
+
+
+@closed_before_forks
+def _close_idle() -> None:
+    for client in list(_clients.values()):
+        released(client)
+    _clients.clear()
 
 
 def _connected(access: KafkaAccess, patience: float) -> AdminClient:

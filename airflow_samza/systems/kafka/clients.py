@@ -1,7 +1,7 @@
 """Clients of Kafka of this process: kept warm between tasks, never used behind a fork.
 
 A client of librdkafka has threads, which a fork does not copy: what the parent made neither works in the child nor can
-be closed there. So a child makes its own, and keeps what it inherited until it ends.
+be closed there. So idle ones are closed before a fork, and parent and child make new ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.admin import AdminClient
 
 from airflow_samza.systems.kafka.access import KafkaAccess
-from airflow_samza.systems.kafka.forks import guarded, released
+from airflow_samza.systems.kafka.forks import closed_before_forks, guarded, released
 
 _GROUP = "airflow-samza"
 """The name of a group, which a consumer has to have: it neither joins one nor commits to it."""
@@ -102,6 +102,19 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+@closed_before_forks
+def _close_idle() -> None:
+    with _LOCK:
+        closing = _own()
+        idle = [consumer for consumers in closing.idle.values() for consumer in consumers]
+        closing.idle.clear()
+        for client in closing.admins.values():
+            released(client)
+        closing.admins.clear()
+    for consumer in idle:
+        consumer.close()
 
 
 def admin(access: KafkaAccess) -> AdminClient:

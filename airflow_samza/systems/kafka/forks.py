@@ -1,13 +1,15 @@
-"""Clients of librdkafka behind a fork: a child keeps what it inherits until it ends.
+"""Clients of librdkafka around a fork: idle ones are closed before it, and a child keeps those in use until it ends.
 
-A fork copies no threads, and to destroy a client waits for its threads: a child that did so would hang, at the latest
-when its interpreter ends and clears its modules.
+A fork copies no threads. To destroy a client waits for its threads, so a child that did so would hang, at the latest
+when its interpreter ends and clears its modules. And a thread of a client may hold a lock at that moment that nobody
+gives back in the child: glibc has one in getaddrinfo, behind which no later client would find its brokers.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 _alive: dict[int, Any] = {}
@@ -24,6 +26,12 @@ def guarded(client: Client) -> Client:
 def released(client: object) -> None:
     """Let a client go that this process has closed."""
     _alive.pop(id(client), None)
+
+
+def closed_before_forks(close: Callable[[], None]) -> Callable[[], None]:
+    """Register a function that closes the idle clients of this process: it runs before each fork."""
+    os.register_at_fork(before=close)
+    return close
 
 
 def _keep_inherited() -> None:
