@@ -29,6 +29,7 @@ from airflow_samza.cli.options import (
 from airflow_samza.cli.reporting import ReportingGroup
 from airflow_samza.cli.runs_commands import cancel, logs, runs
 from airflow_samza.cli.state_commands import state
+from airflow_samza.cli.tables import json_line
 from airflow_samza.cli.tables_commands import tables
 from airflow_samza.cli.topics_commands import topics
 from airflow_samza.cli.warm_commands import warm
@@ -124,6 +125,7 @@ def explain(
             "--shuffles", help="Start Spark, make the DataFrames of from_dataframe, and name each of their shuffles."
         ),
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Show the plan with the engine of every operator, and why: Arrow in the task, or Spark's Catalyst."""
     from airflow_samza.cli import planning
@@ -134,7 +136,7 @@ def explain(
     found = planning.preview(application, environment, parse_interval(interval), environment.config)
     if shuffles:
         found = planning.with_shuffles(found, application, environment)
-    _print(planning.render(found, "text"), None)
+    typer.echo(json_line(planning.facts(found)) if as_json else planning.render(found, "text"))
     for note in found.notes:
         typer.echo(f"Note: {note}", err=True)
 
@@ -302,14 +304,27 @@ def stop(place: Place, names: Names = None) -> None:
 
 @app.command()
 @at_place(SYSTEMS)
-def fsck(place: Place) -> None:
+def fsck(place: Place, as_json: Json = False) -> None:
     """Check all topics, runs, states and written files of a root, and report damage (exit code 1).
 
     Changes nothing.
     """
     from airflow_samza.cli import fsck_command
 
-    if not fsck_command.fsck(place.environment(), typer.echo):
+    environment = place.environment()
+    looks = []
+    for look in fsck_command.fsck(environment):
+        looks.append(look)
+        if as_json:
+            typer.echo(json_line(fsck_command.look_facts(look)))
+        elif look.findings:
+            typer.echo("\n".join(fsck_command.look_lines(look)))
+    damaged = sum(not look.sound for look in looks)
+    if not as_json:
+        typer.echo(
+            f"{len(looks)} topics, runs, states, tables and outputs under {environment.root}: {damaged} damaged."
+        )
+    if damaged:
         raise typer.Exit(1)
 
 
@@ -332,6 +347,7 @@ def gc(
             "--keep-runs-days", metavar="DAYS", help="Keep no run for longer; otherwise as configured, or 30."
         ),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Delete what has expired under the root: topics, old runs, and leftovers of processes that died.
 
@@ -340,7 +356,12 @@ def gc(
     from airflow_samza.cli import gc_command
 
     environment = place.environment()
-    typer.echo(gc_command.collect(environment, gc_command.keep_of(environment, keep_runs, keep_runs_days), dry=dry_run))
+    keep = gc_command.keep_of(environment, keep_runs, keep_runs_days)
+    swept = gc_command.collect(environment, keep, dry=dry_run)
+    if as_json:
+        typer.echo(json_line(gc_command.swept_facts(swept, dry=dry_run)))
+        return
+    typer.echo("\n".join(gc_command.swept_lines(swept, dry=dry_run)))
 
 
 @app.command("version")

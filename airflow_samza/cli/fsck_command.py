@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import SamzaError
@@ -17,28 +19,50 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.fsck import Finding, Published, is_sound
 from airflow_samza.systems.log.system import LogSystem
 
-Tell = Callable[[str], None]
+
+@dataclass(frozen=True)
+class Look:
+    """Findings on one thing; ``kind`` is topic, run, state, table or output."""
+
+    kind: str
+    name: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Return whether nothing is damaged or missing."""
+        return is_sound(list(self.findings))
 
 
-def fsck(environment: Environment, tell: Tell) -> bool:
-    """Print a line per finding and how much was checked; return whether all of it is sound."""
+def fsck(environment: Environment) -> Iterator[Look]:
+    """Check everything under a root, a thing after the other."""
     files = open_filesystem(environment.root)
     log = log_under(environment.root)
     runs = run_folders(files)
     said = published(files, log, runs)
-    results = [_told("topic", name, topic_findings(log, name, said.get(name, ())), tell) for name in log.topics()]
-    results += [_told("run", f"{run.application} {run.run_id}", list(fsck_run(files, run)), tell) for run in runs]
-    results += [_told("state", name, findings, tell) for name, findings in fsck_state(files)]
-    results += [_told("table", name, findings, tell) for name, findings in fsck_tables(files)]
-    results += [
-        _told("output", path, _output_findings(environment, system, path), tell)
-        for system, path in _outputs(files, runs)
-    ]
-    tell(
-        f"{len(results)} topics, runs, states, tables and outputs under {environment.root}: "
-        f"{sum(not sound for sound in results)} damaged."
-    )
-    return all(results)
+    for name in log.topics():
+        yield Look("topic", name, tuple(topic_findings(log, name, said.get(name, ()))))
+    for run in runs:
+        yield Look("run", f"{run.application} {run.run_id}", tuple(fsck_run(files, run)))
+    for name, findings in fsck_state(files):
+        yield Look("state", name, tuple(findings))
+    for name, findings in fsck_tables(files):
+        yield Look("table", name, tuple(findings))
+    for system, path in _outputs(files, runs):
+        yield Look("output", path, tuple(_output_findings(environment, system, path)))
+
+
+def look_lines(look: Look) -> Iterator[str]:
+    """Return the report on one thing: a heading, and a line per finding, the serious ones first."""
+    yield f"{look.kind} {look.name}: {'sound' if look.sound else 'damaged'}"
+    for finding in sorted(look.findings, key=lambda finding: not finding.serious):
+        yield f"  {finding}"
+
+
+def look_facts(look: Look) -> dict[str, Any]:
+    """Return the report on one thing as ``fsck --json`` has it."""
+    findings = [asdict(finding) for finding in look.findings]
+    return {"kind": look.kind, "name": look.name, "sound": look.sound, "findings": findings}
 
 
 def published(files: Filesystem, log: LogSystem, runs: Iterable[RunFolder]) -> dict[str, list[Published]]:
@@ -94,12 +118,3 @@ def _output_findings(environment: Environment, system: str, path: str) -> list[F
     except (SamzaError, OSError) as error:
         remedy = f"Bind the system {system!r} of this output (--system, --env), so that it can be looked at."
         return [Finding(path, f"cannot be looked at from here: {error}", remedy, serious=False)]
-
-
-def _told(kind: str, name: str, findings: list[Finding], tell: Tell) -> bool:
-    sound = is_sound(findings)
-    if findings:
-        tell(f"{kind} {name}: {'sound' if sound else 'damaged'}")
-    for finding in sorted(findings, key=lambda finding: not finding.serious):
-        tell(f"  {finding}")
-    return sound

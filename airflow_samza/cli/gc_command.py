@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.run_command import runtime_of
@@ -21,9 +22,24 @@ def keep_of(environment: Environment, runs: int | None, days: float | None) -> K
     return Keep(known.runs if runs is None else runs, known.days if days is None else days)
 
 
-def collect(environment: Environment, keep: Keep, *, dry: bool) -> str:
-    """Delete what has expired, or with ``dry`` only list it, and report it."""
-    return "\n".join(swept_lines(runtime_of(environment).upkeep.sweep_root(keep, dry=dry), dry=dry))
+def collect(environment: Environment, keep: Keep, *, dry: bool) -> SweptRoot:
+    """Delete what has expired, or with ``dry`` only find it."""
+    return runtime_of(environment).upkeep.sweep_root(keep, dry=dry)
+
+
+def swept_facts(swept: SweptRoot, *, dry: bool) -> dict[str, Any]:
+    """Return a sweep as ``gc --json`` has it; ``files`` are those of each log that no topic names any more."""
+    return {
+        "dry_run": dry,
+        "runs": swept.runs.runs,
+        "topics": _topics(swept),
+        "folders": swept.runs.leftovers,
+        "kept": swept.runs.kept,
+        "logs": {
+            name: {"files": log.files, "bytes": log.bytes, "damaged": sorted(log.damaged)}
+            for name, log in swept.logs.items()
+        },
+    }
 
 
 def swept_lines(swept: SweptRoot, *, dry: bool) -> Iterator[str]:
@@ -31,10 +47,7 @@ def swept_lines(swept: SweptRoot, *, dry: bool) -> Iterator[str]:
     done = "Would delete" if dry else "Deleted"
     for run in swept.runs.runs:
         yield f"{done} the run {run}."
-    topics = [
-        *swept.runs.topics,
-        *(name for log in swept.logs.values() for name in log.topics if name not in swept.runs.topics),
-    ]
+    topics = _topics(swept)
     for topic in topics:
         yield f"{done} the topic {topic}."
     for path in swept.runs.leftovers:
@@ -49,3 +62,8 @@ def swept_lines(swept: SweptRoot, *, dry: bool) -> Iterator[str]:
     yield (
         f"{done} {len(swept.runs.runs):,} runs, {len(topics):,} topics and {len(swept.runs.leftovers):,} other folders."
     )
+
+
+def _topics(swept: SweptRoot) -> list[str]:
+    others = (name for log in swept.logs.values() for name in log.topics if name not in swept.runs.topics)
+    return [*swept.runs.topics, *others]

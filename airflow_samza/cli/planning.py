@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import ConfigError, SamzaError, UnknownName
@@ -91,6 +92,11 @@ def render(found: Preview, form: str) -> str:
     from airflow_samza.planner import pictures
 
     return {"mermaid": pictures.mermaid, "dot": pictures.dot, "svg": pictures.svg}[form](found.plan).rstrip("\n")
+
+
+def facts(found: Preview) -> dict[str, Any]:
+    """Return the plan as ``explain --json`` has it, with engines by operator and notes by stage and stream."""
+    return {"plan": json.loads(found.plan.to_json()), "engines": dict(found.engines), "flows": dict(found.flows)}
 
 
 def checked_format(form: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timezone
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from airflow_samza.cli.options import ROOT, Place, Yes, at_place, look_from_here
-from airflow_samza.cli.tables import columns
+from airflow_samza.cli.options import ROOT, Json, Place, Yes, at_place, look_from_here
+from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import StateError
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.lease import newest_lease
@@ -34,10 +35,11 @@ Copy = Annotated[
 
 @state.command()
 @at_place(ROOT)
-def show(place: Place, application: Name, app_id: Copy = "1") -> None:
+def show(place: Place, application: Name, app_id: Copy = "1", as_json: Json = False) -> None:
     """Show the versions of an application's state, which run left each, and which run holds it now."""
     files, lineage = _lineage(application, place, app_id)
-    typer.echo(report_text(lineage, report_state(files, lineage)))
+    report = report_state(files, lineage)
+    typer.echo(json_line(report_facts(lineage, report)) if as_json else report_text(lineage, report))
 
 
 @state.command()
@@ -49,10 +51,15 @@ def files(
     version: Annotated[
         int, typer.Option("--version", metavar="VERSION", help="The version of the state; 0 is the newest.")
     ] = 0,
+    as_json: Json = False,
 ) -> None:
     """Show which files an application has read of its inputs with files that keep coming."""
     root, lineage = _lineage(application, place, app_id)
     found = find_version(root, lineage, version or newest_number(root, lineage))
+    if as_json:
+        for facts in files_facts(found):
+            typer.echo(json_line(facts))
+        return
     typer.echo(files_text(lineage, found))
 
 
@@ -114,6 +121,33 @@ def reset(
     )
 
 
+def report_facts(lineage: LineageFolder, report: StateReport) -> dict[str, Any]:
+    """Return a state as ``state show --json`` has it; ``offsets`` are the next ones to read, by input and partition."""
+    holder = None
+    if report.holder is not None and report.standing is not None:
+        holder = {"run": report.holder.run, "fence": report.holder.fence, "standing": report.standing.why}
+    return {
+        "application": lineage.application,
+        "app_id": lineage.app_id,
+        "versions": [
+            {
+                "version": version.number,
+                "parent": version.parent or None,
+                "run": None if is_reset(version) else version.run,
+                "reset_to": version.copy_of if is_reset(version) else None,
+                "at": _moment(version.at),
+                "interval": version.interval,
+                "offsets": version.offsets,
+                "files": {stream: int(known["files"]) for stream, known in version.arrived.items()},
+                "bytes": _bytes(version.stages),
+            }
+            for version in report.versions
+        ],
+        "holder": holder,
+        "apart": report.apart,
+    }
+
+
 def report_text(lineage: LineageFolder, report: StateReport) -> str:
     """Print a state for people."""
     lines = []
@@ -137,6 +171,14 @@ def report_text(lineage: LineageFolder, report: StateReport) -> str:
     if report.apart:
         lines.append(f"Runs with a state of their own: {', '.join(report.apart)}.")
     return "\n".join(lines)
+
+
+def files_facts(version: Version | None) -> Iterator[dict[str, Any]]:
+    """Yield the files in a version's record as ``state files --json`` has them."""
+    for stream, known in sorted((version.arrived if version is not None else {}).items()):
+        for name, (bytes_, changed, _) in known["names"].items():
+            at = None if changed is None else _moment(changed / 1e9)
+            yield {"input": stream, "file": name, "bytes": int(bytes_), "changed": at}
 
 
 def files_text(lineage: LineageFolder, version: Version | None) -> str:

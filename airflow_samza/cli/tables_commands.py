@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from airflow_samza.cli.options import (
+from airflow_samza.cli.options import (, Json
     EVERYTHING,
     ROOT,
     Application,
@@ -42,7 +42,6 @@ Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table.", show_d
 Named = Annotated[
     str, typer.Option("--log-system", metavar="NAME", help="The system of the push stream, where it is not the log.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
 PushId = Annotated[
     str | None, typer.Option("--push-id", metavar="ID", help="Name the push; the same name again finds its version.")
 ]

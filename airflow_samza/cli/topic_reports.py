@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.cli.tables import columns, json_line, moment
 from airflow_samza.control.messages import to_json
-from airflow_samza.errors import ConfigError, SamzaError, TopicError
+from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.runs.records.stage_result import size
 from airflow_samza.systems.filesystems.pace import Looks
 
 if TYPE_CHECKING:
     from airflow_samza.systems.log.consumer import LogConsumer
-    from airflow_samza.systems.log.fsck import Published
     from airflow_samza.systems.log.system import LogSystem
 
 FOLLOW_SECONDS = 0.5
@@ -72,55 +71,74 @@ def list_text(log: LogSystem, matching: str = "") -> str:
     return columns(["TOPIC", "PARTITIONS", "MESSAGES", "CONTROL", "SIZE", "LAST COMMIT", "EXPIRES"], rows)
 
 
-def show_text(log: LogSystem, name: str) -> str:
-    """Return the description of one topic: schema, partitions with their offsets, and writers."""
+def show_facts(log: LogSystem, name: str) -> dict[str, Any]:
+    """Return the description of one topic as ``topics show --json`` has it; ``commits`` are those that readers see.
+
+    Moments are in milliseconds since 1970.
+    """
     from airflow_samza.systems.log.index import LogIndex, Run
 
     topic = log.topic(name)
     index = LogIndex(topic)
-    commits = list(index.live_commits())
-    lines = [
-        f"Topic      {name}",
-        f"Where      {topic.filesystem.location(topic.directory)}",
-        f"Schema     {index.schema or 'not known yet: nothing was declared or written'}",
-        f"Commits    {index.number:,} ({len(commits):,} that readers see one by one)",
-        f"Size       {size(_bytes(index))}",
-    ]
-    if index.floor.expires_at is not None:
-        lines.append(f"Expires    {moment(index.floor.expires_at)}")
-    rows: list[list[object]] = []
+    partitions = []
     for partition in range(topic.partitions):
         entries = index.entries(partition)
-        user = sum(entry.rows for entry in entries if isinstance(entry, Run))
-        rows.append(
-            [
-                partition,
-                index.oldest(partition),
-                index.head[partition],
-                user,
-                sum(not isinstance(entry, Run) for entry in entries),
-            ]
+        users = [entry for entry in entries if isinstance(entry, Run)]
+        partitions.append(
+            {
+                "partition": partition,
+                "oldest": index.oldest(partition),
+                "next": index.head[partition],
+                "messages": sum(entry.rows for entry in users),
+                "control": len(entries) - len(users),
+            }
         )
-    lines += ["", columns(["PARTITION", "OLDEST", "NEXT", "MESSAGES", "CONTROL"], rows)]
+    return {
+        "topic": name,
+        "path": topic.filesystem.location(topic.directory),
+        "schema": None if index.schema is None else str(index.schema),
+        "number": index.number,
+        "bytes": _bytes(index),
+        "expires": index.floor.expires_at,
+        "partitions": partitions,
+        "commits": [
+            {
+                "commit": commit.number,
+                "at": commit.at,
+                "messages": commit.rows,
+                "bytes": commit.bytes,
+                "control": len(commit.control),
+                "generation": commit.generation,
+                "epoch": commit.epoch,
+                "producer": commit.producer,
+            }
+            for commit in index.live_commits()
+        ],
+    }
+
+
+def show_text(log: LogSystem, name: str) -> str:
+    """Return the description of one topic: schema, partitions with their offsets, and writers."""
+    found = show_facts(log, name)
+    commits = found["commits"]
+    lines = [
+        f"Topic      {name}",
+        f"Where      {found['path']}",
+        f"Schema     {found['schema'] or 'not known yet: nothing was declared or written'}",
+        f"Commits    {found['number']:,} ({len(commits):,} that readers see one by one)",
+        f"Size       {size(found['bytes'])}",
+    ]
+    if found["expires"] is not None:
+        lines.append(f"Expires    {moment(found['expires'])}")
+    heading = ["PARTITION", "OLDEST", "NEXT", "MESSAGES", "CONTROL"]
+    lines += ["", columns(heading, [list(partition.values()) for partition in found["partitions"]])]
     newest = commits[-NEWEST_PRODUCERS:]
     if newest:
-        written: list[list[object]] = [
-            [
-                commit.number,
-                moment(commit.at),
-                commit.rows,
-                size(commit.bytes),
-                len(commit.control),
-                commit.generation,
-                commit.epoch,
-                commit.producer,
-            ]
-            for commit in newest
+        written = [
+            list({**commit, "at": moment(commit["at"]), "bytes": size(commit["bytes"])}.values()) for commit in newest
         ]
-        lines += [
-            "",
-            columns(["COMMIT", "AT", "MESSAGES", "SIZE", "CONTROL", "GENERATION", "EPOCH", "WRITTEN BY"], written),
-        ]
+        heading = ["COMMIT", "AT", "MESSAGES", "SIZE", "CONTROL", "GENERATION", "EPOCH", "WRITTEN BY"]
+        lines += ["", columns(heading, written)]
         if len(newest) < len(commits):
             lines.append(f"… and {len(commits) - len(newest):,} earlier ones")
     return "\n".join(lines)
@@ -230,28 +248,6 @@ def _bytes(index: Any) -> int:
         except FileNotFoundError:  # fsck names it
             continue
     return total
-
-
-def fsck(log: LogSystem, name: str, tell: Callable[[str], None], said: Sequence[Published] = ()) -> bool:
-    """Print a line per finding on a topic; return whether it is sound.
-
-    ``said``: what runs say to have published to it.
-    """
-    from airflow_samza.systems.log.fsck import fsck as find
-    from airflow_samza.systems.log.fsck import is_sound
-
-    try:
-        findings = find(log.topic(name), said)
-    except TopicError as error:
-        if "path" not in error.facts:
-            raise
-        tell(f"{name}: damaged\n  {error.sentence}")
-        return False
-    sound = is_sound(findings)
-    tell(f"{name}: {'sound' if sound else 'damaged'}")
-    for finding in sorted(findings, key=lambda finding: not finding.serious):
-        tell(f"  {finding}")
-    return sound
 
 
 def moment_before(age: str | None) -> int | None:

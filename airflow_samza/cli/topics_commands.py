@@ -47,9 +47,10 @@ def list_topics(
 
 @topics.command()
 @at_place(SYSTEMS)
-def show(place: Place, topic: Topic, of: Of = None) -> None:
+def show(place: Place, topic: Topic, of: Of = None, as_json: Json = False) -> None:
     """Show one topic: schema, offsets of every partition, and its writers."""
-    typer.echo(topic_reports.show_text(_log(place, of), topic))
+    log = _log(place, of)
+    typer.echo(json_line(topic_reports.show_facts(log, topic)) if as_json else topic_reports.show_text(log, topic))
 
 
 @topics.command()
@@ -78,22 +79,27 @@ def fsck(
     place: Place,
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="One topic; otherwise all.")] = None,
     of: Of = None,
+    as_json: Json = False,
 ) -> None:
     """Read every byte of a topic and report what is damaged, missing or left behind.
 
     Changes nothing; exit code 1 when rows are lost.
     """
-    from airflow_samza.cli.fsck_command import published, run_folders
+    from airflow_samza.cli.fsck_command import Look, look_facts, look_lines, published, run_folders, topic_findings
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
     log = _log(place, of)
     names = [topic] if topic is not None else log.topics()
     files = open_filesystem(place.environment().root)
     said = published(files, log, run_folders(files))
-    sound = [topic_reports.fsck(log, name, typer.echo, said.get(name, ())) for name in names]
-    if not names:
+    sound = True
+    for name in names:
+        look = Look("topic", name, tuple(topic_findings(log, name, said.get(name, ()))))
+        typer.echo(json_line(look_facts(look)) if as_json else "\n".join(look_lines(look)))
+        sound = sound and look.sound
+    if not names and not as_json:
         typer.echo(f"There is no topic under {log.filesystem.root}.")
-    if not all(sound):
+    if not sound:
         raise typer.Exit(1)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from airflow_samza.cli.tables import columns
+from airflow_samza.cli.options import Json
+from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -18,13 +19,17 @@ warm = typer.Typer(
 
 
 @warm.command("list")
-def list_runners() -> None:
+def list_runners(as_json: Json = False) -> None:
     """List the warm runners of this user on this host; delete what is left of those that have died."""
     from airflow_samza.launch.warm_places import sweep_orphans, warm_places
 
     for place in sweep_orphans():
-        typer.echo(f"Deleted the folder of {place.name}, whose process was gone.")
+        typer.echo(f"Deleted the folder of {place.name}, whose process was gone.", err=as_json)
     places = warm_places()
+    if as_json:
+        for place in places:
+            typer.echo(json_line(_facts(place)))
+        return
     if not places:
         typer.echo("There are no warm runners of this user on this host.")
         return
@@ -60,20 +65,21 @@ def end_runners(
         typer.echo("There are no warm runners of this user on this host.")
 
 
-def _row(place: WarmPlace) -> tuple[str, ...]:
+def _facts(place: WarmPlace) -> dict[str, Any]:
+    """Return a runner as ``warm list --json`` has it; what one that does not answer would say is None."""
     from airflow_samza.launch.warm_taking import ask
     from airflow_samza.launch.warm_talk import STATE
 
     about, now = place.about(), ask(place, STATE) or {}
-    return (
-        place.name,
-        str(now.get("state", "does not answer")),
-        str(now.get("runs", "")),
-        f"{now['age']:.0f} s" if "age" in now else "",
-        f"{now['megabytes']:,} MiB" if "megabytes" in now else "",
-        str(about.get("pid", "")),
-        str(about.get("master", "")),
-        str(about.get("root", "")),
-        str(about.get("tenant", "")),
-        str(now.get("run", "")),
-    )
+    said = {name: now.get(name) for name in ("state", "runs", "age", "megabytes", "run")}
+    return {"runner": place.name, **said, **{name: about.get(name) for name in ("pid", "master", "root", "tenant")}}
+
+
+def _row(place: WarmPlace) -> tuple[str, ...]:
+    facts = _facts(place)
+    age, megabytes = facts["age"], facts["megabytes"]
+    facts["state"] = facts["state"] or "does not answer"
+    facts["age"] = None if age is None else f"{age:.0f} s"
+    facts["megabytes"] = None if megabytes is None else f"{megabytes:,} MiB"
+    order = ("runner", "state", "runs", "age", "megabytes", "pid", "master", "root", "tenant", "run")
+    return tuple("" if facts[name] is None else str(facts[name]) for name in order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -49,8 +50,9 @@ class Root:
                 run_stage(runtime, run, stage.stage_id, 1, self.systems)
             runtime.close(run)
 
-    def fsck(self) -> Result:
-        return CliRunner().invoke(app, ["fsck", "--root", str(self.root), "--system", f"lake=files:{self.lake}"])
+    def fsck(self, *options: str) -> Result:
+        bound = ["--root", str(self.root), "--system", f"lake=files:{self.lake}"]
+        return CliRunner().invoke(app, ["fsck", *bound, *options])
 
     def files(self) -> list[Path]:
         """All that a reader may need."""
@@ -167,3 +169,16 @@ def test_damaged_records_of_pushed_tables_are_named(root: Root) -> None:
     done = root.fsck()
     assert done.exit_code == 1
     assert f"table log.profiles: damaged\n  {folder}/{1:020}.json is damaged: it has no" in done.stdout
+
+
+def test_programs_get_an_object_for_each_thing_that_was_looked_at(root: Root) -> None:
+    found = [json.loads(line) for line in root.fsck("--json").stdout.splitlines()]
+    assert {look["kind"] for look in found} >= {"topic", "run", "state", "output"}
+    assert all(look["sound"] for look in found)
+    commits = sorted((root.root / "topics").rglob("commits/*.json"))
+    commits[0].unlink()
+    done = root.fsck("--json")
+    (damaged,) = [look for look in map(json.loads, done.stdout.splitlines()) if not look["sound"]]
+    assert done.exit_code == 1
+    assert damaged["kind"] == "topic"
+    assert any(finding["serious"] and finding["remedy"] for finding in damaged["findings"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,6 +43,14 @@ def test_it_tells_what_it_would_delete_and_then_deletes_just_that(here: Here) ->
     assert done == told.replace("Would delete", "Deleted")
     assert here.log.filesystem.list("runs/producing") == [f"run-{n}" for n in range(2, 7)]
     assert gc(here, "--keep-runs", "1").endswith("Deleted 0 runs, 0 topics and 0 other folders.\n")
+
+
+def test_programs_get_json_of_what_is_or_would_be_deleted(here: Here) -> None:
+    would = json.loads(gc(here, "--dry-run", "--keep-runs", "1", "--json"))
+    assert would["dry_run"]
+    assert would["runs"] == ["producing/run-0", "producing/run-1"]
+    assert would["kept"]["producing/run-2"] == "it left version 3 of the state"
+    assert json.loads(gc(here, "--keep-runs", "1", "--json")) == {**would, "dry_run": False}
 
 
 def test_a_number_that_keeps_nothing_is_refused(here: Here) -> None:

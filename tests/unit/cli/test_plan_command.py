@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import xml.etree.ElementTree
@@ -76,6 +77,13 @@ def test_with_an_environment_the_systems_are_asked_and_nothing_is_stored(module:
     assert "No system was asked" not in done.stderr
     assert done.stderr == ""
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir() and path.name != "__pycache__") == ["data"]
+
+
+def test_explain_as_json_has_the_plan_and_the_engines(module: str) -> None:
+    found = json.loads(call("explain", f"{module}:views", *BOUND, "--json").stdout)
+    assert ExecutionPlan.from_json(json.dumps(found["plan"])).application
+    assert found["engines"].keys() <= {operator for stage in found["plan"]["stages"] for operator in stage["operators"]}
+    assert found["engines"]
 
 
 def test_explain_names_the_engine_of_every_operator(module: str) -> None:

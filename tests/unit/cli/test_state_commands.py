@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,19 @@ def test_show_tells_versions_and_holder(carried: Carried) -> None:
     assert held == "The run 'wednesday' holds it (fence 3); it has committed a part of its work (1 of 2 stages done)."
 
 
+def test_show_as_json_has_what_the_text_shows(carried: Carried) -> None:
+    found = json.loads(call("show", "app", "--json").stdout)
+    assert [(version["version"], version["parent"], version["run"]) for version in found["versions"]] == [
+        (1, None, "monday"),
+        (2, 1, "tuesday"),
+    ]
+    assert sum(found["versions"][1]["offsets"]["views"]) == 20
+    assert found["holder"]["run"] == "wednesday"
+
+
 def test_show_of_an_application_without_state(carried: Carried) -> None:
     assert call("show", "other").stdout == "No run of 'other' has left a state here.\n"
+    assert json.loads(call("show", "other", "--json").stdout)["versions"] == []
 
 
 def test_abandon_asks_first(carried: Carried) -> None:

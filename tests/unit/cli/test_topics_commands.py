@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -42,7 +43,7 @@ def call(*arguments: str, answer: str | None = None) -> Result:
     return CliRunner().invoke(app, ["topics", arguments[0], *arguments[1:], "--root", "root"], input=answer)
 
 
-def messages(done: Result) -> list[dict[str, object]]:
+def messages(done: Result) -> list[dict[str, Any]]:
     assert done.exit_code == 0, done.output
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -150,7 +151,19 @@ def test_another_log_of_the_environment_can_be_named(log: LogSystem, tmp_path: P
 
 
 def test_fsck_of_a_sound_log_says_so(log: LogSystem) -> None:
-    assert call("fsck").stdout == "views: sound\n"
+    assert call("fsck").stdout == "topic views: sound\n"
+
+
+def test_fsck_as_json_has_an_object_per_topic(log: LogSystem) -> None:
+    assert messages(call("fsck", "--json")) == [{"kind": "topic", "name": "views", "sound": True, "findings": []}]
+
+
+def test_show_as_json_has_what_the_text_shows(log: LogSystem) -> None:
+    (found,) = messages(call("show", "views", "--json"))
+    (listed,) = messages(call("list", "--json"))
+    assert sum(partition["messages"] for partition in found["partitions"]) == listed["messages"]
+    assert sum(commit["messages"] for commit in found["commits"]) == listed["messages"]
+    assert found["schema"] in call("show", "views").stdout
 
 
 def segments(log: LogSystem) -> list[Path]:
@@ -164,7 +177,7 @@ def test_fsck_names_a_corrupt_segment_and_ends_with_1(log: LogSystem) -> None:
     segment.write_bytes(content)
     done = call("fsck")
     assert done.exit_code == 1
-    assert done.stdout.startswith("views: damaged\n")
+    assert done.stdout.startswith("topic views: damaged\n")
     assert segment.name in done.stdout
 
 
@@ -177,7 +190,7 @@ def test_a_corrupt_topic_is_damaged_in_list_and_fsck_and_the_others_are_shown(lo
     assert "damaged" in done.stdout.splitlines()[2]
     checked = call("fsck")
     assert checked.exit_code == 1
-    assert checked.stdout.startswith("sound: sound\nviews: damaged\n")
+    assert checked.stdout.startswith("topic sound: sound\ntopic views: damaged\n")
     assert "damaged" in {name for found in messages(call("list", "--json")) for name in found}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -43,6 +44,14 @@ def test_one_that_does_not_answer_is_listed_with_what_it_serves() -> None:
     line = ask("list").splitlines()[1].split()
     assert line[0] == place.name
     assert " ".join(line[1:]) == f"does not answer {os.getpid()} local[2] /data/samza samza_default"
+
+
+def test_programs_get_an_object_for_each_runner() -> None:
+    assert ask("list", "--json") == ""
+    place = started("0123")
+    found = json.loads(ask("list", "--json"))
+    known = {"runner": place.name, "state": None, "pid": os.getpid(), "master": "local[2]", "root": "/data/samza"}
+    assert found.items() >= known.items()
 
 
 def test_the_folder_of_one_that_has_died_is_deleted() -> None:
