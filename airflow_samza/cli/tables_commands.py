@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from airflow_samza.cli.options import (, Json
+from airflow_samza.cli.options import (
     EVERYTHING,
     ROOT,
     Application,
     DeployMode,
     Interval,
+    Json,
     Master,
     Place,
     RunnerPython,
