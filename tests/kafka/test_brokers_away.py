@@ -43,7 +43,8 @@ def stream(own: Kafka) -> StreamSpec:
 def test_reading_goes_on_where_it_was_when_a_killed_broker_is_back(
     own: Kafka, stream: StreamSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading_module, "_BATCH", 10)
+    for bound in ("_AT_A_TIME", "_BATCH"):
+        monkeypatch.setattr(reading_module, bound, 10)
     reading = Topics(own.address).system.consumer(stream).read(SystemStreamPartition("events", stream.name, 0), None)
     seen = offsets([next(reading)])
     own.kill()
@@ -57,7 +58,8 @@ def test_reading_goes_on_where_it_was_when_a_killed_broker_is_back(
 def test_a_broker_that_stays_away_is_one_sentence(
     own: Kafka, stream: StreamSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading_module, "_BATCH", 10)
+    for bound in ("_AT_A_TIME", "_BATCH"):
+        monkeypatch.setattr(reading_module, bound, 10)
     system = Topics(own.address).system
     system.brokers = Brokers(system.brokers.access, 2.0)
     reading = system.consumer(stream).read(SystemStreamPartition("events", stream.name, 0), None)

@@ -138,7 +138,8 @@ def test_a_stream_that_skips_goes_on_behind_what_was_deleted(topics: Topics, cap
 def test_what_is_deleted_while_it_is_read_is_an_error_that_counts_it(
     topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading_module, "_BATCH", 10)
+    for bound in ("_AT_A_TIME", "_BATCH"):
+        monkeypatch.setattr(reading_module, bound, 10)
     topic = topics.make()
     padding = "x" * 100_000
     topics.send(topic, [Sent(f'{{"id":{number},"padding":"{padding}"}}') for number in range(600)])

@@ -8,8 +8,8 @@ no more, at or behind the end.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,8 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import PASSING, WarmConsumer, consumer
-from airflow_samza.systems.kafka.columns import ColumnReader, MessageColumns, headers_of, millis_of
+from airflow_samza.systems.kafka.column_reader import ColumnReader, Taken, offset_of
+from airflow_samza.systems.kafka.columns import HEADERS, TIMESTAMP, VALUE, MessageColumns
 from airflow_samza.systems.kafka.failures import NOT_THERE, failed, missing, other_count, silent
 from airflow_samza.systems.kafka.input_range import TIMES, pass_by
 from airflow_samza.systems.serdes.serde import cannot_read
@@ -36,10 +37,14 @@ from airflow_samza.systems.system import (
 from airflow_samza.systems.topic_rejections import check_partition
 
 _BATCH = 16_384
-"""Messages of one batch, at most."""
+_BATCH_BYTES = 16 * 2**20
+"""Bounds of one batch."""
+
+_AT_A_TIME = 500
+"""Messages that are objects at a time: thousands cost three times as much each, in memory that is new every time."""
 
 _WAIT_SECONDS = 0.1
-"""Time for which a batch that is not full is waited for."""
+"""Time for which messages are waited for."""
 
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
@@ -73,11 +78,11 @@ class KafkaConsumer:
         """
         check_partition(self._stream.name, int(self._slice["partitions"]), ssp.partition)
         start, end = offsets or OffsetRange(*self._slice["offsets"][ssp.partition])
-        reader = self._columns.reader(columns, self._brokers.system, self._serde_options)
+        reader = ColumnReader.of(self._columns, columns, self._brokers.system, self._serde_options)
         if start < end:
             self._check_topic()
-            for messages in self._messages(ssp.partition, start, end):
-                yield from self._runs(ssp, messages, reader)
+            for taken in self._batches(ssp.partition, start, end, self._wanted(reader)):
+                yield from self._runs(ssp, taken, reader)
             self._check_topic()  # what was read may be of a topic that was created again meanwhile
         if offsets is None:
             yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, None, self._stream.name))
@@ -88,39 +93,56 @@ class KafkaConsumer:
     def _check_topic(self) -> None:
         self._brokers.check_same(self._stream.name, self._slice.get("topic"))
 
+    def _batches(self, partition: int, start: int, end: int, wanted: Set[str]) -> Iterator[Taken]:
+        """Yield what is taken of the messages of a range, in batches."""
+        parts: list[Taken] = []
+        size = 0
+        for messages in self._messages(partition, start, end):
+            part = Taken.of(messages, wanted)
+            del messages  # the next ones take their place in memory
+            parts.append(part)
+            size += part.nbytes
+            if len(part) < _AT_A_TIME or len(parts) * _AT_A_TIME >= _BATCH or size >= _BATCH_BYTES:
+                yield Taken.joined(parts)
+                parts, size = [], 0
+        if parts:
+            yield Taken.joined(parts)
+
     def _messages(self, partition: int, position: int, end: int) -> Iterator[list[Message]]:
         """Yield the messages from a position up to an end; some, each time."""
         with consumer(self._brokers.access) as lent:
             lent.client.assign([TopicPartition(self._stream.name, partition, position)])
             while position < end:
-                found, lent.trouble = self._next(lent, partition, position, end), None
-                messages = [message for message in found if message.error() is None]
+                (messages, reports), lent.trouble = self._next(lent, partition, position, end), None
                 if messages:
-                    position = _offset(messages[-1]) + 1
+                    position = offset_of(messages[-1]) + 1
                     if position > end:
-                        messages = [message for message in messages if _offset(message) < end]
+                        messages = [message for message in messages if offset_of(message) < end]
                     if messages:
                         yield messages
-                for message in found:
-                    error = message.error()
-                    if error is None:
-                        continue
+                for report in reports:
+                    error = cast("KafkaError", report.error())
                     if error.code() == KafkaError._PARTITION_EOF:
-                        position = max(position, _offset(message))
+                        position = max(position, offset_of(report))
                     elif error.code() in _GONE:
                         position = self._behind_gap(partition, position, end)
                         lent.client.assign([TopicPartition(self._stream.name, partition, position)])
                     elif error.code() not in PASSING and not error.retriable():
                         raise self._failed(error)
 
-    def _next(self, lent: WarmConsumer, partition: int, position: int, end: int) -> list[Message]:
+    def _next(self, lent: WarmConsumer, partition: int, position: int, end: int) -> tuple[list[Message], list[Message]]:
         """Return the next messages and reports, some; a partition that stays silent for too long is an error."""
         since = time.monotonic()
         while True:
-            found = lent.client.consume(min(_BATCH, end - position), _WAIT_SECONDS)
-            errors = [message.error() for message in found]
-            if any(error is None or error.code() not in PASSING for error in errors):
-                return found
+            found = lent.client.consume(min(_AT_A_TIME, end - position), _WAIT_SECONDS)
+            reports = (
+                [message for message in found if message.error() is not None] if any(map(Message.error, found)) else []
+            )
+            if len(found) > len(reports):
+                return [message for message in found if message.error() is None] if reports else found, reports
+            errors = [cast("KafkaError", report.error()) for report in reports]
+            if any(error.code() not in PASSING for error in errors):
+                return [], reports
             for error in errors:
                 lent.trouble = error
             waited = time.monotonic() - since
@@ -154,27 +176,32 @@ class KafkaConsumer:
 
     # -- from messages to batches --------------------------------------------------------------------------------------
 
-    def _runs(self, ssp: SystemStreamPartition, messages: list[Message], reader: ColumnReader) -> Iterator[MessageRun]:
+    def _wanted(self, reader: ColumnReader) -> frozenset[str]:
+        """Return the facts of messages that reading takes: of bad ones it tells value and headers."""
+        by_time = {TIMESTAMP} if self._times is not None else set()
+        return reader.wanted | by_time | ({VALUE, HEADERS} if self._stream.tolerant else set())
+
+    def _runs(self, ssp: SystemStreamPartition, taken: Taken, reader: ColumnReader) -> Iterator[MessageRun]:
         """Yield the messages that are of the interval, if there is one, in runs of consecutive offsets."""
         if self._times is not None:
-            millis = millis_of(messages)
-            within = (millis >= self._times[0]) & (millis < self._times[1])
+            assert taken.millis is not None
+            within = (taken.millis >= self._times[0]) & (taken.millis < self._times[1])
             if not within.all():
-                messages = [messages[place] for place in np.flatnonzero(within).tolist()]
-        if not messages:
+                taken = taken.where(within)
+        if not len(taken):
             return
-        offsets = np.fromiter(map(_offset, messages), np.int64, len(messages))
-        decoded = reader.read(messages, offsets)
+        decoded, offsets = reader.read(taken), taken.offsets
         if decoded.bad and not self._stream.tolerant:
             bad = decoded.bad[0]
             at = int(offsets[bad.place])
             raise cannot_read(bad, stream=ssp.stream, partition=ssp.partition, offset=at) from bad
         for place, found in decoded.pieces():
             if isinstance(found, list):
+                assert taken.values is not None
+                assert taken.headers is not None
                 for bad in found:
-                    message = messages[bad.place]
-                    headers = headers_text(headers_of(message))
-                    text = as_text(message.value())
+                    headers = headers_text(taken.headers[bad.place])
+                    text = as_text(taken.values[bad.place].as_py())
                     yield UnreadableRun.of(ssp, int(offsets[bad.place]), [text], [str(bad)], [headers])
             else:
                 yield from _consecutive(ssp, found, offsets[place : place + found.num_rows])
@@ -191,9 +218,3 @@ def _consecutive(
     for end in ends:
         yield MessageRun(ssp, int(offsets[first]), batch.slice(first, end - first))
         first = end
-
-
-def _offset(message: Message) -> int:
-    offset = message.offset()
-    assert offset is not None
-    return offset

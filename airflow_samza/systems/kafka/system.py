@@ -9,6 +9,7 @@ from airflow_samza.systems.capabilities import OutputClaim
 from airflow_samza.systems.kafka.access import access_of
 from airflow_samza.systems.kafka.access_check import check_brokers, check_readable
 from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.column_reader import ColumnReader
 from airflow_samza.systems.kafka.columns import RAW, MessageColumns
 from airflow_samza.systems.kafka.failures import made_anew
 from airflow_samza.systems.kafka.input_range import fix_range, without_expired
@@ -69,7 +70,7 @@ class KafkaSystem:
         ``times`` are the bounds of the data interval, where the range is one of time.
         """
         columns = MessageColumns.of(stream)
-        columns.reader(None, self.name, self.binding.options)  # its types and serde fit
+        ColumnReader.of(columns, None, self.name, self.binding.options)  # its types and serde fit
         if stream.interval is not None:
             columns.check_sliced(stream.timestamp, self.name)
         return fix_range(self.brokers, stream)
