@@ -106,6 +106,11 @@ def send_gauge(name: str, value: float, tags: Mapping[str, str]) -> None:
     _stats().gauge(name, value, tags=dict(tags))
 
 
+def sends_names_without_tags() -> bool:
+    """Return whether metrics have names, too, that hold what stands in their tags; Airflow 3.1 has no others."""
+    return bool(conf.getboolean("metrics", "legacy_names_on", fallback=True))
+
+
 def start_stats() -> None:
     """Prepare metrics in a process where Airflow has not: a triggerer."""
     try:

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from airflow_samza.provider.airflow_versions import send_gauge, stats_name
+from airflow_samza.provider.airflow_versions import send_gauge, sends_names_without_tags, stats_name
 from airflow_samza.runs.progress.progress import ProgressReport
+from airflow_samza.runs.stages.stage_state import RUNNING
 
 PREFIX = "samza"
 
 
-def metrics_of(report: ProgressReport) -> dict[str, float]:
-    """Return a report as gauges; unknown figures are left out."""
+@dataclass(frozen=True)
+class Gauge:
+    """Figure of a stage; ``tags`` are its own, and ``path`` is its name where there are no tags."""
+
+    name: str
+    value: float
+    path: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+def gauges_of(report: ProgressReport) -> Iterator[Gauge]:
+    """Yield the figures of a report; unknown ones are left out."""
+    rate = report.now or report.overall
     known: dict[str, float | None] = {
+        "running": report.state == RUNNING,
         "lag": report.lag,
         "percent_behind": report.percent_behind,
         "watermark_age_seconds": None if report.watermark is None else report.at - report.watermark / 1000,
         "read": report.read,
         "sent": report.sent,
-        "read_per_second": report.now.read
-        if report.now is not None
-        else report.overall.read
-        if report.overall is not None
-        else None,
-        "sent_per_second": report.now.sent
-        if report.now is not None
-        else report.overall.sent
-        if report.overall is not None
-        else None,
+        "read_per_second": None if rate is None else rate.read,
+        "sent_per_second": None if rate is None else rate.sent,
         "late": report.late,
         "dropped": report.dropped,
         "dead_letters": report.dead_letters,
@@ -36,18 +42,29 @@ def metrics_of(report: ProgressReport) -> dict[str, float]:
         "ends_received": sum(found.ends for found in report.partitions),
         "ends_expected": sum(found.ends_expected for found in report.partitions),
     }
-    known.update({f"side_inputs.{_part(stream_id)}.lag": lag for stream_id, lag in report.side_input_lags.items()})
-    known.update({f"metrics.{_part(name)}": value for name, value in report.metrics.items()})
-    return {name: float(value) for name, value in known.items() if value is not None}
+    for name, value in known.items():
+        if value is not None:
+            yield Gauge(name, float(value), name)
+    for stream_id, lag in report.side_input_lags.items():
+        yield Gauge("side_input_lag", float(lag), f"side_inputs.{_part(stream_id)}.lag", {"stream": stream_id})
+    for name, value in report.metrics.items():
+        yield Gauge("metric", float(value), f"metrics.{_part(name)}", {"metric": name})
 
 
 def emitter(application: str, tags: Mapping[str, str] | None = None) -> Callable[[ProgressReport], None]:
-    """Sender of reports as gauges ``samza.<application>.<stage>.<metric>``, with the tags of the task."""
+    """Sender of reports as gauges, each under two names.
+
+    ``samza.stage.<metric>`` has tags that say of which application and stage it is. For backends without tags,
+    ``samza.<application>.<stage>.<metric>`` is sent where Airflow sends such names of its own, too.
+    """
 
     def emit(report: ProgressReport) -> None:
+        said = {"application": application, "stage": report.stage_id, **(tags or {})}
         place = ".".join((PREFIX, _part(application), _part(report.stage_id)))
-        for name, value in metrics_of(report).items():
-            send_gauge(f"{place}.{name}", value, {"application": application, "stage": report.stage_id, **(tags or {})})
+        for gauge in gauges_of(report):
+            send_gauge(f"{PREFIX}.stage.{gauge.name}", gauge.value, {**said, **gauge.tags})
+            if sends_names_without_tags():
+                send_gauge(f"{place}.{gauge.path}", gauge.value, said)
 
     return emit
 

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_samza.errors import TopicError
 from airflow_samza.provider.progress_log import QUIET_INTERVALS, ProgressLog
-from airflow_samza.provider.stats import emitter, metrics_of
+from airflow_samza.provider.stats import Gauge, emitter, gauges_of
 from airflow_samza.runs.progress.progress import PartitionProgress, ProgressReport, Rate
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import RUNNING, SUCCEEDED, StageHandle, StageProgress, StageStatus
@@ -115,6 +115,10 @@ class Gauges:
     def gauge(self, name: str, value: float, *, tags: Any = None) -> None:
         self.sent[name] = (value, tags)
 
+    def under(self, prefix: str) -> dict[str, tuple[float, Any]]:
+        """Return what was sent under names that begin so, without that."""
+        return {name.removeprefix(prefix): found for name, found in self.sent.items() if name.startswith(prefix)}
+
 
 @pytest.fixture
 def gauges() -> Iterator[Gauges]:
@@ -128,9 +132,10 @@ def test_metrics_are_named_after_application_and_stage_and_carry_the_tasks_tags(
     report = replace(REPORT, at=15.0, partitions=partitions, now=Rate(7.0, 3.0, 30.0), late=2, dropped=1)
     emitter("page views.eu", {"dag_id": "d"})(report)
     tags = {"application": "page views.eu", "stage": "by-member", "dag_id": "d"}
-    assert {name.removeprefix("samza.page_views__eu.by-member."): found for name, found in gauges.sent.items()} == {
+    meant = {
         name: (value, tags)
         for name, value in {
+            "running": 1.0,
             "lag": 10.0,
             "percent_behind": 10.0,
             "watermark_age_seconds": 10.0,
@@ -147,18 +152,32 @@ def test_metrics_are_named_after_application_and_stage_and_carry_the_tasks_tags(
             "ends_expected": 4.0,
         }.items()
     }
+    assert gauges.under("samza.stage.") == meant
+    assert gauges.under("samza.page_views__eu.by-member.") == meant
+    assert len(gauges.sent) == 2 * len(meant)
+
+
+def test_names_without_tags_are_sent_where_airflow_sends_such(gauges: Gauges, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__METRICS__LEGACY_NAMES_ON", "False")
+    emitter("page views.eu")(REPORT)
+    assert gauges.sent
+    assert gauges.sent.keys() == {f"samza.stage.{gauge.name}" for gauge in gauges_of(REPORT)}
+
+
+def test_a_stage_that_has_ended_runs_no_more() -> None:
+    assert Gauge("running", 0.0, "running") in gauges_of(replace(REPORT, state=SUCCEEDED))
 
 
 def test_counters_and_gauges_of_tasks_and_the_lag_of_side_inputs_are_sent() -> None:
     sides = (PartitionProgress("profile-changes", 0, 90, 100), PartitionProgress("profile-changes", 1, 5, 5))
-    found = metrics_of(replace(REPORT, side_inputs=sides, metrics={"seen.by us": 4, "queue": 2.5}))
-    assert found["side_inputs.profile-changes.lag"] == 10.0
-    assert {name: value for name, value in found.items() if name.startswith("metrics.")} == {
-        "metrics.seen__by_us": 4.0,
-        "metrics.queue": 2.5,
-    }
+    found = list(gauges_of(replace(REPORT, side_inputs=sides, metrics={"seen.by us": 4, "queue": 2.5})))
+    assert [gauge for gauge in found if gauge.tags] == [
+        Gauge("side_input_lag", 10.0, "side_inputs.profile-changes.lag", {"stream": "profile-changes"}),
+        Gauge("metric", 4.0, "metrics.seen__by_us", {"metric": "seen.by us"}),
+        Gauge("metric", 2.5, "metrics.queue", {"metric": "queue"}),
+    ]
 
 
 def test_what_is_not_known_is_not_sent() -> None:
-    found = metrics_of(REPORT)
-    assert not {"lag", "percent_behind", "watermark_age_seconds", "read_per_second"} & found.keys()
+    found = {gauge.name for gauge in gauges_of(REPORT)}
+    assert not {"lag", "percent_behind", "watermark_age_seconds", "read_per_second"} & found
