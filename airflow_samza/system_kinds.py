@@ -47,6 +47,8 @@ class SystemTraits:
     """Output waits in topics of the run, until the commit has decided and it is published for good."""
     keeps_versions: bool = False
     """Records that were written stay readable by their offsets, as the versions of a pushed table need."""
+    keeps_statistics: bool = False
+    """Some of its streams have statistics of values, by which rows that a filter rules out are not read."""
     partitioner: str = "samza"
     """Rule by which keyed streams that others write are partitioned, where the stream declares no other."""
     without_serdes: tuple[str, str] | None = None
@@ -67,6 +69,8 @@ class SystemKind:
     connects: bool = False
     extra: str | None = None
     """The extra of this package that brings its clients."""
+    place: str = "root"
+    """The option that the command line's short form ``name=kind:value`` fills; ``root`` is a folder or a URL."""
 
     def load(self) -> type[Any]:
         """Return the class; its clients may be heavy, or not installed."""
@@ -93,6 +97,7 @@ BUILT_IN = {
         SystemTraits(
             carries_control=False,
             unkeyed_splits=True,
+            keeps_statistics=True,
             without_serdes=(
                 "whose bytes are a matter of the file's format",
                 "Say format= (parquet, json, csv, orc, avro) in place of serde=.",
@@ -107,6 +112,7 @@ BUILT_IN = {
         "airflow_samza.systems.kafka.system:KafkaSystem",
         SystemTraits(carries_control=False, stages_outputs=True, partitioner="kafka"),
         extra="kafka",
+        place="bootstrap.servers",
     ),
 }
 

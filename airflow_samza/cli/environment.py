@@ -16,7 +16,8 @@
 
     [env.dev.systems.events]
     kind = "kafka"
-    password = { env = "EVENTS_PASSWORD" }   # a secret: read from the environment, never shown
+    "bootstrap.servers" = "broker:9092"
+    "sasl.password" = { env = "EVENTS_PASSWORD" }   # a secret: read from the environment, never shown
 
     [env.dev.config]                      # Samza's keys, over those of the application
     "job.intermediate.stream.partitions" = "8"
@@ -38,6 +39,7 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess
 from airflow_samza.systems.system import SystemBinding
 
@@ -164,21 +166,28 @@ def _sections(file: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def parse_system(option: str) -> tuple[str, SystemBinding]:
-    """Return the binding that ``--system name=kind:root`` makes.
+    """Return the binding that ``--system name=kind:place`` makes.
 
     >>> parse_system("logs=files:/data/logs")
     ('logs', SystemBinding(kind='files', options={'root': '/data/logs'}))
+    >>> parse_system("events=kafka:broker:9092")
+    ('events', SystemBinding(kind='kafka', options={'bootstrap.servers': 'broker:9092'}))
     """
     name, equals, rest = option.partition("=")
-    kind, colon, root = rest.partition(":")
-    if not (name and equals and kind and (root or not colon)):
+    kind, colon, place = rest.partition(":")
+    if not (name and equals and kind and (place or not colon)):
         raise ConfigError(
             f"--system {option!r} does not say what a system is.",
-            hint="Write --system name=kind:root, such as --system logs=files:/data/logs.",
+            hint="Write --system name=kind:place, such as --system logs=files:/data/logs or "
+            "--system events=kafka:broker:9092.",
             key="--system",
             value=option,
         )
-    return name, SystemBinding(kind, {"root": _absolute(root, Path.cwd())} if root else {})
+    if not place:
+        return name, SystemBinding(kind)
+    known = find_kind(kind)
+    key = known.place if known is not None else "root"
+    return name, SystemBinding(kind, {key: _absolute(place, Path.cwd()) if key == "root" else place})
 
 
 def parse_setting(option: str) -> tuple[str, str]:

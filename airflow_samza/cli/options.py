@@ -55,8 +55,8 @@ System = Annotated[
     typer.Option(
         "--system",
         "-s",
-        metavar="NAME=KIND:ROOT",
-        help="Bind a system, such as logs=files:/data/logs. May be given several times.",
+        metavar="NAME=KIND:PLACE",
+        help="Bind a system, such as logs=files:/data/logs or events=kafka:broker:9092. May be given several times.",
     ),
 ]
 Config = Annotated[

@@ -198,7 +198,7 @@ def _planned(
     raise_all(dropped_and_there(meanings, spec.dropped, spec.name))
     if version is not None:
         raise_all(changed_state(version, meanings, former_names(spec, version), spec.dropped, spec.name))
-    notes = with_state_notes(flow_notes(spec, plan, compiled, contents), plan, bound, version)
+    notes = with_state_notes(flow_notes(spec, plan, compiled, contents, kinds), plan, bound, version)
     return dataclasses.replace(
         run,
         streams=with_schemas(run, spec, compiled),

@@ -207,6 +207,11 @@ def test_a_system_on_the_command_line_may_have_a_url_or_no_root() -> None:
     assert parse_system("a=memory")[1].options == {}
 
 
+def test_a_system_of_kafka_on_the_command_line_is_named_by_its_brokers() -> None:
+    for brokers in ("one:9092", "one:9092,two:9092"):
+        assert parse_system(f"events=kafka:{brokers}")[1].options == {"bootstrap.servers": brokers}
+
+
 @pytest.mark.parametrize("option", ["", "logs", "logs=", "=files:/x", "logs=files:", "logs=:/x"])
 def test_a_system_that_says_too_little_is_refused(option: str) -> None:
     with pytest.raises(ConfigError, match="does not say what a system is"):

@@ -16,6 +16,7 @@ from airflow_samza.application.operator_specs import (
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
+from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.task.program.pruning.bounds import input_bounds
 from airflow_samza.task.program.pruning.columns import Columns, columns_used, cut, lowered
@@ -28,8 +29,12 @@ def flow_notes(
     plan: ExecutionPlan,
     compiled: Mapping[str, CompiledOperator],
     contents: Mapping[str, TopicContent],
+    kinds: Mapping[str, str],
 ) -> dict[str, dict[str, str]]:
-    """Return, per stage and stream, a text on what less than whole streams and messages is read or sent."""
+    """Return, per stage and stream, a text on what less than whole streams and messages is read or sent.
+
+    ``kinds`` are those of the streams' systems.
+    """
     topics = topic_columns(spec, contents)
     notes: dict[str, dict[str, str]] = {}
     for stage in plan.stages:
@@ -49,7 +54,7 @@ def flow_notes(
                 texts = []
                 if not (stream_id in contents and contents[stream_id].combined_for):
                     texts += _reading(inputs[operator.op_id], used[operator.op_id])
-                if stream_id not in spec.intermediates:
+                if traits_of(kinds.get(stream_id)).keeps_statistics and operator.stream.format in (None, "parquet"):
                     texts += _skipping(bounds.get(stream_id, ()))
                 if stream_id in spec.intermediates or operator.stream.format == "parquet":
                     kept = set(_encoded(operator, operators, compiled, contents, inputs[operator.op_id]))

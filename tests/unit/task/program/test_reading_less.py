@@ -289,8 +289,8 @@ def test_the_plan_says_what_is_read_skipped_and_sent() -> None:
     spec = stream_application("less")(describe).spec()
     plan = ExecutionPlanner({}, {"views": 2}).plan(spec)
     contents = reduce_topics(spec, plan, check_application(spec, plan))
-    notes = flow_notes(spec, plan, check_application(spec, plan, None, contents), contents)
-    assert notes == {
+    compiled = check_application(spec, plan, None, contents)
+    assert flow_notes(spec, plan, compiled, contents, {"views": "files"}) == {
         "views": {
             "views": "reads 3 of 5 columns: page, country, dwell; skips what statistics rule out by dwell > 1000; "
             "keeps the dictionaries of texts that repeat: country",
@@ -298,3 +298,14 @@ def test_the_plan_says_what_is_read_skipped_and_sent() -> None:
         },
         "c": {"again": "sends partial results of aggregate 'totals' instead of messages"},
     }
+
+
+@pytest.mark.parametrize("kind", ["kafka", "log"])
+def test_the_plan_names_no_statistics_where_a_system_has_none(kind: str) -> None:
+    def describe(app: Any) -> None:
+        views(app).where("dwell > 1000").select("page").send_to(app.output_stream("out"))
+
+    spec = stream_application("less")(describe).spec()
+    plan = ExecutionPlanner({}, {"views": 2}).plan(spec)
+    notes = flow_notes(spec, plan, check_application(spec, plan), {}, {"views": kind})
+    assert notes == {"views": {"views": "reads 2 of 5 columns: page, dwell"}}
