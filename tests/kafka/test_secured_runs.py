@@ -12,7 +12,6 @@ from subprocess import PIPE
 
 import psutil
 import pytest
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from airflow_samza.errors import StorageUnavailable, TopicError
 from airflow_samza.runs.records.folders import RunFolder
@@ -56,9 +55,7 @@ class Secured:
         }
 
     def grant(self) -> None:
-        pattern, allowed = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
-        made = AclBinding(ResourceType.TOPIC, self.topic, pattern, "User:bob", "*", AclOperation.READ, allowed)
-        self.topics.admin.create_acls([made])[made].result(30)
+        self.topics.permit_reading(self.topic, "bob")
 
     def here(self, root: Path, settings: Mapping[str, str]) -> Here:
         return Here(root, bindings={"events": SystemBinding("kafka", settings)})

@@ -8,7 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from airflow_samza.systems.kafka.system import KafkaSystem
 from airflow_samza.systems.system import (
@@ -92,6 +103,11 @@ class Topics:
         """Deletes the messages before an offset, as retention does."""
         for done in self.admin.delete_records([TopicPartition(topic, partition, before)]).values():
             done.result(_SECONDS)
+
+    def permit_reading(self, topic: str, user: str) -> None:
+        pattern, allowed = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+        made = AclBinding(ResourceType.TOPIC, topic, pattern, f"User:{user}", "*", AclOperation.READ, allowed)
+        self.admin.create_acls([made])[made].result(_SECONDS)
 
     def send(self, topic: str, messages: Iterable[Sent]) -> None:
         producer = Producer({"bootstrap.servers": self.address, "enable.idempotence": True})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,11 @@ from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.topic_rows import topic_rows
 
 
-def open_session(folder: Path, module: str) -> DriverSession:
+def open_session(folder: Path, module: str, conf: Mapping[str, str] | None = None) -> DriverSession:
     """A session whose workers have the code of a module that this process has loaded."""
     files = open_filesystem(str(folder))
     shipped = ship_code(files, RunFolder("shared", "code"), sys.modules[module], ())
-    session = ClassicSession("random applications", "local[2]", {})
+    session = ClassicSession("random applications", "local[2]", conf or {})
     session.ship([files.location(shipped.path)], ())
     return session
 
@@ -45,12 +46,15 @@ def open_session(folder: Path, module: str) -> DriverSession:
 class Runs:
     """A root with input topics, and runs over them."""
 
-    def __init__(self, session: DriverSession, folder: Path) -> None:
+    def __init__(
+        self, session: DriverSession, folder: Path, bindings: Mapping[str, SystemBinding] | None = None
+    ) -> None:
         self._session = session
+        self._bindings = dict(bindings or {})
         self._root = str(folder)
         self._files = open_filesystem(self._root)
         self._log = LogSystem("log", SystemBinding("log", {"root": self._root}))
-        self.runtime = SparkRuntime(self._root, {})
+        self.runtime = SparkRuntime(self._root, self._bindings)
 
     def make(self, topic: str, schema: Schema, partitions: int) -> None:
         """A topic without messages."""
@@ -71,7 +75,7 @@ class Runs:
         folder = StageHandle(run.application, run.run_id, stage_id, generation, 1).folder
         write_once(self._files, folder.attempt(1, "request"), request)
         attempt = AttemptState(self._files, RunFolder(run.application, run.run_id), request)
-        bindings = run_bindings(run.systems, {})
+        bindings = run_bindings(run.systems, self._bindings)
         thread = _Stage(lambda: run_stage(SparkEngine(self._session), self._files, bindings, attempt, {}))
         thread.start()
         return thread
