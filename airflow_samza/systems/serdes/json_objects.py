@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from airflow_samza.systems.files.formats.json_lines import is_for_arrow, parsed_by_arrow
 from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, to_lines
 from airflow_samza.systems.files.formats.lines import Block
+from airflow_samza.systems.serdes.json_plain import PlainObjects
 from airflow_samza.systems.serdes.pieces import decoded_by_halves, joined, merged, without_nulls
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded
 
@@ -32,6 +33,7 @@ class JsonSerde:
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._by_arrow = is_for_arrow(schema)
+        self._plain = PlainObjects.of(schema)
         self._empty = from_lines(Block(0, b""), schema)
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
@@ -62,12 +64,15 @@ class JsonSerde:
         return merged(parts)
 
     def _together(self, values: pa.Array) -> pa.RecordBatch | None:
-        """Return the messages as Arrow's parser reads them, a line each; None when it cannot."""
+        """Return the messages as a parser of all at once reads them, a line each; None when it cannot."""
         if not len(values):
             return self._empty
         if values.nbytes > _MOST_BYTES:
             return None
-        batch = parsed_by_arrow(_joined(_on_one_line(values)), self._schema)
+        lines = _joined(_on_one_line(values))
+        batch = self._plain.read(lines, len(values)) if self._plain is not None else None
+        if batch is None:
+            batch = parsed_by_arrow(lines, self._schema)
         return batch if batch is not None and batch.num_rows == len(values) else None
 
     def _by_python(self, values: pa.Array) -> Decoded:

@@ -1,0 +1,89 @@
+"""The quick reader of plain JSON objects: what it accepts, the strict parsers read, and to the same values."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from airflow_samza.schema import Schema
+from airflow_samza.systems.files.formats.json_values import BadValue, from_lines
+from airflow_samza.systems.files.formats.lines import Block
+from airflow_samza.systems.serdes.json_objects import JsonSerde
+from airflow_samza.systems.serdes.json_plain import PlainObjects
+
+SCHEMA = Schema.of("a bigint, i int, f double, s string, b boolean").to_arrow()
+
+ACCEPTED = [
+    b'{"a":1,"i":-2,"f":0.5,"s":"\\u00e9\\u0000","b":true}',
+    b"{}",
+    b'{"a":null,"s":null}',
+    b'  {"a" : 7 }\t',
+    b'{"a":1,"a":2}',
+    b'{"a":-0,"f":-0.0}',
+    b'{"a":-9223372036854775808}',
+    b'{"f":123456789012345678901234567890}',
+    b'{"f":1e-400}',
+    b'{"\\u0061":5,"A":6}',
+    b'{"x":[[],{"q":[1]}],"y":1e999,"a":1}',
+]
+LEFT_TO_OTHERS = [
+    b'{"a":1.0}',
+    b'{"i":2147483648}',
+    b'{"a":9223372036854775808}',
+    b'{"f":1e999}',
+    b'{"f":NaN}',
+    b'{"s":"\\ud800"}',
+    b'{"s":"\x01"}',
+    b'{"a":01}',
+    b'{"a":"1"}',
+    b'{"s":1}',
+    b'{"b":1}',
+    b'{"x":tru,"a":1}',
+    b'{"x":1.,"a":1}',
+    b'{"x":"\\q","a":1}',
+    b'{"x":[1,],"a":1}',
+    b'{"x":"\xff","a":1}',
+    b'{"a":1,}',
+    b'{"a":1} {"a":2}',
+    b"[1]",
+    b"null",
+    b"",
+    b'{"x":' + b"[" * 5000 + b"]" * 5000 + b"}",
+]
+
+
+@pytest.mark.parametrize("value", ACCEPTED)
+def test_what_it_accepts_is_what_pythons_parser_reads(value: bytes) -> None:
+    reader = PlainObjects.of(SCHEMA)
+    assert reader is not None
+    found = reader.read(value, 1)
+    assert found is not None
+    assert found.equals(from_lines(Block(0, value), SCHEMA))
+
+
+@pytest.mark.parametrize("value", LEFT_TO_OTHERS, ids=lambda value: value[:20])
+def test_what_is_unusual_or_bad_is_left_to_others(value: bytes) -> None:
+    reader = PlainObjects.of(SCHEMA)
+    assert reader is not None
+    assert reader.read(value, 1) is None
+
+
+def test_a_bad_message_among_good_ones_is_the_only_one_that_is_bad() -> None:
+    good = [value for value in ACCEPTED for _ in range(5)]
+    values = [*good, b'{"a":"1"}', *good]
+    found = JsonSerde(SCHEMA).decode_each(pa.array(values, pa.binary()))
+    assert [bad.place for bad in found.bad] == [len(good)]
+    assert found.batch.num_rows == 2 * len(good)
+
+
+def test_an_object_over_two_messages_is_no_object() -> None:
+    reader = PlainObjects.of(SCHEMA)
+    assert reader is not None
+    assert reader.read(b'{"a":\n1}', 2) is None
+    with pytest.raises(BadValue):
+        from_lines(Block(0, b'{"a":\n1}'), SCHEMA)
+
+
+@pytest.mark.parametrize("columns", ["a timestamp", "a float", "a array<int>", "a binary", "a decimal(3, 1)"])
+def test_other_columns_are_left_to_others(columns: str) -> None:
+    assert PlainObjects.of(Schema.of(columns).to_arrow()) is None
