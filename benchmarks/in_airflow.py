@@ -26,7 +26,6 @@ from demo.flights_data import prepare
 from demo.local_airflow import LocalAirflow
 
 ROOT = Path(__file__).resolve().parents[1]
-BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
 FIRST = date(2026, 1, 1)
 GROUP, BY_HAND = "daily_group", "daily_by_hand"
 FLIGHTS_RUNS = 3
@@ -52,22 +51,16 @@ class Measured:
         prepare(self.work / "data")
         temporary = self.work / "t"
         self._processor = Processor(temporary)
-        bundles = [
-            {"name": name, "classpath": BUNDLE, "kwargs": {"path": str(path)}}
-            for name, path in (("examples", ROOT / "dags"), ("benchmarks", Path(__file__).with_name("in_airflow_dags")))
-        ]
         folders = {"lake": "data", "flights_data": "data", "results": "results", "flights_warehouse": "warehouse"}
         self.airflow = LocalAirflow(
             self.work / "home",
-            dags=ROOT / "dags",
+            dags={"examples": ROOT / "dags", "benchmarks": Path(__file__).with_name("in_airflow_dags")},
             env={
                 "TMPDIR": str(temporary),
                 "PYTHONPATH": str(ROOT),
                 "BENCHMARK_WORK": str(self.work),
                 "BENCHMARK_SCRIPT": str(Path(__file__).with_name("daily.py")),
                 "AIRFLOW__SAMZA__WARM_RUNNERS": str(warm),
-                "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
-                "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
             },
             connections={
                 "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(self.work / "root")}}),

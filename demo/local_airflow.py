@@ -13,9 +13,7 @@ ones on 127.0.0.1, and ``stop`` ends every process that was started.
 from __future__ import annotations
 
 import json
-import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,6 +25,8 @@ from typing import Any, TypeVar
 
 import httpx
 import psutil
+
+from demo.airflow_settings import airflow_settings, free_port
 
 T = TypeVar("T")
 
@@ -44,55 +44,28 @@ class LocalAirflow:
     """One ``airflow standalone`` process tree.
 
     ``connections`` are URIs or JSON by connection id, ``env`` further environment variables (of the Dag processor and
-    of the tasks, too). ``parallelism`` bounds the tasks that run at once.
+    of the tasks, too). ``dags`` is the folder of the Dag files, or such folders by the names of their bundles, in which
+    files do not change while it runs. ``parallelism`` bounds the tasks that run at once.
     """
 
     def __init__(
         self,
         home: Path,
         *,
-        dags: Path,
+        dags: Path | Mapping[str, Path],
         env: Mapping[str, str] | None = None,
         connections: Mapping[str, str] | None = None,
         port: int | None = None,
         parallelism: int = 8,
     ) -> None:
         self.home = home.resolve()
-        self.dags = dags.resolve()
-        self.port = port or _free_port()
+        self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_file = self.home / "standalone.log"
         self.username = "admin"
-        self._env = {
-            **_clean_environment(),
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
-            "AIRFLOW_HOME": str(self.home),
-            "AIRFLOW__API__HOST": "127.0.0.1",
-            "AIRFLOW__API__PORT": str(self.port),
-            "AIRFLOW__API__BASE_URL": self.url,
-            "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
-            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
-            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__CORE__PARALLELISM": str(parallelism),
-            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
-            # Writers of SQLite wait for each other this long instead of giving up after 5 s.
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db?timeout=60",
-            # A machine that also runs Spark answers slowly now and then; Airflow's own patience (5, 30 and 50 s) is
-            # meant for servers.
-            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
-            "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "150",
-            "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "180",
-            # Several Airflows on one machine would fight over the fixed default ports of these two.
-            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(_free_port()),
-            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(_free_port()),
-            # Otherwise a task that was marked failed goes on for up to a heartbeat's usual interval.
-            "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "2",
-            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "2",
-            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-            **{f"AIRFLOW_CONN_{name.upper()}": value for name, value in (connections or {}).items()},
-            **(env or {}),
-        }
+        settings = airflow_settings(self.home, dags, self.port, parallelism)
+        known = {f"AIRFLOW_CONN_{name.upper()}": value for name, value in (connections or {}).items()}
+        self._env = {**settings, **known, **(env or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._parts: dict[str, psutil.Process] = {}
         self._client: httpx.Client | None = None
@@ -373,18 +346,6 @@ class LocalAirflow:
         if not self.log_file.exists():
             return ""
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
-
-
-def _clean_environment() -> dict[str, str]:
-    """This environment without what another Airflow left in it (a demo may be started from an Airflow shell)."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW_", "_AIRFLOW_"))}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _family(pid: int) -> list[psutil.Process]:

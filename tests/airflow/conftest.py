@@ -15,7 +15,6 @@ from demo.local_airflow import LocalAirflow
 collect_ignore = ["dags"]  # Dag files, for Airflow to read
 
 ROOT = Path(__file__).resolve().parents[2]
-BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
 
 
 @dataclass(frozen=True)
@@ -39,19 +38,12 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlightsAirflow
     for folder in folders.values():
         folder.mkdir()
     prepare(folders["data"])
-    bundles = [
-        {"name": name, "classpath": BUNDLE, "kwargs": {"path": str(path), "refresh_interval": 5}}
-        for name, path in (("examples", ROOT / "dags"), ("tests", Path(__file__).parent / "dags"))
-    ]
     airflow = LocalAirflow(
         place / "home",
-        dags=ROOT / "dags",
+        dags={"examples": ROOT / "dags", "tests": Path(__file__).parent / "dags"},
         env={
-            "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
             "SAMZA_TEST_SIGNALS": str(folders["signals"]),
             "AIRFLOW__SAMZA__POLL_INTERVAL": "0.2",
-            # Dag files do not change here: read once, not twice a minute each.
-            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
         },
         connections={
             "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(folders["root"])}}),
