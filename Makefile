@@ -31,9 +31,10 @@ kafka: setup ## Start a Kafka broker (from Maven) to try things with, and print 
 
 test: setup ## Run all tests but the nightly ones (ARGS="-k join" narrows them down).
 	@scripts/setup-browser.sh || true  # without one, the tests that need it fail and say so; the others run
+	@$(PYTHON_IN_VENV) -m compileall -q -j 0 airflow_samza demo tests/support  # else each process compiles them anew, where PYTHONDONTWRITEBYTECODE is set
 	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs and not kafka" -n $(WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
 	@$(PYTHON_IN_VENV) -m airflow_samza.launch.class_archive_maker $(VENV)/class-archives || true  # without it, each Spark starts slower
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser or hdfs or kafka)" -n $(SERVER_WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser or hdfs or kafka)" -n $(SERVER_WORKERS) --no-loadscope-reorder --ignore airflow_samza --ignore tests/unit $(ARGS) || [ $$? -eq 5 ]
 
 setup: ## Build .venv (PYTHON=... chooses the Python) and look for Java; nothing to do when up to date.
 	@scripts/setup.sh
