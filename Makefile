@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo hdfs kafka test unit lint format types check bench nightly matrix constraints wheel screenshot clean distclean
+.PHONY: help setup setup-browser demo demo-kafka hdfs kafka test unit lint format types check bench nightly matrix constraints wheel screenshot clean distclean
 
 # VENV=.venv-3.13 PYTHON=python3.13 works with another Python, in an environment beside.
 VENV := .venv
@@ -22,6 +22,9 @@ help: ## List the targets.
 ##@ Start here
 demo: setup ## Run the flights example in a real Airflow and show what came out (KEEP=1 leaves Airflow running; ROOT=s3 or azure: on an object store).
 	@$(PYTHON_IN_VENV) -m demo $(if $(ROOT),--root $(ROOT)) $(if $(KEEP),--keep) $(ARGS)
+
+demo-kafka: setup ## Run an hourly Dag over a day of a topic of Kafka in a real Airflow, and compare it with a model (KEEP=1 leaves both running).
+	@$(PYTHON_IN_VENV) -m demo --kafka $(if $(KEEP),--keep) $(ARGS)
 
 hdfs: setup ## Start an HDFS (NameNode and DataNode, from Maven) to try things with, and print its addresses; Ctrl-C stops it.
 	@$(PYTHON_IN_VENV) -m demo.hdfs $(ARGS)

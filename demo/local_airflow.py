@@ -13,6 +13,7 @@ ones on 127.0.0.1, and ``stop`` ends every process that was started.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -113,7 +114,7 @@ class LocalAirflow:
         self._sign_in()
 
     def stop(self) -> None:
-        """Ends all its processes, politely first. Does nothing when it does not run."""
+        """Ends all its processes, politely first, those that outlive tasks, too. Does nothing when it does not run."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -124,7 +125,7 @@ class LocalAirflow:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         _, alive = psutil.wait_procs(family, timeout=20)
-        for member in alive:
+        for member in (alive := list({*alive, *_of_home(self._env["AIRFLOW_HOME"])})):
             _tell(member, "terminate")
         _, alive = psutil.wait_procs(alive, timeout=5)
         for member in alive:
@@ -354,6 +355,18 @@ def _family(pid: int) -> list[psutil.Process]:
         return [parent, *parent.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
+
+
+def _of_home(home: str) -> list[psutil.Process]:
+    """Return the processes that were started for an Airflow's home, such as stage runners in sessions of their own."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("AIRFLOW_HOME") == home and process.pid != os.getpid():
+                found.append(process)
+        except psutil.Error:  # somebody else's, or gone
+            continue
+    return found
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +58,23 @@ def test_a_backfill_of_somebody_else_is_not_cancelled(tmp_path: Path) -> None:
     with pytest.raises(AirflowProblem, match="AlreadyRunningBackfill"):
         airflow.backfill("daily", "2013-01-01", "2013-01-03")
     assert airflow.open == [5]
+
+
+def test_processes_that_outlive_their_tasks_end_with_their_airflow_and_no_other(tmp_path: Path) -> None:
+    airflow = LocalAirflow(tmp_path, dags=tmp_path)
+
+    def started(home: Path) -> subprocess.Popen[bytes]:
+        environment = {**airflow.environment, "AIRFLOW_HOME": str(home)}
+        command = [sys.executable, "-c", "import time; time.sleep(600)"]
+        return subprocess.Popen(command, env=environment, start_new_session=True)
+
+    runner, of_another = started(tmp_path), started(tmp_path / "another")
+    airflow._process = started(tmp_path)
+    try:
+        airflow.stop()
+        assert runner.poll() is not None
+        assert of_another.poll() is None
+    finally:
+        for process in (runner, of_another):
+            process.kill()
+            process.wait()
