@@ -35,6 +35,10 @@ def airflow_settings(home: Path, dags: Path | Mapping[str, Path], port: int, par
         # A machine that also runs Spark answers slowly now and then; Airflow's own patience (5, 30 and 50 s) is
         # meant for servers.
         "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
+        # A task that cannot reach the API server tries for a minute, not five times within 15 s: the scheduler may be
+        # up well before it.
+        "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "15",
+        "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "10",
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "150",
         "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "180",
         # Several Airflows on one machine would fight over the fixed default ports of these two.

@@ -97,7 +97,7 @@ def test_a_pod_that_is_evicted_in_the_middle_of_a_stage_loses_and_doubles_nothin
     ground.dials.turn("hold")
     evicted = ground.container()
     evicted.start(*ground.task(first))
-    until(lambda: ground.runs_now(first), 60)
+    until(lambda: ground.runs_now(first), 200)
     evicted.evict()
     ground.dials.turn("hold", None)
     # A pod of the same name, whose processes have the same numbers.
@@ -114,7 +114,7 @@ def test_a_clear_in_another_pod_supersedes_what_an_evicted_one_has_left(ground: 
     ground.dials.turn("hold")
     evicted = ground.container()
     evicted.start(*ground.task(first))
-    until(lambda: ground.runs_now(first), 60)
+    until(lambda: ground.runs_now(first), 200)
     evicted.evict()
     ground.dials.turn("hold", None)
     code, said = ground.container("another").run(*ground.task(first, generation=2))
@@ -130,7 +130,7 @@ def test_a_runner_in_another_container_of_the_same_name_is_no_process_of_ours_an
     ground.dials.turn("hold")
     holder = ground.container()
     holder.start(*ground.task(first, own="shared"))
-    until(lambda: ground.runs_now(first), 60)
+    until(lambda: ground.runs_now(first), 200)
     other = ground.container().start(*ground.task(first, own="shared"))
     assert other.stdout is not None
     assert other.stdout.readline() == "process 1 submitted attempt 1\n"  # it attached

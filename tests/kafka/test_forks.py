@@ -47,7 +47,7 @@ if child:
 @pytest.mark.parametrize("client", ["check", "admin", "consumer"])
 def test_a_child_uses_clients_of_its_own_and_ends(kafka: Kafka, client: str) -> None:
     command = [sys.executable, "-c", PROGRAM, kafka.address, client]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -55,5 +55,5 @@ def test_a_child_uses_clients_of_its_own_and_ends(kafka: Kafka, client: str) -> 
 @pytest.mark.parametrize("client", ["check", "admin", "consumer"])
 def test_no_idle_client_has_a_thread_that_could_hold_a_lock_over_a_fork(kafka: Kafka, client: str) -> None:
     command = [sys.executable, "-c", PROGRAM, kafka.address, client]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.stdout.strip(), done.stderr) == ("", "")

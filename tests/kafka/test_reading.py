@@ -104,7 +104,7 @@ def test_a_compacted_topic_is_read_with_its_holes_and_to_its_end(topics: Topics)
         topics.send(topic, [Sent('{"id":9}', "z")])  # a segment is closed by a message behind its time
         return offsets(read(topics.system, stream))[:2] == [1, 3]
 
-    until(compacted, 60)
+    until(compacted)
     found = read(topics.system, stream)
     assert [row["id"] for row in rows(found)][:2] == [2, 4]
     assert end(found) == topics.system.slice(stream)["offsets"][0][1]
@@ -162,7 +162,7 @@ def test_rejects_a_topic_that_was_created_again(topics: Topics) -> None:
     topics.delete(topic)
     with pytest.raises(TopicError, match="There is no topic"):
         read(topics.system, stream, fixed)
-    until(lambda: _made(topics), 60)
+    until(lambda: _made(topics))
     topics.send(topic, numbered(range(10, 20)))
     with pytest.raises(TopicError, match="was created again since the run was planned"):
         read(topics.system, stream, fixed)
@@ -193,7 +193,7 @@ def test_rejects_another_partition_count_than_the_planned_one(topics: Topics) ->
     stream = StreamSpec(topic, partitions=2, schema=IDS)
     fixed = topics.system.slice(stream)
     topics.widen(topic, 3)
-    until(lambda: topics.system.brokers.topic(topic).partitions == 3, 60)
+    until(lambda: topics.system.brokers.topic(topic).partitions == 3)
     assert rows(read(topics.system, stream, fixed)) == []
     with pytest.raises(TopicError, match="has 3 partitions, and the run was planned with 2"):
         topics.system.slice(stream)

@@ -142,7 +142,7 @@ def test_rejects_more_partitions_when_state_lies_by_the_old_ones(runs: Runs) -> 
 
 def _widen(runs: Runs, partitions: int) -> None:
     runs.topics.widen(runs.topic, partitions)
-    until(lambda: runs.topics.system.brokers.topic(runs.topic).partitions == partitions, 60)
+    until(lambda: runs.topics.system.brokers.topic(runs.topic).partitions == partitions)
 
 
 def test_rejects_to_continue_behind_messages_that_are_gone(runs: Runs) -> None:
@@ -172,7 +172,7 @@ def test_rejects_to_continue_a_topic_that_was_created_again(runs: Runs, partitio
     runs.send(1)
     runs.whole("following")
     runs.topics.delete(runs.topic)
-    until(lambda: _made_again(runs, partitions), 60)
+    until(lambda: _made_again(runs, partitions))
     runs.send(7, 8, 9)
     with pytest.raises(TopicError, match=r"'views' .*: it was created again"):
         runs.plan("following")

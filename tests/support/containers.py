@@ -90,7 +90,7 @@ class Container:
             return
         if self._process.poll() is None:
             self._process.kill()
-        self._process.wait(60)
+        self._process.wait(300)
         if self._process.stdout is not None:
             self._process.stdout.close()
 

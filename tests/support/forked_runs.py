@@ -83,4 +83,4 @@ class ForkedRuns:
 
     def close(self) -> None:
         """Ends the parent."""
-        self._parent.communicate(timeout=30)
+        self._parent.communicate(timeout=300)

@@ -32,7 +32,7 @@ from airflow_samza.systems.system import (
 )
 from tests.support.waiting import until
 
-_SECONDS = 60.0
+_SECONDS = 300.0
 READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
 

@@ -36,7 +36,7 @@ def end_java() -> None:
     if gateway is not None:
         gateway.shutdown()
         gateway.proc.stdin.close()
-        gateway.proc.wait(60)
+        gateway.proc.wait(300)
         SparkContext._gateway = SparkContext._jvm = None
 
 

@@ -186,7 +186,7 @@ def test_an_idle_runner_ends(server: ConnectServer, tmp_path: Path) -> None:
     with session_over(server, tmp_path, idle_seconds=0.2) as session:
         session.runtime.run_stage(session.run, "zoned")
         (runner,) = list((tmp_path / "root").rglob("claim.json"))
-        until(lambda: not session.runtime.live_runners(session.run), 60)
+        until(lambda: not session.runtime.live_runners(session.run))
         assert json.loads(runner.with_name("closed.json").read_bytes())["why"] == "idle"
 
 
@@ -350,7 +350,7 @@ def test_a_server_that_dies_loses_the_stage_and_a_retry_when_it_is_back_succeeds
     with pytest.raises(StageLost) as caught:
         session.runtime.finish(handle)
     compare_with_page(rows_connect.GOES_AWAY, str(caught.value))
-    until(lambda: not runner.is_running(), 60)
+    until(lambda: not runner.is_running())
     session.go.touch()
     server.daemon = start_server(server.daemon.log.parent, FOREIGN, port=server.port).daemon
     result = session.runtime.run_stage(session.run, "held")

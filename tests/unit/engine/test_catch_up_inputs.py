@@ -118,7 +118,7 @@ def test_a_continuous_run_and_scheduled_ones_carry_one_state_on(here: Here, endi
     while len(here.rows("numbered")) < 10 and time.monotonic() < deadline:
         time.sleep(0.05)
     getattr(here.runtime, ending)(plan)
-    runner.join(60)
+    runner.join(300)
     here.runtime.close(plan)
     clicks(here, 10, 5)
     here.whole(FOLLOWING, "scheduled-2")

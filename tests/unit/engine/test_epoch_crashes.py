@@ -65,7 +65,7 @@ class Runners:
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=300)
         assert self._process.stdout is not None
         self._process.stdout.close()
 

@@ -51,7 +51,7 @@ class Running:
 
     def join(self) -> None:
         for thread in self.threads:
-            thread.join(timeout=40)
+            thread.join(timeout=300)
             assert not thread.is_alive()
 
     def reads(self, condition: Callable[[], bool]) -> None:

@@ -54,7 +54,7 @@ class PreparingStage(LocalStage):
         self._may = may
 
     def fill_tables(self, side_inputs: Mapping[str, InputIntent], tag: str) -> None:
-        assert self._may.wait(30)
+        assert self._may.wait(300)
         super().fill_tables(side_inputs, tag)
 
 
@@ -79,7 +79,7 @@ def running(here: Here, application: str) -> Iterator[tuple[RunPlan, threading.E
     finally:
         may.set()
         here.runtime.drain(plan)
-        thread.join(timeout=60)
+        thread.join(timeout=300)
     assert not thread.is_alive()
     assert not failed, failed
 

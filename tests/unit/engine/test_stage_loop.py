@@ -48,7 +48,7 @@ class Stages:
     def join(self) -> dict[str, StageResult]:
         """The results, when all have ended."""
         for thread in self.threads.values():
-            thread.join(timeout=30)
+            thread.join(timeout=300)
             assert not thread.is_alive()
         assert not self.errors, self.errors
         return {
@@ -56,7 +56,7 @@ class Stages:
         }
 
     def error(self, stage_id: str) -> SamzaError:
-        self.threads[stage_id].join(timeout=30)
+        self.threads[stage_id].join(timeout=300)
         return self.errors[stage_id]
 
 

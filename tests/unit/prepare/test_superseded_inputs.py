@@ -177,7 +177,7 @@ def test_a_continuous_reader_stops_when_what_it_has_read_is_written_anew(here: H
     while len(here.rows("recounted")) < 36 and time.monotonic() < deadline:
         time.sleep(0.02)
     clear(here, fed[2])
-    runner.join(60)
+    runner.join(300)
     assert not runner.is_alive()
     assert "'feed-2' of 'counting' has written its part of the input 'numbered' anew" in str(raised[0])
     assert recounted(here) == exact(36)

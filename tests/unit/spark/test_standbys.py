@@ -56,7 +56,7 @@ class Driver:
 
     def collect(self) -> list[dict[str, int]]:
         if self.waits is not None:
-            self.waits.wait(10)
+            self.waits.wait(300)
         if self.fails:
             raise RuntimeError("ExecutorLostFailure")
         return [{"bytes": sum(self.work.fetch(task, epoch) for task, epoch in tasks)} for tasks in self.work.tasks]
@@ -153,7 +153,7 @@ def test_without_a_placement_there_is_nothing_to_do(standbys: tuple[Driver, Stan
 
 def wait(made: Standbys) -> None:
     assert made._thread is not None
-    made._thread.join(10)
+    made._thread.join(300)
     assert not made._thread.is_alive()
 
 

@@ -32,7 +32,7 @@ from airflow_samza.spark import warm_keeper
 from airflow_samza.spark.warm_forker import Forker
 from airflow_samza.spark.warm_keeper import Keeper
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 300.0
 
 
 class Spark:

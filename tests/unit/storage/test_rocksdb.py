@@ -262,9 +262,9 @@ def test_attempts_of_many_processes_at_one_version_do_not_meet(tmp_path: Path) -
     for process in processes:
         process.start()
     start.set()
-    found = [results.get(timeout=100) for _ in range(20)]
+    found = [results.get(timeout=300) for _ in range(20)]
     for process in processes:
-        process.join(60)
+        process.join(300)
     assert sorted(found) == sorted([((number,), None, 100) for number in range(4)] * 5)
     assert not list(tmp_path.rglob("work-*"))
 

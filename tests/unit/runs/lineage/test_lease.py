@@ -284,7 +284,7 @@ def test_of_racing_processes_one_gets_the_lease(tmp_path: Path) -> None:
         assert process.stdout is not None
         said.append(process.stdout.readline().strip())
     for process in started:
-        process.communicate("end\n", timeout=30)
+        process.communicate("end\n", timeout=300)
     winner = next(name for name in said if not name.startswith("busy"))
     assert sorted(said) == sorted([winner, *[f"busy with {winner}"] * 2])
 

@@ -57,15 +57,15 @@ def test_two_contexts_of_one_process_open_a_root_with_an_access_each() -> None:
 
     def look(name: str) -> None:
         with access_within(ROOT, RootAccess({"user": name})):
-            met.wait(30)
+            met.wait(300)
             seen[name] = user_of(ROOT)
-            met.wait(30)
+            met.wait(300)
 
     threads = [threading.Thread(target=look, args=(name,)) for name in ("a", "b")]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert seen == {"a": "a", "b": "b"}
     assert access_of(ROOT) == NO_ACCESS
 
