@@ -6,5 +6,8 @@ from airflow_samza.provider.assets import (
     pushed_table,
     shared_stream,
 )
+from airflow_samza.provider.kafka_assets import (
+    kafka_topic,
+)
 
-__all__ = ["pushed_table", "shared_stream"]
+__all__ = ["kafka_topic", "pushed_table", "shared_stream"]

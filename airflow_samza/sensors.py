@@ -6,5 +6,8 @@ from airflow_samza.provider.freshness_sensor import (
     SamzaTableFreshnessSensor,
     TableFreshnessSensor,
 )
+from airflow_samza.provider.kafka_lag_sensor import (
+    SamzaKafkaLagSensor,
+)
 
-__all__ = ["SamzaTableFreshnessSensor", "TableFreshnessSensor"]
+__all__ = ["SamzaKafkaLagSensor", "SamzaTableFreshnessSensor", "TableFreshnessSensor"]

@@ -1,7 +1,11 @@
-"""The triggers of this provider; they read records under a root, and need no Spark."""
+"""The triggers of this provider; they read records under a root, or ask brokers of Kafka, and need no Spark."""
 
 from __future__ import annotations
 
+from airflow_samza.provider.kafka_triggers import (
+    KafkaLagTrigger,
+    KafkaMessagesTrigger,
+)
 from airflow_samza.provider.table_triggers import (
     TableFreshnessTrigger,
     TablePushTrigger,
@@ -14,6 +18,8 @@ from airflow_samza.provider.triggers import (
 )
 
 __all__ = [
+    "KafkaLagTrigger",
+    "KafkaMessagesTrigger",
     "SamzaProducersTrigger",
     "SamzaRunTrigger",
     "SamzaStageTrigger",

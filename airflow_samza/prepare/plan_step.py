@@ -54,6 +54,7 @@ from airflow_samza.prepare.spark_streams import reject_unbounded, reject_unreada
 from airflow_samza.prepare.state_notes import with_state_notes
 from airflow_samza.prepare.state_starts import former_names, write_starts
 from airflow_samza.prepare.superseded_inputs import InputHistory
+from airflow_samza.prepare.told_reading import with_reading_notes
 from airflow_samza.records import plain
 from airflow_samza.runs.lineage.state_changes import changed_state, dropped_and_there
 from airflow_samza.runs.lineage.versions import Version
@@ -207,7 +208,7 @@ def _planned(
         contents=contents,
         meanings=meanings,
         notes=with_lasting_notes(
-            with_spark_notes(with_side_input_notes(notes, run), run, spec, systems),
+            with_reading_notes(with_spark_notes(with_side_input_notes(notes, run), run, spec, systems), run, systems),
             run,
             spec,
             systems,

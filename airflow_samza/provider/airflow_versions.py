@@ -62,6 +62,7 @@ __all__ = [
     "airflow_version",
     "conf",
     "events_take_partitions",
+    "hook_lineage",
     "send_gauge",
     "start_stats",
     "stats_name",
@@ -83,6 +84,15 @@ def events_take_partitions() -> bool:
     from airflow.sdk.types import OutletEventAccessorProtocol
 
     return hasattr(OutletEventAccessorProtocol, "add_partitions")
+
+
+def hook_lineage() -> Any:
+    """Return what collects the assets that a task reads and writes, for those who follow lineage."""
+    try:
+        from airflow.sdk.lineage import get_hook_lineage_collector
+    except ImportError:  # Airflow 3.1
+        from airflow.lineage.hook import get_hook_lineage_collector
+    return get_hook_lineage_collector()
 
 
 def airflow_version() -> str:

@@ -9,7 +9,7 @@ The event's ``extra`` names the run, so that the consumer reads just that sectio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk import Asset
@@ -17,8 +17,6 @@ from airflow.sdk import Asset
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.connection_alias import connection_id
-from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.tables.versions import TableVersion
 
 SCHEME = "samza"
@@ -69,42 +67,6 @@ def version_facts(version: TableVersion) -> dict[str, Any]:
         "current_from": version.current_from,
         "is_current": not version.is_late,
     }
-
-
-def shared_outputs(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, str]) -> dict[str, Asset]:
-    """Return the assets of the shared streams that an application writes, by stream id.
-
-    A templated connection has none while a Dag is read.
-    """
-    found = {}
-    for stream_id, stream in spec.outputs.items():
-        system = stream.system or spec.default_system
-        place = systems.get(system, conn_id) if system is not None else conn_id
-        if stream.shared and isinstance(place, str) and "{{" not in place:
-            found[stream_id] = shared_stream(stream_id, place)
-    return found
-
-
-def announce(events: Any, outlets: Iterable[Any], run: RunPlan, results: Iterable[StageResult]) -> None:
-    """Add the run and its number of messages to the events of shared streams.
-
-    Airflow sends them when the task has succeeded.
-    """
-    written = {output.stream_id: (result, output) for result in results for output in result.outputs}
-    for outlet in outlets:
-        if not (isinstance(outlet, Asset) and outlet.uri.startswith(f"{SCHEME}://")):
-            continue
-        stream_id = outlet.uri.rpartition("/")[2]
-        if stream_id in written:
-            result, output = written[stream_id]
-            events[outlet].extra = {
-                "stream": stream_id,
-                "application": run.application,
-                "run_id": run.run_id,
-                "stage": result.stage_id,
-                "generation": result.generation,
-                "rows": output.messages,
-            }
 
 
 def consumed_sections(context: Mapping[str, Any], spec: ApplicationSpec) -> dict[str, list[str]]:

@@ -42,7 +42,10 @@ def get_provider_info() -> dict[str, Any]:
             {"name": "samza_stream", "class-name": "airflow_samza.provider.decorators.samza_stream_task"},
             {"name": "samza_push", "class-name": "airflow_samza.provider.decorators.samza_push_task"},
         ],
-        "asset-uris": [{"schemes": ["samza"], "handler": None}],
+        "asset-uris": [
+            {"schemes": ["samza"], "handler": None},
+            {"schemes": ["kafka"], "handler": "airflow_samza.provider.kafka_assets.sanitize_uri"},
+        ],
         "connection-types": [_samza_connection()],
         "config": {
             CONFIG_SECTION: {

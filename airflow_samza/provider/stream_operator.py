@@ -12,13 +12,13 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, PlanChanged, SamzaError
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
-from airflow_samza.provider.assets import announce
 from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.cleanup_operator import close_run
 from airflow_samza.provider.deferral import LOST, TIMED_OUT, deadline_of, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.outlets import announce
 from airflow_samza.provider.plan_ticket import PlanTicket
 from airflow_samza.provider.planning import PlanningOperator
 from airflow_samza.provider.producer_tasks import (
@@ -208,7 +208,7 @@ class SamzaStreamOperator(PlanningOperator):
         if self._is_alone:
             close_run(hook, run, self.tell)
         results = [watch.results[stage_id] for stage_id in stage_ids]
-        announce(context.get("outlet_events"), self.outlets, run, results)
+        announce(context.get("outlet_events"), self.outlets, run, results, hook)
         return summary(run, results)
 
     def _give_up(

@@ -16,12 +16,12 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.planner import plan_shape
-from airflow_samza.provider.assets import shared_outputs
 from airflow_samza.provider.auto_mode import AUTO, SamzaAutoPlanOperator
 from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.connection_alias import connection_id
 from airflow_samza.provider.mapped import as_read, is_known_later, reject_known_later, reject_mapping
 from airflow_samza.provider.operators import SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
+from airflow_samza.provider.outlets import outlets_of
 from airflow_samza.provider.planning import FUSED, MODES, check_mode
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED
 
@@ -110,7 +110,7 @@ class SamzaTaskGroup(TaskGroup):
             "runner_python": runner_python,
             "scope": self.group_id,
         }
-        assets = {} if is_known_later(systems) else shared_outputs(spec, conn_id, shared["systems"])
+        assets = {} if is_known_later(systems) else outlets_of(spec, conn_id, shared["systems"])
         stage_ids = tuple(stage.stage_id for stage in shape.stages)
         with self:
             kind = SamzaAutoPlanOperator if mode == AUTO else SamzaPlanOperator
@@ -234,13 +234,13 @@ def _words(stage: Stage, shape: ExecutionPlan) -> str:
 
 
 def _outlets(ours: Sequence[Any], given: Any) -> list[Any]:
-    """Return the assets of a stage's shared outputs, and those that the user's settings add.
+    """Return the outlets of what a stage writes, and those that the user's settings add.
 
     One that is named twice counts once.
     """
     added = [] if given is None else given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    known = {outlet.uri for outlet in ours}
-    return [*ours, *(outlet for outlet in added if getattr(outlet, "uri", None) not in known)]
+    known = {outlet.name for outlet in ours}
+    return [*ours, *(outlet for outlet in added if getattr(outlet, "name", None) not in known)]
 
 
 def _stage_settings(

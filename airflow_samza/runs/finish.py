@@ -21,6 +21,7 @@ from airflow_samza.runs.records.folders import StageFolder, adopt, read_fixed
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
+from airflow_samza.systems.capabilities import TellsWhatIsRead
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.system import Publication, System
@@ -110,7 +111,23 @@ def finish_epoch(
         )
         facts[stream_id] = systems[bound.system].publish(bound.spec, publication)
         reach("after-first-publish")
+    _tell_read(systems, run_plan, intent, manifests)
     return committed, facts
+
+
+def _tell_read(systems: Mapping[str, System], run_plan: RunPlan, intent: Intent, manifests: Sequence[Manifest]) -> None:
+    """Have systems show how far the sources of a committed epoch are read, where streams ask for that."""
+    for stream_id in intent.inputs:
+        bound = run_plan.stream(stream_id)
+        system = systems[bound.system]
+        if run_plan.is_own(stream_id) or not isinstance(system, TellsWhatIsRead):
+            continue
+        read: dict[int, int] = {}
+        for manifest in manifests:
+            for partition, offset in manifest.next_offsets.get(stream_id, {}).items():
+                read[partition] = min(offset, read.get(partition, offset))  # of a broadcast the slowest task counts
+        if read:
+            system.tell_read(bound.spec, read)
 
 
 def end_stage(

@@ -75,6 +75,19 @@ class ExpiresMessages(Protocol):
 
 
 @runtime_checkable
+class TellsWhatIsRead(Protocol):
+    """A system that shows people, in a place of its own, how far runs have read streams. Runs never look there."""
+
+    def describe_reading(self, stream: StreamSpec) -> str | None:
+        """Return where that is, for the plan, None where nowhere; reject a place that may not be written."""
+        ...
+
+    def tell_read(self, stream: StreamSpec, offsets: Mapping[int, int]) -> None:
+        """Show the offsets that a run would read next, by partition; a failure is a warning in the log."""
+        ...
+
+
+@runtime_checkable
 class HasSections(Protocol):
     """A system whose streams applications can share: it knows which run wrote what."""
 

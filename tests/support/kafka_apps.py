@@ -79,3 +79,25 @@ def _keyed_texts(app: Any) -> None:
 
 
 keyed_texts = stream_application("keyed-texts")(_keyed_texts)
+
+
+def _told(app: Any) -> None:
+    _following(app, group="people")
+
+
+told = stream_application("told")(_told)
+
+
+def _told_hourly(app: Any) -> None:
+    views = app.input_stream(
+        "views",
+        system="events",
+        schema="id bigint, sent timestamp",
+        timestamp="sent",
+        slice="timestamp",
+        options={"timestamp_column": "sent", "group": "people"},
+    )
+    views.select("id", id="ids").send_to(app.output_stream("copies", system="log", partitions=1))
+
+
+told_hourly = stream_application("told-hourly")(_told_hourly)

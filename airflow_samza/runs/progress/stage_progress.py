@@ -252,18 +252,15 @@ def _partitions(
 
 @understood("of a task's manifest")
 def _learn(known: dict[tuple[str, int], _Known], manifest: Manifest) -> None:
-    if manifest.checkpoint is None:  # a whole epoch: what this task read, it has read to the end
-        for stream_id, told in manifest.report.get("inputs", {}).items():
-            for partition, offset in told["next_offsets"].items():
-                place = known.setdefault((stream_id, int(partition)), _Known())
-                place.offsets.append(int(offset))
-                place.ended.append(True)
-        return
     checkpoint = manifest.checkpoint
-    for stream_id, offsets in checkpoint["offsets"].items():
+    for stream_id, offsets in manifest.next_offsets.items():
         for partition, offset in offsets.items():
-            place = known.setdefault((stream_id, int(partition)), _Known())
-            place.offsets.append(int(offset))
+            place = known.setdefault((stream_id, partition), _Known())
+            place.offsets.append(offset)
+            if checkpoint is None:  # a whole epoch: what this task read, it has read to the end
+                place.ended.append(True)
+    if checkpoint is None:
+        return
     ends = {(entry["stream"], entry["partition"]): entry for entry in checkpoint["control"].get("end_of_stream", ())}
     marks = {(entry["stream"], entry["partition"]): entry for entry in checkpoint["control"].get("watermarks", ())}
     for key, place in known.items():

@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
 from airflow_samza.errors import StageError, StageLost
-from airflow_samza.records import durable
+from airflow_samza.records import durable, understood
 from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, numbers, read_fixed
 from airflow_samza.runs.records.totals import Totals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -117,6 +117,16 @@ class Manifest:
     follows_clock: bool = False
     shuts_down_all: bool = False
     report: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    @understood("of a task's manifest")
+    def next_offsets(self) -> dict[str, dict[int, int]]:
+        """The offsets that the task would read next, by input and partition."""
+        if self.checkpoint is not None:
+            found = self.checkpoint["offsets"]
+        else:
+            found = {stream_id: told["next_offsets"] for stream_id, told in self.report.get("inputs", {}).items()}
+        return {s: {int(part): int(offset) for part, offset in offsets.items()} for s, offsets in found.items()}
 
 
 @durable("commit")

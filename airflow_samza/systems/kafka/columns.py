@@ -44,6 +44,9 @@ _DEFAULT_SERDE = "json"
 ON_EXPIRED = "on_expired"
 REJECT, SKIP = "reject", "skip"
 
+GROUP = "group"
+"""The option that names a consumer group to which runs commit what they have read."""
+
 
 @dataclass(frozen=True)
 class MessageColumns:
@@ -122,6 +125,11 @@ def expects_expiry(stream: StreamSpec) -> bool:
     return dict(stream.options).get(ON_EXPIRED, REJECT).strip().lower() == SKIP
 
 
+def group_of(stream: StreamSpec) -> str | None:
+    """Return the consumer group to which runs commit what they have read of a stream; None: none."""
+    return dict(stream.options).get(GROUP, "").strip() or None
+
+
 def _checked_options(stream: StreamSpec) -> dict[str, str]:
     """Return the facts that options ask for, by column name."""
     found: dict[str, str] = {}
@@ -144,11 +152,19 @@ def _checked_options(stream: StreamSpec) -> dict[str, str]:
                     key=name,
                     value=text,
                 )
+        elif name == GROUP:
+            if not text.strip():
+                raise ConfigError(
+                    f"Option {name!r} of stream {stream.name!r} names no consumer group.",
+                    hint="Name one, or leave it out.",
+                    key=name,
+                    value=text,
+                )
         else:
             raise ConfigError(
                 f"Stream {stream.name!r} has the option {name!r}, which its system of kind kafka does not know.",
-                hint=f"Its options are {', '.join([*_OPTIONS, ON_EXPIRED])}; settings of the client belong to the "
-                "system.",
+                hint=f"Its options are {', '.join([*_OPTIONS, ON_EXPIRED, GROUP])}; settings of the client belong to "
+                "the system.",
                 key=name,
                 value=text,
             )

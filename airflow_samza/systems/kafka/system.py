@@ -7,11 +7,12 @@ from typing import Any
 
 from airflow_samza.systems.capabilities import OutputClaim
 from airflow_samza.systems.kafka.access import access_of
-from airflow_samza.systems.kafka.access_check import check_brokers, check_readable
+from airflow_samza.systems.kafka.access_check import check_brokers, check_group, check_readable
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.column_reader import ColumnReader
-from airflow_samza.systems.kafka.columns import RAW, MessageColumns
+from airflow_samza.systems.kafka.columns import RAW, MessageColumns, group_of
 from airflow_samza.systems.kafka.failures import made_anew
+from airflow_samza.systems.kafka.group_offsets import ToldGroups
 from airflow_samza.systems.kafka.input_range import fix_range, without_expired
 from airflow_samza.systems.kafka.output import KafkaProducer
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
@@ -34,6 +35,7 @@ class KafkaSystem:
         self.binding = binding
         self.brokers = Brokers(access_of(name, binding), PATIENCE_SECONDS)
         self.outputs = KafkaOutputs(self.brokers, binding.options, root)
+        self._groups = ToldGroups(self.brokers)
 
     @property
     def admin(self) -> KafkaSystem:
@@ -78,6 +80,20 @@ class KafkaSystem:
     def unexpired(self, stream: StreamSpec, slice: Mapping[str, Any]) -> dict[str, Any]:
         """Return a range without what retention has deleted, which ``on_expired="skip"`` allows; else reject it."""
         return without_expired(self.brokers, stream, slice)
+
+    def describe_reading(self, stream: StreamSpec) -> str | None:
+        """Return the group to which offsets are committed, for the plan; reject one that may not be written."""
+        group = group_of(stream)
+        if group is None:
+            return None
+        check_group(self.brokers.access, group)
+        return f"what is read is committed to the consumer group {group!r}, for others to see"
+
+    def tell_read(self, stream: StreamSpec, offsets: Mapping[int, int]) -> None:
+        """Commit offsets to the stream's group, where it names one; a failure is a warning in the log."""
+        group = group_of(stream)
+        if group is not None:
+            self._groups.tell(group, stream.name, offsets)
 
     def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
         """Return whether messages came behind a range; a topic that was created again is rejected."""

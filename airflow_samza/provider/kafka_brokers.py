@@ -1,0 +1,75 @@
+"""Brokers of Kafka behind an Airflow connection, for what asks them outside of runs: triggers and sensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.provider.airflow_versions import AirflowNotFoundException
+from airflow_samza.provider.kafka_connection import kafka_binding
+
+if TYPE_CHECKING:
+    from airflow_samza.systems.kafka.brokers import Brokers
+
+DEFAULT_KAFKA = "kafka_default"
+"""The connection that Airflow's own provider of Kafka takes where none is named, too."""
+
+ANSWER_SECONDS = 20.0
+"""Seconds within which brokers have to answer here."""
+
+
+def brokers_of(conn_id: str, connection: Any) -> Brokers:
+    """Return the brokers of a connection of type ``kafka``, once they let us in; blocks for at most 20 s or so."""
+    if connection.conn_type != "kafka":
+        raise ConfigError(
+            f"The connection {conn_id!r} is of type {connection.conn_type!r}, and brokers of Kafka are asked with one "
+            "of type 'kafka'.",
+            hint="Name such a connection.",
+            key="conn_id",
+            value=conn_id,
+        )
+    binding = kafka_binding(conn_id, conn_id, connection)
+
+    # Loaded here: a Dag file that names a trigger needs no client of Kafka.
+    from airflow_samza.systems.kafka.access import access_of
+    from airflow_samza.systems.kafka.access_check import check_brokers
+    from airflow_samza.systems.kafka.brokers import Brokers
+
+    access = access_of(conn_id, binding)
+    check_brokers(access, ANSWER_SECONDS)
+    return Brokers(access, ANSWER_SECONDS)
+
+
+def not_defined(conn_id: str) -> ConfigError:
+    """Return the error for a connection that is not there."""
+    return ConfigError(
+        f"The connection {conn_id!r} is not defined.",
+        hint=f"Define it, for example: airflow connections add {conn_id} --conn-type kafka --conn-extra "
+        '\'{"bootstrap.servers": "broker:9092"}\'.',
+        key="conn_id",
+        value=conn_id,
+    )
+
+
+def find_brokers(conn_id: str) -> Brokers:
+    """Return the brokers of a connection, which is looked up here."""
+    from airflow.sdk import BaseHook
+
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise not_defined(conn_id) from None
+    return brokers_of(conn_id, connection)
+
+
+async def await_brokers(conn_id: str) -> Brokers:
+    """Return the brokers of a connection, without blocking the event loop."""
+    import asyncio
+
+    from airflow.sdk import BaseHook
+
+    try:
+        connection = await BaseHook.aget_connection(conn_id)
+    except AirflowNotFoundException:
+        raise not_defined(conn_id) from None
+    return await asyncio.to_thread(brokers_of, conn_id, connection)

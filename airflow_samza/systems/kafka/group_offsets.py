@@ -1,0 +1,167 @@
+"""Offsets that a consumer group has committed: how far it lags behind, and how a run says there what it has read.
+
+Runs never read their positions from there. No member joins: offsets are asked for and set by the admin client.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tenacity
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+
+from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.clients import admin
+from airflow_samza.systems.kafka.connection_failures import GROUP, READ, connection_failure, missing_right
+from airflow_samza.systems.kafka.failures import error_of
+
+_log = logging.getLogger("airflow_samza.kafka")
+
+COMMIT_SECONDS = 5.0
+"""Time within which a commit to a group has to be answered."""
+
+AWAY_SECONDS = 60.0
+"""Time for which a group is left alone to which nothing could be committed."""
+
+
+class ToldGroups:
+    """Consumer groups that people look at: runs commit to them what they have read, and go by none of it.
+
+    A group only moves forward: where it stands further than what a run has read (a rerun, a backfill), it stays.
+    """
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = Brokers(brokers.access, COMMIT_SECONDS)
+        self._known: dict[tuple[str, str], dict[int, int]] = {}
+        self._away_until: dict[str, float] = {}
+
+    def tell(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Commit offsets (those of the next messages) by partition; a failure is a warning."""
+        if time.monotonic() < self._away_until.get(group, 0.0):
+            return
+        try:
+            self._commit(group, topic, offsets)
+        except SamzaError as error:
+            self._away_until[group] = time.monotonic() + AWAY_SECONDS
+            self._known.pop((group, topic), None)
+            _log.warning("What was read of %r was not committed to the group %r: %s", topic, group, error)
+
+    def _commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        known = self._known.get((group, topic))
+        if known is None:
+            known = committed_offsets(self._brokers, group, topic, offsets)
+            ahead = [partition for partition, offset in offsets.items() if known.get(partition, 0) > offset]
+            if ahead:
+                _log.warning(
+                    "The group %r has committed more of %r than this run has read (partitions %s): there it stays.",
+                    group,
+                    topic,
+                    ", ".join(map(str, sorted(ahead))),
+                )
+        moved = {partition: offset for partition, offset in offsets.items() if offset > known.get(partition, -1)}
+        if moved:
+            commit_offsets(self._brokers, group, topic, moved)
+        self._known[group, topic] = {**known, **moved}
+
+
+@dataclass(frozen=True)
+class GroupLag:
+    """Messages that a consumer group has not read, per partition of each topic (offsets of committed messages)."""
+
+    group: str
+    topics: Mapping[str, tuple[int, ...]]
+
+    @property
+    def messages(self) -> int:
+        """The number of all of them."""
+        return sum(sum(partitions) for partitions in self.topics.values())
+
+    def __str__(self) -> str:
+        each = ", ".join(f"{sum(lags):,} of {topic!r}" for topic, lags in sorted(self.topics.items()))
+        return f"The group {self.group!r} has {self.messages:,} messages left to read: {each}."
+
+
+def group_lag(brokers: Brokers, group: str, names: Iterable[str]) -> GroupLag:
+    """Return the lag of a group; of partitions for which it has committed nothing, all messages count."""
+    found = {}
+    for name in sorted(set(names)):
+        topic = brokers.topic(name)
+        read = committed_offsets(brokers, group, name, range(topic.partitions))
+        bounds = zip(brokers.oldest(topic), brokers.latest_stable(topic), strict=True)
+        found[name] = tuple(
+            max(end - max(read.get(partition, 0), first), 0) for partition, (first, end) in enumerate(bounds)
+        )
+    return GroupLag(group, found)
+
+
+def committed_offsets(brokers: Brokers, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    """Return the offsets that a group has committed, by partition; none where it has not."""
+    places = [TopicPartition(topic, partition) for partition in partitions]
+    client = admin(brokers.access)
+
+    def ask() -> Any:
+        asked = ConsumerGroupTopicPartitions(group, places)
+        return client.list_consumer_group_offsets([asked], request_timeout=brokers.patience)
+
+    found = _answer(brokers, group, ask)
+    return {place.partition: place.offset for place in found if place.offset >= 0}
+
+
+def commit_offsets(brokers: Brokers, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    """Commit offsets (those of the next messages) by partition for a group."""
+    places = [TopicPartition(topic, partition, offset) for partition, offset in sorted(offsets.items())]
+    client = admin(brokers.access)
+
+    def ask() -> Any:
+        asked = ConsumerGroupTopicPartitions(group, places)
+        return client.alter_consumer_group_offsets([asked], request_timeout=brokers.patience)
+
+    for place in _answer(brokers, group, ask):
+        if place.error is not None:
+            raise _failed(brokers, group, place.error)
+
+
+_MOVES = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
+"""Codes of a group whose broker has just started, or has just got it."""
+
+
+def _answer(brokers: Brokers, group: str, ask: Callable[[], Any]) -> list[TopicPartition]:
+    """Return the partitions of an answer about a group; none of a group that is not there."""
+    asking = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(
+            lambda raised: isinstance(raised, KafkaException) and error_of(raised).code() in _MOVES
+        ),
+        stop=tenacity.stop_after_delay(brokers.patience),
+        wait=tenacity.wait_exponential(0.05, 1.0),
+        reraise=True,
+    )
+    try:
+        return list(asking(lambda: ask()[group].result()).topic_partitions)
+    except KafkaException as error:
+        if error_of(error).code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return []
+        raise _failed(brokers, group, error_of(error)) from error
+
+
+def _failed(brokers: Brokers, group: str, error: KafkaError) -> SamzaError:
+    if error.code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+        return missing_right(brokers.access, GROUP, group, READ)
+    if error.code() == KafkaError.UNKNOWN_MEMBER_ID:
+        return TopicError(
+            f"The group {group!r} has members of its own, and only they may commit to it.",
+            hint="Name a group that nobody joins.",
+            system=brokers.system,
+            group=group,
+        )
+    return connection_failure(brokers.access, error, brokers.patience)
