@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, AssetAlias
 
 from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.provider.airflow_versions import hook_lineage
 from airflow_samza.provider.assets import SCHEME, shared_stream
 from airflow_samza.provider.kafka_assets import kafka_topic, topic_uri
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 _ALIAS = "samza-output:"
 
 
-def output_alias(conn_id: str, stream_id: str) -> AssetAlias:
-    """Return the outlet of a stream that lies behind a connection: nothing, or a topic of Kafka, as the run finds."""
-    return AssetAlias(name=f"{_ALIAS}{conn_id}/{stream_id}")
+def output_alias(place: str, stream_id: str) -> AssetAlias:
+    """Return the outlet of a stream in a place (a connection, a system of the code): the run finds what is there."""
+    return AssetAlias(name=f"{_ALIAS}{place}/{stream_id}")
 
 
 def outlets_of(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, str]) -> dict[str, Asset | AssetAlias]:
@@ -45,6 +46,8 @@ def outlets_of(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, str]) 
             found[stream_id] = shared_stream(stream_id, place)
         elif system in systems:
             found[stream_id] = output_alias(place, stream_id)
+        elif system in spec.systems:  # the code says where it is
+            found[stream_id] = output_alias(str(system), stream_id)
     return found
 
 
@@ -79,8 +82,8 @@ def announce(
 def _brokers(run: RunPlan, hook: SamzaHook) -> dict[str, str]:
     """Return the addresses of brokers by the names of the systems that are Kafka."""
     names = {name for name, declared in run.systems.items() if declared.get("kind") == "kafka"}
-    bindings = hook.bindings() if names else {}
-    return {name: str(bindings[name].options[ADDRESSES]) for name in names & bindings.keys()}
+    bindings = run_bindings(run.systems, hook.bindings()) if names else {}
+    return {name: str(bindings[name].options[ADDRESSES]) for name in names}
 
 
 def _facts(run: RunPlan, result: StageResult, output: OutputResult) -> dict[str, Any]:

@@ -101,3 +101,30 @@ def _told_hourly(app: Any) -> None:
 
 
 told_hourly = stream_application("told-hourly")(_told_hourly)
+
+
+def _timed(app: Any) -> None:
+    views = app.input_stream(
+        "views",
+        system="events",
+        schema="id bigint, sent timestamp",
+        timestamp="sent",
+        max_delay="1 minute",
+        bounded=False,
+        slice="checkpoint",
+        options={"timestamp_column": "sent"},
+    )
+    views.select("id", id="ids").send_to(app.output_stream("copies", system="log", partitions=1))
+
+
+timed = stream_application("timed")(_timed)
+
+
+def _copied_back(app: Any) -> None:
+    views = app.input_stream("views", system="events", schema="id bigint")
+    views.where("id >= 0", id="good").send_to(
+        app.output_stream("out", system="events", schema="id bigint", partitions=1)
+    )
+
+
+copying_back = stream_application("copying-back")(_copied_back)

@@ -9,10 +9,13 @@ from typing import Any
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.system import SystemBinding
 from tests.support.kafka_topics import Topics, numbered
 from tests.support.runs_here import Here
+from tests.support.stand_ins import Attempt
 from tests.support.waiting import until
 from tests.support.without_spark import run_stage
 
@@ -62,20 +65,27 @@ class Running:
     def __init__(self, runs: Runs, application: str) -> None:
         self.runs = runs
         self.plan = runs.plan(application, mode="continuous")
+        (stage,) = self.plan.plan.stages
+        self.handle = StageHandle(self.plan.application, self.plan.run_id, stage.stage_id, Generation(1, 1), 1)
+        self.attempt = Attempt(self.handle)
         self.errors: list[SamzaError] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        (stage,) = self.plan.plan.stages
         try:
-            run_stage(self.runs.here.runtime, self.plan, stage.stage_id, 1, self.runs.here.bindings)
+            run_stage(self.runs.here.runtime, self.plan, self.handle.stage_id, 1, self.runs.here.bindings, self.attempt)
         except SamzaError as error:
             self.errors.append(error)
 
     def reads(self, *expected: int) -> None:
         until(lambda: bool(self.errors) or self.runs.ids() == list(expected), 120)
         assert not self.errors, self.errors
+
+    def cancel(self) -> None:
+        """Ends the stage between two epochs; another attempt would go on."""
+        self.attempt.is_cancelled = True
+        self.join()
 
     def join(self) -> None:
         self._thread.join(60)

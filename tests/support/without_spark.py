@@ -29,11 +29,18 @@ from tests.support.stand_ins import Attempt
 
 
 def run_stage(
-    runtime: SparkRuntime, run: RunPlan, stage_id: str, generation: int, systems: Mapping[str, SystemBinding]
+    runtime: SparkRuntime,
+    run: RunPlan,
+    stage_id: str,
+    generation: int,
+    systems: Mapping[str, SystemBinding],
+    attempt: Attempt | None = None,
 ) -> Attempt:
     """Runs an attempt at a stage to its end."""
     files = open_filesystem(runtime.root)
-    attempt = Attempt(StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation), 1))
+    if attempt is None:
+        handle = StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation), 1)
+        attempt = Attempt(handle)
     files.put(f"{attempt.handle.folder.attempts}/{TEMPORARY_PREFIX}submitted", b"")  # as if it had been
     run_attempt(LocalEngine(), files, run_bindings(run.systems, systems), attempt, {})
     return attempt

@@ -143,7 +143,13 @@ class ProgressReport:
                 {**dataclasses.asdict(found), "lag": found.lag, "percent_behind": found.percent_behind}
                 for found in partitions
             ]
-        return {**body, "lag": self.lag, "percent_behind": self.percent_behind, "watermark": self.watermark}
+        idle = [
+            {"stream_id": found.stream_id, "partition": found.partition}
+            for stream_id in self.inputs
+            for found in idle_partitions(self.of(stream_id))
+        ]
+        known = {"lag": self.lag, "percent_behind": self.percent_behind, "watermark": self.watermark}
+        return {**body, **known, "idle": idle}
 
 
 def summed(found: Iterable[int | None]) -> int | None:
@@ -159,6 +165,14 @@ def percent_behind(partitions: Iterable[PartitionProgress]) -> float | None:
         return None
     lag = sum(lag or 0 for _, lag, _ in known)
     return 100.0 * lag / max(sum((head or 0) - found.begin for found, _, head in known), lag, 1)
+
+
+def idle_partitions(partitions: Iterable[PartitionProgress]) -> list[PartitionProgress]:
+    """The partitions that have nothing to read and no watermark yet, while others have one: time waits for them."""
+    known = list(partitions)
+    if all(found.watermark is None for found in known):
+        return []
+    return [found for found in known if not found.ended and found.lag == 0 and found.watermark is None]
 
 
 def lowest_watermark(partitions: Iterable[PartitionProgress]) -> int | None:

@@ -12,6 +12,7 @@ from airflow_samza.runs.progress.progress import (
     PartitionProgress,
     ProgressReport,
     Rate,
+    idle_partitions,
     lowest_watermark,
     percent_behind,
     summed,
@@ -90,6 +91,8 @@ def _of_input(report: ProgressReport, partitions: Sequence[PartitionProgress]) -
     watermark = lowest_watermark(partitions)
     if watermark is not None:
         parts.append(_watermark(watermark, report.at))
+    if idle := idle_partitions(partitions):
+        parts.append(f"{len(idle)} idle, without a watermark")
     ends, expected = sum(found.ends for found in partitions), sum(found.ends_expected for found in partitions)
     parts.append(f"end-of-stream {ends:,} of {expected:,}")
     return parts

@@ -1,0 +1,75 @@
+"""How far runs over Kafka have come: lag behind what was sent since, watermarks, partitions in which nothing comes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_samza.provider.stats import gauges_of
+from airflow_samza.runs.progress.progress import ProgressReport
+from airflow_samza.runs.progress.progress_text import describe_progress
+from tests.support.kafka_runs import NOON, Running, Runs
+from tests.support.kafka_topics import Sent, Topics, numbered
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.kafka
+
+MINUTE = 60_000
+
+
+@pytest.fixture
+def runs(tmp_path: Path, topics: Topics) -> Runs:
+    return Runs(tmp_path, topics, partitions=2)
+
+
+def progress(running: Running) -> ProgressReport:
+    """What ``airflow-samza status`` and the task's log show."""
+    return running.runs.here.runtime.progress(running.handle)
+
+
+def at(number: int, minutes: int, partition: int = 0) -> Sent:
+    return Sent(f'{{"id":{number}}}', at=NOON + minutes * MINUTE, partition=partition)
+
+
+def test_the_lag_grows_with_what_is_sent_while_nobody_reads(runs: Runs) -> None:
+    runs.send(1, 2)
+    running = Running(runs, "following")
+    running.reads(1, 2)
+    until(lambda: progress(running).lag == 0, 60)
+    running.cancel()
+    runs.send(3, 4)
+    runs.topics.transaction(runs.topic, numbered([5], 1))
+    found = progress(running)
+    assert [(one.offset, one.head, one.lag) for one in found.partitions] == [(2, 4, 2), (0, 2, 2)]
+    assert {gauge.name: gauge.value for gauge in gauges_of(found)}["lag"] == 4.0
+    assert "4 behind" in describe_progress(found)[1]
+
+
+def test_messages_of_open_transactions_are_no_lag(runs: Runs) -> None:
+    runs.send(1)
+    running = Running(runs, "following")
+    running.reads(1)
+    running.cancel()
+    producer = runs.topics.transaction(runs.topic, numbered([2, 3], 1), end="leave open")
+    assert progress(running).lag == 0
+    producer.abort_transaction(30)
+
+
+def test_the_watermark_is_the_least_of_the_partitions_and_an_idle_one_is_named(runs: Runs) -> None:
+    runs.topics.send(runs.topic, [at(1, 10)])
+    running = Running(runs, "timed")
+    running.reads(1)
+    until(lambda: progress(running).partitions[0].watermark is not None, 60)
+    found = progress(running)
+    assert [one.watermark for one in found.partitions] == [NOON + 9 * MINUTE, None]
+    assert found.watermark is None
+    assert found.to_dict()["idle"] == [{"stream_id": "views", "partition": 1}]
+    assert "1 idle, without a watermark" in describe_progress(found)[1]
+    runs.topics.send(runs.topic, [at(2, 5, partition=1)])
+    running.reads(1, 2)
+    until(lambda: progress(running).watermark == NOON + 4 * MINUTE, 60)
+    assert progress(running).to_dict()["idle"] == []
+    runs.here.runtime.stop(running.plan)
+    running.join()
+    assert not running.errors
