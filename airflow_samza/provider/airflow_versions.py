@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -88,11 +89,12 @@ def events_take_partitions() -> bool:
 
 def hook_lineage() -> Any:
     """Return what collects the assets that a task reads and writes, for those who follow lineage."""
+    found: Any
     try:
-        from airflow.sdk.lineage import get_hook_lineage_collector
+        found = import_module("airflow.sdk.lineage")
     except ImportError:  # Airflow 3.1
-        from airflow.lineage.hook import get_hook_lineage_collector
-    return get_hook_lineage_collector()
+        found = import_module("airflow.lineage.hook")
+    return found.get_hook_lineage_collector()
 
 
 def airflow_version() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -81,13 +82,14 @@ def trigger(topic: str, store: Any = None, **given: Any) -> KafkaMessagesTrigger
 
 def _again(made: Any) -> Any:
     _, arguments = made.serialize()
-    return type(made)(**deserialize(serialize(arguments)))
+    stored: Any = deserialize(serialize(arguments))
+    return type(made)(**stored)
 
 
 @asynccontextmanager
 async def watching(watcher: KafkaMessagesTrigger) -> AsyncIterator[Callable[[], asyncio.Task[Any]]]:
     """Makes a task that waits for the next event of a trigger; at the end it is cancelled, as triggerers do."""
-    events = watcher.run()
+    events: Any = watcher.run()
     waiting: list[asyncio.Task[Any]] = []
 
     async def next_payload() -> Any:
@@ -178,7 +180,8 @@ def test_a_store_that_fails_stops_no_watch(topics: Topics, topic: str) -> None:
         async def aget(self, key: str, default: Any = None) -> Any:
             raise ValueError("several assets")
 
-        aset = aget
+        async def aset(self, key: str, value: Any) -> None:
+            raise ValueError("several assets")
 
     topics.send(topic, numbered([1]))
 
@@ -208,13 +211,13 @@ def test_events_keep_their_distance_also_over_a_restart(
     topics: Topics, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, slept = Store(), []
-    store.kept[kafka_triggers.ANNOUNCED] = {"topic_id": "another", "ends": [], "at": kafka_triggers.time.time()}
+    store.kept[kafka_triggers.ANNOUNCED] = {"topic_id": "another", "ends": [], "at": time.time()}
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
         topics.send(topic, numbered([1]))
 
-    monkeypatch.setattr(kafka_triggers.asyncio, "sleep", sleep)
+    monkeypatch.setattr("airflow_samza.provider.kafka_triggers.asyncio.sleep", sleep)
     assert first_event(trigger(topic, store, at_most_every=3600))["messages"] == 1
     assert 3500 < slept[0] <= 3600
 
@@ -334,7 +337,7 @@ def test_a_sensor_waits_deferred_and_looks_again(topics: Topics, topic: str) -> 
     assert isinstance(deferred.value.trigger, KafkaLagTrigger)
     commit_offsets(topics.system.brokers, GROUP, topic, {0: 1})
     assert asyncio.run(ended(_again(deferred.value.trigger))) is None
-    assert waiting.execute_complete({}, None, **deferred.value.kwargs) == {topic: 0}
+    assert waiting.execute_complete({}, None, **(deferred.value.kwargs or {})) == {topic: 0}
 
 
 async def ended(waiting: KafkaLagTrigger) -> Any:
@@ -350,7 +353,7 @@ def test_what_no_time_mends_is_said_by_the_task(topics: Topics, topic: str) -> N
     topics.delete(topic)
     asyncio.run(ended(_again(deferred.value.trigger)))
     with pytest.raises(AirflowException, match=rf"There is no topic '{topic}' in the system 'kafka_default'"):
-        waiting.execute_complete({}, None, **deferred.value.kwargs)
+        waiting.execute_complete({}, None, **(deferred.value.kwargs or {}))
 
 
 def test_brokers_that_are_away_are_waited_for(
