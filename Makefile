@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo demo-kafka hdfs kafka test unit lint format types check bench nightly matrix constraints wheel screenshot clean distclean
+.PHONY: help setup setup-browser demo demo-kafka hdfs kafka test unit lint format types check bench bench-kafka nightly matrix constraints wheel screenshot clean distclean
 
 # VENV=.venv-3.13 PYTHON=python3.13 works with another Python, in an environment beside.
 VENV := .venv
@@ -78,6 +78,9 @@ bench: setup ## Measure all workloads beside plain PySpark, and scale; write doc
 	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check -c constraints.txt matplotlib  # draws the pictures
 	@$(PYTHON_IN_VENV) -m benchmarks.run --data $(BENCH_DATA) --rows $(BENCH_ROWS) --write-docs $(ARGS)
 	@$(PYTHON_IN_VENV) -m benchmarks.scale --data $(BENCH_DATA) --spark 2 16 256 --write-docs
+
+bench-kafka: setup ## Measure reading and publishing on Kafka beside other engines; write docs/benchmarks-kafka.md (BENCH_DATA keeps their environments).
+	@$(PYTHON_IN_VENV) -m benchmarks.kafka --work $(BENCH_DATA)/kafka --write-docs $(ARGS)
 
 setup-browser: setup ## Make sure that a Chromium is there for the browser tests.
 	@scripts/setup-browser.sh

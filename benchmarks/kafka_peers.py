@@ -1,0 +1,187 @@
+"""The peers of the Kafka benchmark: an environment and a process of each, which takes requests.
+
+What cannot be had is left out, with a sentence that says why.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.kafka_topics import PerPage
+
+_SCRIPTS = Path(__file__).parent / "peers"
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+
+
+class Missing(Exception):
+    """A peer that cannot be had here."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A peer: its script, what pip and Maven fetch for it, and its arguments; ``{…}`` are of :meth:`PeerProcess.start`.
+
+    ``packages`` () runs it in this environment.
+    """
+
+    name: str
+    what: str
+    script: str
+    packages: tuple[str, ...] = ()
+    jars: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    share: int = 1
+    """The part of a topic's messages that it gets, as 1/n: who is slow is measured on fewer."""
+
+
+PEERS = (
+    Peer(
+        "spark",
+        "Spark's Kafka source",
+        "kafka_spark.py",
+        jars=(
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+            "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.2.0",
+            "org.apache.kafka:kafka-clients:3.9.2",
+            "org.apache.commons:commons-pool2:2.13.1",
+            "org.apache.spark:spark-avro_2.13:4.1.1",
+        ),
+        arguments=("{cores}", "{folder}/out"),
+    ),
+    Peer(
+        "flink",
+        "PyFlink, Table API",
+        "kafka_flink.py",
+        packages=("apache-flink==2.2.1",),
+        jars=(
+            "org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2",
+            "org.apache.flink:flink-sql-avro:2.1.0",
+        ),
+        arguments=("{cores}", "{folder}/out"),
+    ),
+    Peer(
+        "bytewax",
+        "Bytewax, a process per core",
+        "kafka_bytewax.py",
+        packages=("bytewax[kafka]==0.21.1", "fastavro", "orjson"),
+        arguments=("{cores}",),
+        share=2,
+    ),
+    Peer(
+        "quix",
+        "Quix Streams, one process",
+        "kafka_quix.py",
+        packages=("quixstreams[avro]==3.28.1",),
+        arguments=("{folder}/state",),
+        share=20,
+    ),
+)
+
+
+class PeerProcess:
+    """A process of a peer; what it prints beside its answers is in ``<folder>/<name>.log``."""
+
+    def __init__(self, peer: Peer, work: Path, address: str, cores: int) -> None:
+        self.peer = peer
+        python = _environment(peer, work / "environments" / peer.name)
+        jars = _jars(peer, work / "jars" / peer.name)
+        self.versions = _versions(peer, python, jars)
+        folder = work / "running" / peer.name
+        folder.mkdir(parents=True, exist_ok=True)
+        arguments = [one.format(cores=cores, folder=folder) for one in peer.arguments]
+        self.log = folder / "peer.log"
+        with open(self.log, "wb") as log:
+            self._process = subprocess.Popen(
+                [python, str(_SCRIPTS / peer.script), address, *arguments, *map(str, jars)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=folder,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def ask(self, format_: str, topic: str, messages: int) -> tuple[float, PerPage]:
+        """Return the seconds that a request took, and what was found."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{format_} {topic} {messages}\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            raise Missing(f"{self.peer.what} failed at {format_}: {_end_of(self.log)}")
+        found = json.loads(answer)
+        return found["seconds"], {int(page): (views, millis) for page, (views, millis) in found["pages"].items()}
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended
+            self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _environment(peer: Peer, folder: Path) -> str:
+    """Return the Python of a peer, whose environment is made the first time."""
+    if not peer.packages:
+        return sys.executable
+    python, done = folder / "bin" / "python", folder / "complete"
+    if not done.exists():
+        print(f"Installing {', '.join(peer.packages)} …", flush=True)
+        venv.create(folder, with_pip=True, clear=True)
+        _run([str(python), "-m", "pip", "install", "--quiet", *peer.packages], f"{peer.what} cannot be installed")
+        done.touch()
+    return str(python)
+
+
+def _jars(peer: Peer, folder: Path) -> list[Path]:
+    for jar in peer.jars:
+        _, name, version = jar.split(":")
+        if not (folder / f"{name}-{version}.jar").exists():
+            fetch = ["mvn", "-q", "-B", _COPY, f"-Dartifact={jar}", f"-DoutputDirectory={folder}"]
+            _run(fetch, f"{jar}, which {peer.what} needs, cannot be fetched")
+    return sorted(folder.glob("*.jar"))
+
+
+def _run(command: Sequence[str], what: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Missing(f"{what}: {error}.") from error
+    if done.returncode:
+        said = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line.upper()]
+        raise Missing(f"{what}: {said[0] if said else done.stderr[-200:]}")
+
+
+def _versions(peer: Peer, python: str, jars: Sequence[Path]) -> str:
+    """Return the release of a peer."""
+    name = peer.packages[0].partition("[")[0].partition("==")[0] if peer.packages else "pyspark"
+    asked = f"from importlib.metadata import version; print(version({name!r}))"
+    found = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout.strip()
+    return f"{name} {found}"
+
+
+def _end_of(log: Path) -> str:
+    """Return the line of a log that says most of why a peer failed."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"(Caused by: )?[\w.]*(Error|Exception)\b", line)]
+    return (errors or lines or [f"it said nothing ({log})"])[-1][:300]
