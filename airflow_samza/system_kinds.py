@@ -37,6 +37,8 @@ class SystemTraits:
 
     carries_control: bool = True
     """Its streams hold control messages in band, as a run's own topics and shared streams need."""
+    own_topics: bool = False
+    """Topics between stages can lie in it, although what others read and write there carries no control messages."""
     unkeyed_splits: bool = False
     """Its streams are cut where their storage is (files, tables), so that no key says where a message lies."""
     in_one_process: bool = False
@@ -110,7 +112,7 @@ BUILT_IN = {
     ),
     "kafka": SystemKind(
         "airflow_samza.systems.kafka.system:KafkaSystem",
-        SystemTraits(carries_control=False, stages_outputs=True, partitioner="kafka"),
+        SystemTraits(carries_control=False, own_topics=True, stages_outputs=True, partitioner="kafka"),
         extra="kafka",
         place="bootstrap.servers",
     ),

@@ -28,7 +28,8 @@ def system_name(
     if stream.system is not None:
         return stream.system
     name = spec.default_system or default_system or EMBEDDED
-    if stream.role is StreamRole.INTERMEDIATE and not traits_of(_kind(spec, name, bindings)).carries_control:
+    traits = traits_of(_kind(spec, name, bindings))
+    if stream.role is StreamRole.INTERMEDIATE and not (traits.carries_control or traits.own_topics):
         return EMBEDDED
     return name
 

@@ -29,9 +29,14 @@ SECONDS = 180.0
 
 def start_early(session: pytest.Session) -> None:
     """Start it, where this is the process to do so and a test of the run needs it."""
-    if _starts(session.config) and any(FIXTURE in getattr(item, "fixturenames", ()) for item in session.items):
+    if _starts(session.config) and any(map(_needs, session.items)):
         started = session.config.stash[_STARTED] = _Started()
         threading.Thread(target=started.start, args=[_place(session.config)], name="kafka", daemon=True).start()
+
+
+def _needs(item: pytest.Item) -> bool:
+    """Whether a test asks for it, or is marked so because its parameter does."""
+    return FIXTURE in getattr(item, "fixturenames", ()) or item.get_closest_marker("kafka") is not None
 
 
 def running(config: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Kafka:

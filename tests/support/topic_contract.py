@@ -11,6 +11,8 @@ from airflow_samza.control.messages import ControlMessage
 from airflow_samza.system_kinds import SystemKind, find_kind, kinds
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.capabilities import TopicSystem, WritesByKey
+from airflow_samza.systems.kafka.own_topics.system import OwnTopics
+from airflow_samza.systems.kafka.system import KafkaSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding, SystemStreamPartition
 
 STREAM = StreamSpec("views/run 1/1.1", partitions=3, schema="id bigint, name string")
@@ -20,10 +22,15 @@ ON_SERVERS = {
     "log on S3": ("log", "s3"),
     "log on Azure": ("log", "azure"),
     "log on Google Cloud Storage": ("log", "gcs"),
+    "kafka": ("kafka", "kafka"),
 }
 """Kinds in places that a fixture starts: what tests call them, the kind, and the fixture."""
 
-MARKS = {"hdfs": [pytest.mark.hdfs], "azure": [pytest.mark.nightly], "gcs": [pytest.mark.nightly]}
+MARKS = {
+    "hdfs": [pytest.mark.hdfs],
+    "kafka": [pytest.mark.kafka, pytest.mark.timeout(300)],
+    "azure": [pytest.mark.nightly], "gcs": [pytest.mark.nightly],
+}
 """Marks of what runs over a fixture."""
 
 
@@ -35,17 +42,32 @@ def kind_of(name: str) -> SystemKind:
 
 def systems_with(*capabilities: type) -> list[object]:
     """Return the parameters of the fixture ``system``: the kinds that have topics, and these capabilities."""
-    names = [name for name in (*kinds(), *ON_SERVERS) if kind_of(name).traits.carries_control]
+    names = [name for name in dict.fromkeys((*kinds(), *ON_SERVERS)) if _has_topics(kind_of(name))]
     return [
         pytest.param(name, marks=MARKS.get(ON_SERVERS[name][1], [])) if name in ON_SERVERS else name
         for name in names
-        if all(issubclass(kind_of(name).load(), capability) for capability in capabilities)
+        if all(issubclass(_topics_of(name), capability) for capability in capabilities)
     ]
+
+
+def name_of(parameter: object) -> str:
+    """Return what tests call the kind of a parameter."""
+    return parameter if isinstance(parameter, str) else str(getattr(parameter, "values")[0])  # noqa: B009
+
+
+def _has_topics(kind: SystemKind) -> bool:
+    return kind.traits.carries_control or kind.traits.own_topics
+
+
+def _topics_of(name: str) -> type:
+    return OwnTopics if name == "kafka" else kind_of(name).load()
 
 
 def bound_topics(request: pytest.FixtureRequest, tmp_path: Path) -> TopicSystem:
     """Return the system that a test's parameter names, in a place of its own."""
     kind, fixture = ON_SERVERS.get(request.param, (request.param, None))
+    if fixture == "kafka":
+        return KafkaSystem("topics", brokers_of(request), str(tmp_path)).own_topics
     if fixture is None:
         root = str(tmp_path)
     elif fixture == "hdfs":
@@ -55,6 +77,10 @@ def bound_topics(request: pytest.FixtureRequest, tmp_path: Path) -> TopicSystem:
     bound = bind_system("topics", SystemBinding(kind), root)
     assert isinstance(bound, TopicSystem)
     return bound
+
+
+def brokers_of(request: pytest.FixtureRequest) -> SystemBinding:
+    return SystemBinding("kafka", {"bootstrap.servers": request.getfixturevalue("kafka").address})
 
 
 def ssp(partition: int, stream: StreamSpec = STREAM) -> SystemStreamPartition:

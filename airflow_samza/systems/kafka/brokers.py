@@ -10,6 +10,7 @@ import tenacity
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, ResourceType
 
+from airflow_samza.errors import TopicError
 from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.clients import admin
 from airflow_samza.systems.kafka.failures import NOT_THERE, cannot_create, error_of, failed, made_anew, missing
@@ -86,6 +87,16 @@ class Brokers:
             raise missing(name, self.system)
         return found
 
+    def await_topic(self, name: str) -> Topic:
+        """Return a topic that was created a moment ago: brokers know of it one after the other."""
+        asking: tenacity.Retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(TopicError),
+            stop=tenacity.stop_after_delay(self.patience),
+            wait=tenacity.wait_exponential(0.01, max=1.0),
+            reraise=True,
+        )
+        return asking(self.topic, name)
+
     def check_same(self, name: str, identity: str | None) -> None:
         """Reject a topic that is another one than that with this identity."""
         if identity and self.topic(name).identity != identity:
@@ -131,6 +142,15 @@ class Brokers:
         except KafkaException as error:
             if error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise cannot_create(error_of(error), name, partitions, self.system) from error
+
+    def delete(self, name: str) -> None:
+        """Delete a topic; one that is not there is deleted already."""
+        (answer,) = admin(self.access).delete_topics([name], request_timeout=self.patience).values()
+        try:
+            answer.result()
+        except KafkaException as error:
+            if error_of(error).code() not in NOT_THERE:
+                raise failed(self.access, error_of(error), name, self.patience) from error
 
     def _offsets(self, topic: Topic, spec: OffsetSpec) -> list[int]:
         places = {TopicPartition(topic.name, partition): spec for partition in range(topic.partitions)}

@@ -42,6 +42,9 @@ _READING = {
     "reconnect.backoff.max.ms": 1000,
 }
 
+_NO_WAITING = {"fetch.wait.max.ms": 5}
+"""For whoever reads only what is there: a client turns to another partition when its last request was answered."""
+
 PASSING = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
@@ -60,9 +63,10 @@ _log = logging.getLogger("airflow_samza.kafka")
 class WarmConsumer:
     """Consumer of one partition at a time; ``trouble`` is the newest error of its connections, until messages come."""
 
-    def __init__(self, access: KafkaAccess) -> None:
+    def __init__(self, access: KafkaAccess, *, waits: bool = True) -> None:
         self.trouble: KafkaError | None = None
-        settings: dict[str, Any] = {"group.id": _GROUP, **access.settings, **_READING, "error_cb": self._take_trouble}
+        settings: dict[str, Any] = {"group.id": _GROUP, **access.settings, **_READING}
+        settings |= {**({} if waits else _NO_WAITING), "error_cb": self._take_trouble}
         self.client = guarded(Consumer(settings, logger=_log))
 
     def close(self) -> None:
@@ -80,7 +84,7 @@ class _Warm:
 
     process: int = field(default_factory=os.getpid)
     admins: dict[KafkaAccess, AdminClient] = field(default_factory=dict)
-    idle: dict[KafkaAccess, list[WarmConsumer]] = field(default_factory=dict)
+    idle: dict[tuple[KafkaAccess, bool], list[WarmConsumer]] = field(default_factory=dict)
 
 
 _LOCK = threading.Lock()
@@ -127,29 +131,33 @@ def admin(access: KafkaAccess) -> AdminClient:
 
 
 @contextmanager
-def consumer(access: KafkaAccess) -> Iterator[WarmConsumer]:
-    """Lend a consumer, which goes back to the process's idle ones; one that failed is closed instead."""
+def consumer(access: KafkaAccess, *, waits: bool = True) -> Iterator[WarmConsumer]:
+    """Lend a consumer, which goes back to the process's idle ones; one that failed is closed instead.
+
+    ``waits`` False: it reads only what is there.
+    """
+    key = access, waits
     with _LOCK:
-        idle = _own().idle.get(access)
+        idle = _own().idle.get(key)
         found = idle.pop() if idle else None
-    found = found or WarmConsumer(access)
+    found = found or WarmConsumer(access, waits=waits)
     process = os.getpid()
     try:
         yield found
     except GeneratorExit:  # whoever read had enough
-        _give_back(access, found, process)
+        _give_back(key, found, process)
         raise
     except BaseException:
         if process == os.getpid():
             found.close()
         raise
-    _give_back(access, found, process)
+    _give_back(key, found, process)
 
 
-def _give_back(access: KafkaAccess, found: WarmConsumer, process: int) -> None:
+def _give_back(key: tuple[KafkaAccess, bool], found: WarmConsumer, process: int) -> None:
     if process != os.getpid():
         return
     found.client.unassign()
     found.trouble = None
     with _LOCK:
-        _own().idle.setdefault(access, []).append(found)
+        _own().idle.setdefault(key, []).append(found)

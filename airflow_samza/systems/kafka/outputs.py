@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from airflow_samza.systems.kafka.output import KafkaProducer
 from airflow_samza.systems.kafka.output_columns import STAGED, MessageEncoder
 from airflow_samza.systems.kafka.output_options import OutputOptions
 from airflow_samza.systems.kafka.publication import Place, Publisher, facts_of
+from airflow_samza.systems.kafka.root_identity import root_identity
 from airflow_samza.systems.kafka.write_failures import TRANSACTIONAL_IDS, published_before, superseded
 from airflow_samza.systems.kafka.writing import Fenced
 from airflow_samza.systems.log.records import Segment
@@ -35,9 +35,6 @@ from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 
 MARKERS_OPTION = "publications.topic"
 """The option of a system that names the topic of markers."""
-
-_IDENTITY = "identity.json"
-"""The file under a root that tells its runs from those of other roots that publish to the same brokers."""
 
 _USUAL_LARGEST = 1_000_000
 """Bytes of a message that brokers take by default, and a little less."""
@@ -224,9 +221,7 @@ class KafkaOutputs:
 
     def _root_identity(self) -> str:
         if self._identity is None:
-            files = self.log.filesystem
-            files.put_if_absent(_IDENTITY, json.dumps({"identity": uuid.uuid4().hex}).encode())
-            self._identity = str(json.loads(files.read(_IDENTITY))["identity"])
+            self._identity = root_identity(self.log.filesystem)
         return self._identity
 
     def _staging(self, stream: StreamSpec) -> Topic:

@@ -14,12 +14,19 @@ from airflow_samza.systems.kafka.columns import RAW, MessageColumns, group_of
 from airflow_samza.systems.kafka.failures import made_anew
 from airflow_samza.systems.kafka.group_offsets import ToldGroups
 from airflow_samza.systems.kafka.input_range import fix_range, without_expired
-from airflow_samza.systems.kafka.output import KafkaProducer
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
+from airflow_samza.systems.kafka.own_topics.system import OwnTopics, is_own
 from airflow_samza.systems.kafka.reading import KafkaConsumer
 from airflow_samza.systems.log.maintenance import ExpiringLogTopic
 from airflow_samza.systems.serdes.serde import Serde
-from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
+from airflow_samza.systems.system import (
+    Publication,
+    StreamMetadata,
+    StreamSpec,
+    SystemBinding,
+    SystemConsumer,
+    SystemProducer,
+)
 
 PATIENCE_SECONDS = 180.0
 """Time for which brokers may be away, or silent, before a plan or a task gives up."""
@@ -36,6 +43,15 @@ class KafkaSystem:
         self.brokers = Brokers(access_of(name, binding), PATIENCE_SECONDS)
         self.outputs = KafkaOutputs(self.brokers, binding.options, root)
         self._groups = ToldGroups(self.brokers)
+        self._root = root
+        self._own: OwnTopics | None = None
+
+    @property
+    def own_topics(self) -> OwnTopics:
+        """The topics between stages."""
+        if self._own is None:
+            self._own = OwnTopics(self.brokers, self._root)
+        return self._own
 
     @property
     def admin(self) -> KafkaSystem:
@@ -53,6 +69,10 @@ class KafkaSystem:
 
         Missing topics are left out. Brokers that let nobody in, and topics that may not be read, are rejected.
         """
+        own = [stream for stream in streams if is_own(stream)]
+        if own:
+            others = [stream for stream in streams if not is_own(stream)]
+            return {**self.own_topics.admin.metadata(own), **(self.metadata(others) if others else {})}
         check_brokers(self.brokers.access)
         check_readable(self.brokers.access, [stream.name for stream in streams if not stream.written])
         topics = self.brokers.find_all([stream.name for stream in streams])
@@ -71,6 +91,8 @@ class KafkaSystem:
 
         ``times`` are the bounds of the data interval, where the range is one of time.
         """
+        if is_own(stream):
+            return self.own_topics.slice(stream)
         columns = MessageColumns.of(stream)
         ColumnReader.of(columns, None, self.name, self.binding.options)  # its types and serde fit
         if stream.interval is not None:
@@ -97,6 +119,8 @@ class KafkaSystem:
 
     def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
         """Return whether messages came behind a range; a topic that was created again is rejected."""
+        if is_own(stream):
+            return self.own_topics.has_news(stream, slice)
         topic = self.brokers.topic(stream.name)
         if slice.get("topic") and topic.identity != slice["topic"]:
             raise made_anew(stream.name, self.name)
@@ -107,27 +131,33 @@ class KafkaSystem:
 
     def identity(self, stream: StreamSpec) -> str | None:
         """Return what tells a topic from others that had its name; None when there is no topic."""
+        if is_own(stream):
+            return self.own_topics.identity(stream)
         if stream.through is not None:
             return self.outputs.identity(stream)
         topic = self.brokers.find(stream.name)
         return topic.identity if topic is not None else None
 
-    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> KafkaConsumer:
+    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> SystemConsumer:
         """Return a consumer of an input range; without one, of what there is now."""
+        if is_own(stream):
+            return self.own_topics.consumer(stream, slice)
         range_ = slice if slice is not None else self.slice(stream)
         return KafkaConsumer(self.brokers, stream, range_, self.binding.options)
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Make the topics of outputs that are missing, and those in which their messages wait for the commit."""
-        self.outputs.create(streams)
+        """Make the topics between stages and those of outputs that are missing, and where messages wait for the commit."""
+        self.own_topics.admin.create([stream for stream in streams if is_own(stream)])
+        self.outputs.create([stream for stream in streams if not is_own(stream)])
 
-    def producer(self, stream: StreamSpec, attempt: str) -> KafkaProducer:
-        """Return a producer that stages one task attempt's messages under the root."""
-        return self.outputs.producer(stream, attempt)
+    def producer(self, stream: StreamSpec, attempt: str) -> SystemProducer:
+        """Return a producer: of messages between stages, or one that stages an output's under the root."""
+        return (self.own_topics if is_own(stream) else self.outputs).producer(stream, attempt)
 
     def check_writable(self, stream: StreamSpec) -> None:
         """Reject columns that cannot be messages, and a user who may not publish."""
-        self.outputs.check_writable(stream)
+        if not is_own(stream):
+            self.outputs.check_writable(stream)
 
     def describe_output(self, stream: StreamSpec, claim: OutputClaim) -> str:
         """Return what readers of an output will see, for the plan; reject a rerun that is not permitted."""
@@ -139,7 +169,7 @@ class KafkaSystem:
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
         """Publish what an epoch has staged: each message once, whoever died on the way."""
-        return self.outputs.publish(stream, publication)
+        return (self.own_topics if is_own(stream) else self.outputs).publish(stream, publication)
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to an output; None when it never has."""
@@ -147,8 +177,9 @@ class KafkaSystem:
 
     def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
         """Delete what a producer staged and nobody will publish."""
-        self.outputs.discard(stream, staged)
+        (self.own_topics if is_own(stream) else self.outputs).discard(stream, staged)
 
     def expiring(self, name: str) -> ExpiringLogTopic | None:
-        """Return a topic of a run under the root, in which messages wait."""
-        return self.outputs.log.expiring(name)
+        """Return a topic of a run: one between stages, or one under the root, in which messages wait."""
+        own = self.own_topics.expiring(name)
+        return own if own is not None and self.own_topics.store.holds(own.topic) else self.outputs.log.expiring(name)

@@ -10,7 +10,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.log.index import Control, LogIndex, Run
 from airflow_samza.systems.log.records import control_message
-from airflow_samza.systems.log.segments import SegmentReaders
+from airflow_samza.systems.log.segment_store import store_of
 from airflow_samza.systems.log.topic import Topic, reject_other
 from airflow_samza.systems.sections import SectionFilter, says_all
 from airflow_samza.systems.system import (
@@ -34,7 +34,7 @@ class LogConsumer:
     def __init__(self, topic: Topic, slice: Mapping[str, Any] | None = None) -> None:
         self.topic = topic
         self._slice = slice
-        self._readers = SegmentReaders(topic)
+        self._readers = store_of(topic).readers(topic)
         self._index: LogIndex = self._load()
 
     def _load(self) -> LogIndex:
@@ -103,11 +103,14 @@ class LogConsumer:
                 oldest=floor,
             )
         controlled = False
-        for envelope in self._read(ssp, start, end, columns):
-            if not dictionaries and isinstance(envelope, MessageRun):
-                envelope = MessageRun(ssp, envelope.offset, decoded(envelope.batch))
-            controlled = controlled or isinstance(envelope, ControlEnvelope)
-            yield envelope
+        try:
+            for envelope in self._read(ssp, start, end, columns):
+                if not dictionaries and isinstance(envelope, MessageRun):
+                    envelope = MessageRun(ssp, envelope.offset, decoded(envelope.batch))
+                controlled = controlled or isinstance(envelope, ControlEnvelope)
+                yield envelope
+        finally:
+            self._readers.leave(partition)
         if whole and not controlled and (self._index.number > 0 or says_all(self._slice)):
             yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, None, self.topic.name))
 

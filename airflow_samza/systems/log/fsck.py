@@ -9,7 +9,7 @@ from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems.log.commits import record_numbers
 from airflow_samza.systems.log.index import Control, LogIndex
 from airflow_samza.systems.log.records import Commit, control_message
-from airflow_samza.systems.log.segments import SegmentReaders
+from airflow_samza.systems.log.segment_store import FILES, elsewhere, store_of
 from airflow_samza.systems.log.tails import KNOWN_TAILS, read_commit
 from airflow_samza.systems.log.topic import Topic
 
@@ -154,7 +154,13 @@ def _snapshots(topic: Topic, commits: dict[int, Commit]) -> Iterator[Finding]:
 
 
 def _segments(topic: Topic, index: LogIndex) -> Iterator[Finding]:
-    readers = SegmentReaders(topic)
+    if topic.messages is not None and (topic.store or FILES) is FILES:
+        said = elsewhere(topic)
+        yield Finding(
+            topic.filesystem.location(topic.directory), f"was checked without its messages: {said.sentence[:-1]}", said.hint, False
+        )
+        return
+    readers = store_of(topic).readers(topic)
     for segment in index.live_segments():
         try:
             readers.verify(segment)

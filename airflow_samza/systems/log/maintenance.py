@@ -22,7 +22,8 @@ from airflow_samza.systems.log.deletion import delete_in_place, finish_in_place
 from airflow_samza.systems.log.index import Control, LogIndex, Run, read_floor
 from airflow_samza.systems.log.known_topics import forget_topic
 from airflow_samza.systems.log.records import Segment
-from airflow_samza.systems.log.segments import SegmentReaders, SegmentWriter
+from airflow_samza.systems.log.segment_store import FILES, SegmentReader, SegmentStore, store_of, with_store
+from airflow_samza.systems.log.segments import SegmentWriter
 from airflow_samza.systems.log.topic import (
     VERSION,
     Topic,
@@ -97,6 +98,7 @@ def sweep(
     staged_grace_ms: int = STAGED_GRACE_MS,
     is_held: Callable[[str], bool] = lambda name: False,
     dry: bool = False,
+    store: SegmentStore = FILES,
 ) -> Swept:
     """Delete expired topics, and the files that no reader can need.
 
@@ -104,13 +106,15 @@ def sweep(
 
     A topic that cannot be read is left alone and reported (``damaged``): what fsck might still save is not deleted.
     Neither is an expired one that a run may still need, as ``is_held`` answers by its name. ``dry`` only reports
-    what would be deleted.
+    what would be deleted. Topics whose messages lie in another store than the given one are left to that.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     swept = Swept()
     for name in list_topics(filesystem):
         try:
-            topic = open_topic(filesystem, system, name)
+            topic = with_store(open_topic(filesystem, system, name), store)
+            if not store.holds(topic):
+                continue
             floor = read_floor(topic)
             if floor.expires_at is not None and floor.expires_at <= now and not is_held(name):
                 if dry or delete_topic(topic, functools.partial(is_held, name)):
@@ -124,6 +128,7 @@ def sweep(
         except TopicError as error:
             if filesystem.exists(f"{topic_directory(name)}/topic.json"):
                 swept.damaged[name] = error
+    swept.topics += store.sweep(filesystem, (now - grace_ms) / 1000, dry=dry)
     if not dry:
         for name in list_half_deleted(filesystem):
             half = Topic(filesystem, system, name, 1, None)
@@ -139,10 +144,13 @@ def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> b
     first, and looks for its topics then. So either the topic is given back, or the run sees that it is gone. Topics
     that lie below it (a/b under a) stay.
     """
-    filesystem, parts = topic.filesystem, topic.directory.split("/")
+    filesystem, parts, store = topic.filesystem, topic.directory.split("/"), store_of(topic)
     forget_topic(topic)
     if not filesystem.renames_folders:
-        return delete_in_place(topic, is_held)
+        gone = delete_in_place(topic, is_held)
+        if gone:
+            store.delete(topic)
+        return gone
     if own_files(topic)[1]:
         place = move_to_trash(filesystem, topic.directory)
         if place is None:
@@ -157,6 +165,7 @@ def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> b
         _delete_parts(topic)
     for end in range(len(parts), 1, -1):
         filesystem.delete_empty("/".join(parts[:end]))
+    store.delete(topic)
     return True
 
 
@@ -252,7 +261,7 @@ def _compact(topic: Topic) -> Compacted | None:
     before = index.segments()
     if index.number == 0 or (index.compaction == index.number - 1 and len(before) <= 1):
         return None
-    readers = SegmentReaders(topic)
+    readers = store_of(topic).readers(topic)
     name = f"{COMPACTED}{index.number - 1:020d}-{uuid.uuid4().hex[:8]}"
     writer = SegmentWriter(topic, name, arrow_schema(index.schema), durable=True)
     merge = _Merge(index, readers, writer)
@@ -286,7 +295,7 @@ def _compact(topic: Topic) -> Compacted | None:
 class _Merge:
     """Copy of one partition's rows after the other, with their offsets and owners."""
 
-    def __init__(self, index: LogIndex, readers: SegmentReaders, writer: SegmentWriter) -> None:
+    def __init__(self, index: LogIndex, readers: SegmentReader, writer: SegmentWriter) -> None:
         self._index = index
         self._readers = readers
         self._writer = writer

@@ -14,7 +14,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.log import commits as log_commits
 from airflow_samza.systems.log.records import Commit, Segment
-from airflow_samza.systems.log.segments import SegmentWriter
+from airflow_samza.systems.log.segment_store import store_of
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.topic_rows import arrow_schema
 
@@ -23,16 +23,19 @@ if TYPE_CHECKING:
 
 
 class LogProducer:
-    """Producer that stages the output of one task attempt in one segment file; dictionary-encoded columns stay so."""
-
-    takes_dictionaries = True
+    """Producer that stages the output of one task attempt in one segment."""
 
     def __init__(self, topic: Topic, attempt: str, schema: str | None = None, *, durable: bool = False) -> None:
         self._topic = topic
         # An attempt that starts anew under its old name must not write into a file that may be committed.
         name = f"{quote(attempt, safe='-_.~+=@,:')[:180]}-{uuid.uuid4().hex[:8]}"
         declared = arrow_schema(topic.schema or schema)
-        self._writer = SegmentWriter(topic, name, declared, durable=durable)
+        self._writer = store_of(topic).writer(topic, name, declared, durable=durable)
+
+    @property
+    def takes_dictionaries(self) -> bool:
+        """True where dictionary-encoded columns stay so."""
+        return self._writer.takes_dictionaries
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
         """Append user messages to a partition."""
@@ -74,7 +77,8 @@ def publish_segments(
     Facts: ``commit`` (its number), ``rows``, ``bytes``, ``control``, ``offsets`` ([from, to) per partition),
     ``duplicate``.
     """
-    segments = [Segment.from_json(description) for description in staged if description.get("segment")]
+    store = store_of(topic)
+    segments = store.as_committed([Segment.from_json(found) for found in staged if found.get("segment")])
     schema = next((str(description["schema"]) for description in staged if description.get("schema")), None)
     for description in staged:
         if description.get("schema") and not log_commits.same_columns(str(description["schema"]), str(schema)):
@@ -92,7 +96,7 @@ def publish_segments(
         control,
         once=once,
         schema=schema,
-        check=lambda: _check_staged(topic, segments),
+        check=lambda: store.before_commit(topic, segments, control),
     )
     duplicate = commit is None
     if commit is None:
@@ -107,24 +111,6 @@ def publish_segments(
         "offsets": [[end - rows - len(commit.control), end] for end, rows in zip(commit.next, added, strict=True)],
         "duplicate": duplicate,
     }
-
-
-def _check_staged(topic: Topic, segments: Sequence[Segment]) -> None:
-    # A commit must never name what is not there: readers would find out only later.
-    for segment in segments:
-        path = topic.segment_path(segment.name)
-        try:
-            size = topic.filesystem.size(path)
-        except FileNotFoundError:
-            size = -1
-        if size != segment.bytes:
-            raise TopicError(
-                f"The staged segment {topic.filesystem.location(path)} "
-                + ("is missing." if size < 0 else f"has {size} bytes, not the {segment.bytes} that were written."),
-                hint="Clear the stage that wrote it: nothing of this epoch has been published.",
-                stream=topic.name,
-                path=topic.filesystem.location(path),
-            )
 
 
 def _published(topic: Topic, producer: str, generation: str, epoch: int) -> Commit:

@@ -40,7 +40,11 @@ class SegmentWriter:
 
     ``durable`` makes ``finish`` wait until the file is on the disk. Without it a power failure (not the death of a
     process) can cost the file, which readers then reject by its checksums.
+
+    A store elsewhere writes batches in its own way: ``_write_batch``, ``_closed`` and ``_discard``.
     """
+
+    takes_dictionaries = True
 
     def __init__(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool = False) -> None:
         self._filesystem = topic.filesystem
@@ -188,6 +192,9 @@ class SegmentWriter:
         """Write what is left and close the file; None when there was no row, and so no file."""
         self._split_block()
         self._flush()
+        return self._closed()
+
+    def _closed(self) -> Segment | None:
         if self._writer is None or self._sink is None:
             return None
         self._writer.close()
@@ -200,6 +207,9 @@ class SegmentWriter:
         """Throw the file away."""
         self._pieces.clear()
         self._block.clear()
+        self._discard()
+
+    def _discard(self) -> None:
         if self._sink is not None:
             self._sink.discard()
             self._writer = self._sink = None
@@ -352,6 +362,9 @@ class SegmentReaders:
             stream=self._topic.name,
             column=name,
         )
+
+    def leave(self, partition: int) -> None:
+        """Do nothing: files are not opened by partition."""
 
     def close(self) -> None:
         """Close all of them."""

@@ -21,6 +21,7 @@ from airflow_samza.systems.log.known_topics import known_topic
 from airflow_samza.systems.log.maintenance import ExpiringLogTopic
 from airflow_samza.systems.log.producer import LogProducer, publish_segments
 from airflow_samza.systems.log.records import control_message
+from airflow_samza.systems.log.segment_store import FILES, SegmentStore, store_of, with_store
 from airflow_samza.systems.log.superseded import superseded_since, written_ends
 from airflow_samza.systems.log.topic import (
     Topic,
@@ -56,6 +57,7 @@ class LogSystem:
     """
 
     kind = "log"
+    store: SegmentStore = FILES
 
     def __init__(
         self, name: str, binding: SystemBinding, root: str | None = None, filesystem: Filesystem | None = None
@@ -80,12 +82,17 @@ class LogSystem:
 
     def topic(self, name: str) -> Topic:
         """Return the topic of this name; one that is missing is a TopicError."""
-        return open_topic(self.filesystem, self.name, name)
+        return with_store(open_topic(self.filesystem, self.name, name), self.store)
+
+    def make(self, name: str, partitions: int, schema: str | None = None, owner: Sequence[str] = ()) -> Topic:
+        """Make a topic, or return the one that is there; another partition count, schema or owner is rejected."""
+        made = create_topic(self.filesystem, self.name, name, partitions, schema, owner, self.store.make)
+        return with_store(made, self.store)
 
     def _topic_of(self, stream: StreamSpec) -> Topic:
         topic = known_topic(self.filesystem, self.name, stream.name)
         check_owner(topic.name, topic.owner, stream.owner)
-        return topic
+        return with_store(topic, self.store)
 
     def topics(self) -> list[str]:
         """Return the names of all topics."""
@@ -112,12 +119,13 @@ class LogSystem:
         topic = find_topic(self.filesystem, self.name, name)
         if topic is None and not self.filesystem.renames_folders:
             finish_in_place(Topic(self.filesystem, self.name, name, 1, None))
-        return ExpiringLogTopic(topic) if topic is not None else None
+        return ExpiringLogTopic(with_store(topic, self.store)) if topic is not None else None
 
     def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
         """Delete a segment that was staged and will never be published."""
         if staged.get("segment"):
-            self.filesystem.delete(self.topic(stream.name).segment_path(staged["segment"]))
+            topic = self.topic(stream.name)
+            store_of(topic).discard(topic, staged["segment"])
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """Return the input range of a run.
@@ -144,7 +152,7 @@ class LogSystem:
     def identity(self, stream: StreamSpec) -> str | None:
         """Return what tells a topic from others that had its name; None when there is no topic."""
         topic = find_topic(self.filesystem, self.name, stream.name)
-        return topic.identity if topic is not None else None
+        return topic.identity if topic is not None and self.store.is_there(topic) else None
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to a topic; None when it never has."""
@@ -223,10 +231,8 @@ class LogSystem:
         For notebooks, the command line and ``write.format("samza")``: a run's own output goes through a producer and
         ``publish``.
         """
-        topic = find_topic(self.filesystem, self.name, name)
-        if topic is None and partitions is not None:
-            topic = create_topic(self.filesystem, self.name, name, partitions, schema)
-        topic = topic or self.topic(name)
+        there = find_topic(self.filesystem, self.name, name) is not None
+        topic = self.topic(name) if there or partitions is None else self.make(name, partitions, schema)
         check_keyed(name, topic.partitions, bool(key))
         unique = f"append-{uuid.uuid4().hex}"
         producer = LogProducer(topic, unique, schema, durable=True)
@@ -272,6 +278,4 @@ class LogAdmin:
         """Make the topics that are missing; one with another partition count, schema or owner is rejected."""
         for stream in streams:
             partitions = declared_partitions(stream)
-            create_topic(
-                self._system.filesystem, self._system.name, stream.name, partitions, stream.schema, stream.owner
-            )
+            self._system.make(stream.name, partitions, stream.schema, stream.owner)

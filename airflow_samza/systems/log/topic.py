@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -37,6 +37,9 @@ class Topic:
     ``identity`` is made with the topic: one that was deleted and made again under its name has another. Empty where the
     record was written before there were identities. ``owner``: the run whose own topic it is
     (:attr:`StreamSpec.owner`), () for anybody's.
+
+    ``messages``: where another system keeps them, by its record; None: they are segments in the topic's folder. ``store``
+    reads and writes them (``segment_store.py``).
     """
 
     filesystem: Filesystem
@@ -46,6 +49,8 @@ class Topic:
     schema: str | None
     identity: str = ""
     owner: tuple[str, ...] = ()
+    messages: Mapping[str, Any] | None = field(default=None, hash=False)
+    store: Any = field(default=None, compare=False)
 
     @property
     def is_runs_own(self) -> bool:
@@ -168,7 +173,10 @@ def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
     owner = record.get("owner", [])
     if not isinstance(owner, list) or not all(isinstance(part, str) for part in owner):
         raise damaged(filesystem, path, name, f"has {owner!r} as its owner")
-    return Topic(filesystem, system, name, partitions, schema, identity, tuple(owner))
+    messages = record.get("messages")
+    if not isinstance(messages, dict | None):
+        raise damaged(filesystem, path, name, f"has {messages!r} as the place of its messages")
+    return Topic(filesystem, system, name, partitions, schema, identity, tuple(owner), messages)
 
 
 def made_at(filesystem: Filesystem, name: str) -> int | None:
@@ -195,15 +203,22 @@ def open_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
 
 
 def create_topic(
-    filesystem: Filesystem, system: str, name: str, partitions: int, schema: str | None, owner: Sequence[str] = ()
+    filesystem: Filesystem,
+    system: str,
+    name: str,
+    partitions: int,
+    schema: str | None,
+    owner: Sequence[str] = (),
+    make: Callable[[str, int], Mapping[str, Any] | None] = lambda name, partitions: None,
 ) -> Topic:
     """Make a topic, or return the one that is there when it fits and has no other owner.
 
-    The first of two racing creators wins.
+    The first of two racing creators wins. ``make`` makes the place of its messages, where another system keeps them, and
+    returns what the record says of it.
     """
     check_count(name, partitions)
     declared = None if schema is None else Schema.of(schema).ddl()
-    record = {
+    record: dict[str, Any] = {
         "version": VERSION,
         "name": name,
         "id": uuid.uuid4().hex,
@@ -221,8 +236,11 @@ def create_topic(
             hint="Finish it with: airflow-samza gc",
             stream=name,
         )
-    if topic is None and filesystem.put_if_absent(path, json.dumps(record).encode()):
-        return Topic(filesystem, system, name, partitions, declared, str(record["id"]), tuple(owner))
+    if topic is None:
+        messages = make(name, partitions)
+        record |= {"messages": messages} if messages is not None else {}
+        if filesystem.put_if_absent(path, json.dumps(record).encode()):
+            return Topic(filesystem, system, name, partitions, declared, record["id"], tuple(owner), messages)
     topic = topic or open_topic(filesystem, system, name)
     check_owner(name, topic.owner, owner)
     check_same_topic(

@@ -1,0 +1,164 @@
+"""Store of the messages of runs' own topics: one topic at the brokers for each.
+
+A note under the root stands before a topic is made at the brokers, and goes after it was deleted there: so a run that died
+leaves none that nobody knows of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from airflow_samza.control.messages import ControlMessage
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.failures import other_count
+from airflow_samza.systems.kafka.own_topics.frames import OVERHEAD
+from airflow_samza.systems.kafka.own_topics.names import broker_topic
+from airflow_samza.systems.kafka.own_topics.reading import MessageSegmentReaders
+from airflow_samza.systems.kafka.own_topics.writing import MessageSegmentWriter, send_control
+from airflow_samza.systems.kafka.root_identity import root_identity
+from airflow_samza.systems.log.records import Segment
+from airflow_samza.systems.log.topic import Topic, topic_directory
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NOTES = "kafka"
+_USUAL_LARGEST = 1_000_000
+"""Bytes of a message that brokers take by default, and a little less."""
+
+_KEPT = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+"""Settings of a run's own topic: it keeps its messages until it is deleted."""
+
+
+class MessageSegments:
+    """Store of the own topics of runs in one system, whose records lie under a root."""
+
+    def __init__(self, brokers: Brokers, files: Filesystem) -> None:
+        self.brokers = brokers
+        self._files = files
+
+    def holds(self, topic: Topic) -> bool:
+        """Return whether the messages of a topic lie in this system."""
+        return topic.messages is not None and topic.messages.get("system") == self.brokers.system
+
+    def make(self, name: str, partitions: int) -> Mapping[str, Any]:
+        """Make the topic at the brokers; one of its name that is there must have its partition count."""
+        at_brokers = broker_topic(root_identity(self._files), name)
+        self._files.put(self._note(at_brokers), json.dumps({"version": 1, "topic": name}).encode())
+        self.brokers.create(at_brokers, partitions, _KEPT)
+        found = self.brokers.await_topic(at_brokers)
+        if found.partitions != partitions:
+            raise other_count(at_brokers, self.brokers.system, found.partitions, partitions)
+        largest = self.brokers.setting(at_brokers, "max.message.bytes", self.brokers.patience)
+        return {
+            "system": self.brokers.system,
+            "topic": at_brokers,
+            "id": found.identity,
+            "largest": max(int(largest or _USUAL_LARGEST), 2 * OVERHEAD),
+        }
+
+    def is_there(self, topic: Topic) -> bool:
+        """Return whether the brokers still have the topic that was made."""
+        at_brokers, identity, _ = _place(topic)
+        found = self.brokers.find(at_brokers)
+        return found is not None and found.identity == identity and found.partitions == topic.partitions
+
+    def delete(self, topic: Topic) -> None:
+        """Delete the topic at the brokers."""
+        if topic.messages is not None:
+            self._delete(_place(topic)[0])
+
+    def sweep(self, filesystem: Filesystem, before: float, *, dry: bool) -> list[str]:
+        """Delete topics at the brokers that were made before a time and have no record any more; return their names."""
+        swept = []
+        folder = self._folder
+        for file in filesystem.list(folder):
+            path = f"{folder}/{file}"
+            try:
+                name = str(json.loads(filesystem.read(path))["topic"])
+                if filesystem.modified(path) >= before or filesystem.exists(f"{topic_directory(name)}/topic.json"):
+                    continue
+            except FileNotFoundError:  # another sweep took it meanwhile
+                continue
+            swept.append(name)
+            if not dry:
+                self._delete(file.removesuffix(".json"))
+        return swept
+
+    def writer(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool) -> MessageSegmentWriter:
+        """Return a writer of one attempt's messages, which the brokers keep as durably as they keep any."""
+        at_brokers, _, largest = _place(topic)
+        return MessageSegmentWriter(topic, name, schema, self.brokers, at_brokers, largest)
+
+    def readers(self, topic: Topic) -> MessageSegmentReaders:
+        """Return a reader of a topic's messages."""
+        return MessageSegmentReaders(topic, self, _place(topic)[0])
+
+    def discard(self, topic: Topic, segment: str) -> None:
+        """Do nothing: single messages cannot be deleted, and nobody reads these."""
+
+    def as_committed(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Return all messages of an epoch as one segment, partition by partition in the order of their offsets.
+
+        So a reader goes through a partition once, however the tasks that wrote it took turns.
+        """
+        if not segments:
+            return []
+        batches = sorted(
+            entry
+            for segment in segments
+            for entry in zip(segment.partitions, segment.ends, segment.rows, segment.checksums, strict=False)
+        )
+        partitions, offsets, rows, checksums = zip(*batches, strict=True)
+        return [
+            Segment(
+                segments[0].name,
+                sum(segment.bytes for segment in segments),
+                partitions,
+                rows,
+                (*offsets, 0),
+                (*checksums, 0),
+            )
+        ]
+
+    def before_commit(self, topic: Topic, segments: Sequence[Segment], control: Sequence[ControlMessage]) -> None:
+        """Reject messages that the brokers do not have, and send the control messages behind them."""
+        at_brokers, _, largest = _place(topic)
+        there = self.is_there(topic)
+        heads = self.brokers.latest_stable(self.brokers.topic(at_brokers)) if there else []
+        for segment in segments:
+            if not there or any(at >= heads[number] for number, at in zip(segment.partitions, segment.ends, strict=False)):
+                what = "no longer has what tasks have sent" if there else "was deleted, or created again"
+                raise TopicError(
+                    f"The topic {at_brokers!r} of the system {self.brokers.system!r}, in which the messages of "
+                    f"{topic.name!r} lie, {what}.",
+                    hint="Clear the stage that writes it: nothing of this epoch has been published.",
+                    stream=topic.name,
+                    system=self.brokers.system,
+                )
+        send_control(self.brokers, at_brokers, largest, topic.partitions, control)
+
+    def _delete(self, at_brokers: str) -> None:
+        self.brokers.delete(at_brokers)
+        self._files.delete(self._note(at_brokers))
+
+    @property
+    def _folder(self) -> str:
+        return f"{_NOTES}/{quote(self.brokers.system, safe='-_~')}"
+
+    def _note(self, at_brokers: str) -> str:
+        return f"{self._folder}/{at_brokers}.json"
+
+
+def _place(topic: Topic) -> tuple[str, str, int]:
+    """Return the name of a topic at the brokers, its identity there, and the bytes that a message may have."""
+    messages = topic.messages or {}
+    try:
+        return str(messages["topic"]), str(messages["id"]), int(messages["largest"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise topic.damaged(f"{topic.directory}/topic.json", f"does not say where its messages lie ({error!r})") from None

@@ -1,0 +1,29 @@
+"""The own topics of runs in a system of kind ``kafka``: the log's bookkeeping, over messages at the brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_samza.system_kinds import EMBEDDED
+from airflow_samza.systems.kafka.own_topics.store import MessageSegments
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.system import StreamSpec, SystemBinding
+
+if TYPE_CHECKING:
+    from airflow_samza.systems.filesystems.filesystem import Filesystem
+    from airflow_samza.systems.kafka.brokers import Brokers
+
+
+class OwnTopics(LogSystem):
+    """Topics between stages: their commits lie under the root, their messages at the brokers."""
+
+    kind = "kafka"
+
+    def __init__(self, brokers: Brokers, root: str | None, filesystem: Filesystem | None = None) -> None:
+        super().__init__(brokers.system, SystemBinding(EMBEDDED), root, filesystem)
+        self.store = MessageSegments(brokers, self.filesystem)
+
+
+def is_own(stream: StreamSpec) -> bool:
+    """Return whether a stream is a run's own topic: no topic of the brokers has such a name."""
+    return "/" in stream.name

@@ -1,0 +1,169 @@
+"""Writing to a run's own topic: a task attempt sends its messages at once, and describes where they came to lie."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from airflow_samza.control.messages import ControlMessage
+from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.failures import error_of
+from airflow_samza.systems.kafka.own_topics.frames import ATTEMPT, OVERHEAD, PART, frames
+from airflow_samza.systems.kafka.own_topics.producers import WarmProducer, give_back_producer, take_producer
+from airflow_samza.systems.kafka.write_failures import write_failed
+from airflow_samza.systems.log.records import Segment
+from airflow_samza.systems.log.segments import SegmentWriter
+from airflow_samza.systems.log.topic import Topic
+from airflow_samza.systems.serdes.wire import control_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Sender:
+    """Sender of messages to one topic of the brokers, which notes at which offsets they came to lie."""
+
+    def __init__(self, brokers: Brokers, topic: str, largest: int) -> None:
+        self._brokers = brokers
+        self._topic = topic
+        self._largest = largest
+        self._lent: WarmProducer | None = None
+        self._failure: KafkaError | None = None
+        self.offsets: list[int] = []
+        """Offset of each message, by its number; -1 until the brokers have it."""
+
+    def send(self, partition: int, value: bytes, headers: Sequence[tuple[str, bytes]] = ()) -> int:
+        """Send a message, and return its number."""
+        if self._lent is None:
+            self._lent = take_producer(self._brokers, self._largest)
+        number = len(self.offsets)
+        self.offsets.append(-1)
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                self._failure = self._failure or error
+            else:
+                self.offsets[number] = int(message.offset() or 0)
+
+        deadline = time.monotonic() + self._brokers.patience
+        while True:
+            try:
+                self._lent.client.produce(
+                    self._topic, value, partition=partition, headers=list(headers), on_delivery=delivered
+                )
+                break
+            except BufferError:  # the queue is full
+                if time.monotonic() > deadline:
+                    raise self._failed(KafkaError(KafkaError._TIMED_OUT, "no answer came")) from None
+                self._serve(0.05)
+            except KafkaException as error:
+                raise self._failed(error_of(error)) from error
+        self._serve(0)
+        return number
+
+    def finish(self) -> None:
+        """Wait until the brokers have all; what they did not take is an error."""
+        if self._lent is None:
+            return
+        deadline = time.monotonic() + self._brokers.patience
+        while self._lent.client.flush(1.0):
+            self._check()
+            if time.monotonic() > deadline:
+                raise self._failed(KafkaError(KafkaError._TIMED_OUT, "no answer came"))
+        self._check()
+        give_back_producer(self._lent)
+        self._lent = None
+
+    def abort(self) -> None:
+        """Give up what is not sent yet; what the brokers have stays there, and nobody reads it."""
+        if self._lent is not None:
+            self._lent.close()
+            self._lent = None
+
+    def _serve(self, seconds: float) -> None:
+        assert self._lent is not None
+        self._lent.client.poll(seconds)
+        self._check()
+
+    def _check(self) -> None:
+        assert self._lent is not None
+        error = self._failure or self._lent.fatal
+        if error is not None:
+            raise self._failed(error)
+
+    def _failed(self, error: KafkaError) -> Exception:
+        self.abort()
+        return write_failed(error, topic=self._topic, brokers=self._brokers)
+
+
+class MessageSegmentWriter(SegmentWriter):
+    """Writer of one attempt's messages.
+
+    In its description ``ends`` are the offsets of the first messages of batches; the last entries of ``ends`` and
+    ``checksums``, which files have for their footers, are 0.
+    """
+
+    takes_dictionaries = False  # each message would hold the dictionary once more
+
+    def __init__(
+        self, topic: Topic, name: str, schema: pa.Schema | None, brokers: Brokers, at_brokers: str, largest: int
+    ) -> None:
+        super().__init__(topic, name, schema)
+        self._bound_of_message = largest - OVERHEAD
+        self._sender = Sender(brokers, at_brokers, largest)
+        self._numbers: list[int] = []
+        self._checksums: list[int] = []
+        self._bytes = 0
+
+    def _write_batch(self, partition: int, batch: pa.RecordBatch) -> None:
+        for rows, parts in frames(batch, self._bound_of_message):
+            checksum = 0
+            for place, value in enumerate(parts, 1):
+                headers = [(ATTEMPT, self._name.encode())]
+                if len(parts) > 1:
+                    headers.append((PART, f"{place}/{len(parts)}".encode()))
+                number = self._sender.send(partition, value, headers)
+                if place == 1:
+                    self._numbers.append(number)
+                checksum = zlib.crc32(value, checksum)
+                self._bytes += len(value)
+            self._partitions.append(partition)
+            self._rows.append(rows)
+            self._checksums.append(checksum)
+
+    def _closed(self) -> Segment | None:
+        self._sender.finish()
+        if not self._rows:
+            return None
+        offsets = [self._sender.offsets[number] for number in self._numbers]
+        return Segment(
+            self._name,
+            self._bytes,
+            tuple(self._partitions),
+            tuple(self._rows),
+            (*offsets, 0),
+            (*self._checksums, 0),
+        )
+
+    def _discard(self) -> None:
+        self._sender.abort()
+
+
+def send_control(
+    brokers: Brokers, at_brokers: str, largest: int, partitions: int, control: Sequence[ControlMessage]
+) -> None:
+    """Send control messages in their wire form to every partition, and wait until the brokers have them."""
+    sender = Sender(brokers, at_brokers, largest)
+    try:
+        for message in control:
+            value = control_bytes(message)
+            for partition in range(partitions):
+                sender.send(partition, value)
+        sender.finish()
+    except BaseException:
+        sender.abort()
+        raise

@@ -1,0 +1,171 @@
+"""Stores of segments: where the messages of a topic lie, whose commits lie under the root.
+
+A topic of the log has its segments beside its commits. Another system can have the log's bookkeeping (commits, offsets,
+sections, generations) for messages that lie with itself: it brings a store, and the topic's record says so
+(:attr:`Topic.messages`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_samza.control.messages import ControlMessage
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.log.records import Segment
+from airflow_samza.systems.log.segments import SegmentReaders, SegmentWriter
+from airflow_samza.systems.log.topic import Topic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class SegmentReader(Protocol):
+    """Reader of segments, as :class:`~airflow_samza.systems.log.segments.SegmentReaders`."""
+
+    def read(self, segment: Segment, batch: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """Return one record batch, checked."""
+        ...
+
+    def verify(self, segment: Segment) -> None:
+        """Read a whole segment and check every batch."""
+        ...
+
+    def leave(self, partition: int) -> None:
+        """Give back what reading a partition holds; it may be read again."""
+        ...
+
+    def close(self) -> None:
+        """Give back all that it holds."""
+        ...
+
+
+class SegmentStore(Protocol):
+    """Place of the segments of topics."""
+
+    def holds(self, topic: Topic) -> bool:
+        """Return whether the messages of a topic lie here."""
+        ...
+
+    def make(self, name: str, partitions: int) -> Mapping[str, Any] | None:
+        """Make the place of a topic's messages, before its record; return what the record keeps of it."""
+        ...
+
+    def is_there(self, topic: Topic) -> bool:
+        """Return whether the place of a topic's messages is still the one that was made."""
+        ...
+
+    def delete(self, topic: Topic) -> None:
+        """Delete the place of a topic's messages, whose record is gone."""
+        ...
+
+    def sweep(self, filesystem: Filesystem, before: float, *, dry: bool) -> list[str]:
+        """Delete places that were made before a time (s since 1970) and have no record; return the topics' names."""
+        ...
+
+    def writer(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool) -> SegmentWriter:
+        """Return a writer of one segment."""
+        ...
+
+    def readers(self, topic: Topic) -> SegmentReader:
+        """Return a reader of a topic's segments."""
+        ...
+
+    def discard(self, topic: Topic, segment: str) -> None:
+        """Delete a segment that was staged and will never be committed, where it can be deleted."""
+        ...
+
+    def as_committed(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Return what tasks have staged as a commit names it; its order is that of the messages."""
+        ...
+
+    def before_commit(self, topic: Topic, segments: Sequence[Segment], control: Sequence[ControlMessage]) -> None:
+        """Reject segments that are not there, before a commit names them."""
+        ...
+
+
+class FileSegments:
+    """Store of the log itself: files beside the commits, which go with the topic's folder."""
+
+    def holds(self, topic: Topic) -> bool:
+        """Return whether the messages of a topic lie here."""
+        return topic.messages is None
+
+    def make(self, name: str, partitions: int) -> Mapping[str, Any] | None:
+        """Do nothing: the folder is made with the first file."""
+        return None
+
+    def is_there(self, topic: Topic) -> bool:
+        """Return True: the record lies in the same folder."""
+        return True
+
+    def delete(self, topic: Topic) -> None:
+        """Do nothing: they are deleted with the record."""
+
+    def sweep(self, filesystem: Filesystem, before: float, *, dry: bool) -> list[str]:
+        """Return nothing: there is no place without a record."""
+        return []
+
+    def writer(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool) -> SegmentWriter:
+        """Return a writer of one file."""
+        return SegmentWriter(topic, name, schema, durable=durable)
+
+    def readers(self, topic: Topic) -> SegmentReaders:
+        """Return a reader of files."""
+        return SegmentReaders(topic)
+
+    def discard(self, topic: Topic, segment: str) -> None:
+        """Delete a file."""
+        topic.filesystem.delete(topic.segment_path(segment))
+
+    def as_committed(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Return them as they are: one task's messages after the other's."""
+        return list(segments)
+
+    def before_commit(self, topic: Topic, segments: Sequence[Segment], control: Sequence[ControlMessage]) -> None:
+        """Reject files that are missing, or have another size than was written."""
+        # A commit must never name what is not there: readers would find out only later.
+        for segment in segments:
+            path = topic.segment_path(segment.name)
+            try:
+                size = topic.filesystem.size(path)
+            except FileNotFoundError:
+                size = -1
+            if size != segment.bytes:
+                raise TopicError(
+                    f"The staged segment {topic.filesystem.location(path)} "
+                    + ("is missing." if size < 0 else f"has {size} bytes, not the {segment.bytes} that were written."),
+                    hint="Clear the stage that wrote it: nothing of this epoch has been published.",
+                    stream=topic.name,
+                    path=topic.filesystem.location(path),
+                )
+
+
+FILES = FileSegments()
+
+
+def store_of(topic: Topic) -> SegmentStore:
+    """Return the store of a topic's segments; a topic that was opened without the store of another system is rejected."""
+    store: SegmentStore = topic.store if topic.store is not None else FILES
+    if not store.holds(topic):
+        raise elsewhere(topic)
+    return store
+
+
+def with_store(topic: Topic, store: SegmentStore) -> Topic:
+    """Return the topic with the store of its segments."""
+    return dataclasses.replace(topic, store=store)
+
+
+def elsewhere(topic: Topic) -> TopicError:
+    """Return the error of a topic whose messages do not lie where they are looked for."""
+    if topic.messages is None:
+        where, hint = "lie under the root", "Leave --of out, or name the log that has the topic."
+    else:
+        where = f"lie in the topic {topic.messages.get('topic')!r} of the system {topic.messages.get('system')!r}"
+        hint = f"Ask that system: --of {topic.messages.get('system')}"
+    return TopicError(
+        f"The messages of {topic.name!r} {where}, not in the system {topic.system!r}.", hint=hint, stream=topic.name
+    )

@@ -1,0 +1,79 @@
+"""An application whose stages are joined by topics on Kafka, and what it gives: by the one of ``looping``, and a join."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from airflow_samza.runs.failpoints import VARIABLE
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.kafka.own_topics.system import OwnTopics
+from airflow_samza.systems.kafka.system import KafkaSystem
+from airflow_samza.systems.system import SystemBinding
+from tests.support.looping import APPLICATION, Place
+
+_BETWEEN = """def describe(app, bounded):
+    app.system("events", kind="kafka", **{"bootstrap.servers": "ADDRESS"})
+    app.default_system("events")
+    described(app, bounded)
+    lines = app.input_stream("more", system="log", schema="word string, n bigint", partitions=2, bounded=bounded)
+    odd = lines.where("n % 2 = 1").partition_by("n", id="odd-by-n")
+    all_of_it = lines.partition_by("n", id="all-by-n")
+    both = odd.join(all_of_it, lambda one, other: {"word": other.word, "n": one.n}, id="both", key="n", ttl="1000 days",
+                    schema="word string, n bigint")
+    both.send_to(app.output_stream("pairs", system="log", schema="word string, n bigint", partitions=1))
+
+def described(app, bounded):
+"""
+
+
+def application(address: str) -> str:
+    """Return the source of the application, for a broker."""
+    return APPLICATION.replace("def describe(app, bounded):\n", _BETWEEN.replace("ADDRESS", address))
+
+
+class KafkaPlace(Place):
+    """A root with lines in two topics of the log, and an application whose stages are joined by Kafka."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        folder.mkdir(exist_ok=True)
+        (folder / "looping_app.py").write_text(application(address))
+        super().__init__(folder)
+        self.address = address
+
+    def send(self, first: int, count: int) -> None:
+        import pyarrow as pa
+
+        super().send(first, count)
+        rows = self.sent[-count:]
+        table = pa.table({"word": [word for word, _ in rows], "n": pa.array([n for _, n in rows], pa.int64())})
+        self.log.append("more", table, key=["word"], partitions=2)
+
+    @property
+    def own_topics(self) -> OwnTopics:
+        binding = SystemBinding("kafka", {"bootstrap.servers": self.address})
+        return KafkaSystem("events", binding, self.runtime.root).own_topics
+
+    def run(self, run: RunPlan, *stages: str, generation: int = 1, die_at: str = "") -> int:
+        """Runs stages in a process of their own; returns its exit code (negative: the signal that killed it)."""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), str(self.folder)])}
+        if die_at:
+            environment[VARIABLE] = f"{die_at}@{self.folder / 'died'}"
+        named = stages or [stage.stage_id for stage in run.plan.stages]
+        command = [sys.executable, "-m", "tests.support.without_spark", self.runtime.root, run.application, run.run_id]
+        done = subprocess.run([*command, str(generation), *named], env=environment, check=False, capture_output=True)
+        self.said = done.stderr.decode()
+        return done.returncode
+
+    def differences(self) -> list[str]:
+        """What differs between the outputs and the model's."""
+        odd = sorted((word, n) for word, n in self.sent if n % 2)
+        outputs = {
+            "copy": (self.copied(), sorted(self.sent)),
+            "counts": (self.counted(), self.expected()),
+            "minutes": (self.minutes(), self.expected_minutes()),
+            "pairs": (sorted((row["word"], row["n"]) for row in self.rows("pairs")), odd),
+        }
+        return [name for name, (found, expected) in outputs.items() if found != expected]
