@@ -240,14 +240,8 @@ def _messages(index: Any) -> tuple[int, int]:
 
 
 def _bytes(index: Any) -> int:
-    """Return the bytes of the segment files that readers may open."""
-    total = 0
-    for segment in index.segments():
-        try:
-            total += index.topic.filesystem.size(index.topic.segment_path(segment))
-        except FileNotFoundError:  # fsck names it
-            continue
-    return total
+    """Return the bytes of the segments that readers may open."""
+    return sum({segment.name: segment.bytes for segment in index.live_segments()}.values())
 
 
 def moment_before(age: str | None) -> int | None:
@@ -273,7 +267,7 @@ def sweep(log: LogSystem, now: int) -> str:
     from airflow_samza.systems.log.maintenance import GRACE_MS
     from airflow_samza.systems.log.maintenance import sweep as delete
 
-    swept = delete(log.filesystem, log.name, now)
+    swept = delete(log.filesystem, log.name, now, store=log.store)
     lines = [f"Deleted the topic {name}." for name in swept.topics]
     lines.append(f"Deleted {len(swept.topics):,} topics, and {swept.files:,} files ({size(swept.bytes)}) of others.")
     if not swept.topics and not swept.files:

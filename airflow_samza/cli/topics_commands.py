@@ -21,7 +21,9 @@ topics = typer.Typer(help="List, show, read, check and expire the topics of a lo
 OF = "--of"
 Of = Annotated[
     str | None,
-    typer.Option(OF, metavar="SYSTEM", help="The log whose topics are meant; otherwise the log under the root."),
+    typer.Option(
+        OF, metavar="SYSTEM", help="The log, or the brokers, that are meant; otherwise the log under the root."
+    ),
 ]
 Topic = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The topic's name, as `topics list` shows it.", show_default=False)
@@ -167,7 +169,7 @@ def _log(place: Place, of: str | None) -> LogSystem:
         logs = ", ".join(sorted(name for name, bound in environment.systems.items() if is_log(bound))) or "none"
         raise ConfigError(
             f"There is no log {of!r} in {environment.origin}.",
-            hint=f"Its systems of kind log are: {logs}.",
+            hint=f"Its systems of kind log or kafka are: {logs}.",
             key=OF,
             value=of,
         )

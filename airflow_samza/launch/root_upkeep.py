@@ -11,6 +11,7 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import Keep
 from airflow_samza.runs.upkeep.retention import SWEEP_SECONDS, SweptRoot, sweep_application, sweep_root
 from airflow_samza.runs.upkeep.run_removal import SweptRuns
+from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.bindings import bind_log, is_log, log_under
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.root_access import RootAccess, opens_root
@@ -63,7 +64,8 @@ class RootUpkeep:
         """Delete what has expired of all applications and in all logs; ``dry`` only reports what that would be."""
         root = self.root
         logs = [log_under(root), *(bind_log(name, b, root) for name, b in self.bindings.items() if is_log(b))]
-        places = {known.filesystem.root: known for known in logs}  # one root may be bound by several names
+        # One root may be bound by several names; topics of brokers have their records under it, too.
+        places = {(known.filesystem.root, known.name if known.kind != EMBEDDED else None): known for known in logs}
         return sweep_root(self.files, list(places.values()), self.systems_of, keep, dry=dry)
 
     def systems_of(self, run: RunPlan) -> dict[str, System]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, RuntimeMissing
-from airflow_samza.system_kinds import EMBEDDED, find_kind, kinds
+from airflow_samza.system_kinds import EMBEDDED, find_kind, kinds, traits_of
 from airflow_samza.systems.system import System, SystemBinding
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def bind_system(name: str, binding: SystemBinding, root: str) -> System:
 
 
 def is_log(binding: SystemBinding) -> bool:
-    """Return whether a binding is of a log: files of ours, which the command line shows and retention sweeps."""
-    return binding.kind == EMBEDDED
+    """Return whether a binding has topics of ours, with records under a root: commands show, retention sweeps them."""
+    return binding.kind == EMBEDDED or traits_of(binding.kind).own_topics
 
 
 def log_under(root: str) -> LogSystem:
@@ -55,7 +55,10 @@ def log_under(root: str) -> LogSystem:
 
 
 def bind_log(name: str, binding: SystemBinding, root: str) -> LogSystem:
-    """Return the log that a binding of its kind stands for."""
+    """Return the log that a binding stands for; of brokers, their topics between stages."""
+    if traits_of(binding.kind).own_topics:
+        between: LogSystem = bind_system(name, binding, root).own_topics  # type: ignore[attr-defined]
+        return between
     from airflow_samza.systems.log.system import LogSystem
 
     return LogSystem(name, binding, root)

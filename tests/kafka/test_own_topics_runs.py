@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.run_plan import RunPlan
-from tests.support.kafka_stages import KafkaPlace
+from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.retention import sweep_application
+from tests.support.dying_runners import Runners
+from tests.support.kafka_stages import KafkaPlace, application
+from tests.support.kafka_topics import Topics
+from tests.support.without_spark import run_stage
 
 if TYPE_CHECKING:
     from demo.kafka import Kafka
@@ -20,14 +27,24 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 NAMES = {"staged": "bounded", "pipelined": "bounded", "continuous": "unbounded"}
 
 
-@pytest.fixture
-def place(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaPlace]:
-    made = KafkaPlace(tmp_path, kafka.address)
-    monkeypatch.syspath_prepend(str(tmp_path))
+@pytest.fixture(scope="module")
+def runners(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runners]:
+    folder = tmp_path_factory.mktemp("code")
+    (folder / "looping_app.py").write_text(application(kafka.address))
+    sys.path.insert(0, str(folder))
     sys.modules.pop("looping_app", None)
-    made.send(0, 60)
+    made = Runners(folder)
     yield made
+    made.close()
+    sys.path.remove(str(folder))
     sys.modules.pop("looping_app", None)
+
+
+@pytest.fixture
+def place(kafka: Kafka, tmp_path: Path, runners: Runners) -> KafkaPlace:
+    made = KafkaPlace(tmp_path, kafka.address)
+    made.send(0, 60)
+    return made
 
 
 def planned(place: KafkaPlace, mode: str, run_id: str = "run", **config: str) -> RunPlan:
@@ -37,11 +54,14 @@ def planned(place: KafkaPlace, mode: str, run_id: str = "run", **config: str) ->
 
 
 @pytest.mark.parametrize("mode", NAMES)
-def test_a_repartition_and_a_join_over_kafka_give_what_the_model_gives(place: KafkaPlace, mode: str) -> None:
+def test_a_repartition_and_a_join_over_kafka_give_what_the_model_gives(
+    place: KafkaPlace, runners: Runners, mode: str
+) -> None:
     run = planned(place, mode)
     if mode == "continuous":
         place.runtime.drain(run)
-    assert place.run(run) == 0, place.said
+    runners.start(place, run)
+    assert runners.wait() == 0
     assert place.differences() == []
 
 
@@ -54,10 +74,47 @@ def test_a_repartition_and_a_join_over_kafka_give_what_the_model_gives(place: Ka
         ("continuous", "task-after-manifest*6"),
     ],
 )
-def test_who_dies_in_the_midst_of_an_epoch_leaves_nothing_double(place: KafkaPlace, mode: str, step: str) -> None:
+def test_who_dies_in_the_midst_of_an_epoch_leaves_nothing_double(
+    place: KafkaPlace, runners: Runners, mode: str, step: str
+) -> None:
     run = planned(place, mode)
     if mode == "continuous":
         place.runtime.drain(run)
-    assert place.run(run, die_at=step) == -9, place.said
-    assert place.run(run) == 0, place.said
+    runners.start(place, run, step)
+    assert runners.wait() == -9
+    runners.start(place, run)
+    assert runners.wait() == 0
     assert place.differences() == []
+
+
+def test_a_clear_writes_topics_of_its_own_and_all_go_with_the_run(place: KafkaPlace, runners: Runners) -> None:
+    run = planned(place, "staged")
+    for generation in (1, 2):
+        runners.start(place, run, generation=generation)
+        assert runners.wait() == 0
+        assert place.differences() == []
+    names = [at_brokers(place, name) for name in place.own_topics.topics()]
+    assert len(names) == 2 * 3
+    brokers = place.own_topics.store.brokers
+    assert set(brokers.find_all(names)) == set(names)
+    place.runtime.close(run)
+    upkeep, later = place.runtime.upkeep, time.time() + 30 * 86400
+    swept = sweep_application(upkeep.files, upkeep.systems_of, run.application, Keep(), now=later)
+    assert len(swept.topics) == 2 * 3
+    assert place.own_topics.topics() == []
+    assert brokers.find_all(names) == {}
+
+
+def test_a_topic_that_is_deleted_while_the_run_goes_on_is_one_sentence(place: KafkaPlace, topics: Topics) -> None:
+    run = planned(place, "staged")
+    run_stage(place.runtime, run, "lines", 1, {})
+    (name,) = [name for name in place.own_topics.topics() if "by-word" in name]
+    topics.delete(at_brokers(place, name))
+    with pytest.raises(SamzaError, match="was deleted, or created again"):
+        run_stage(place.runtime, run, "by-word", 1, {})
+
+
+def at_brokers(place: KafkaPlace, name: str) -> str:
+    found = place.own_topics.topic(name).messages
+    assert found is not None
+    return str(found["topic"])

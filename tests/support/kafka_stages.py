@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from airflow_samza.runs.failpoints import VARIABLE
-from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.kafka.own_topics.system import OwnTopics
 from airflow_samza.systems.kafka.system import KafkaSystem
 from airflow_samza.systems.system import SystemBinding
@@ -38,8 +33,6 @@ class KafkaPlace(Place):
     """A root with lines in two topics of the log, and an application whose stages are joined by Kafka."""
 
     def __init__(self, folder: Path, address: str) -> None:
-        folder.mkdir(exist_ok=True)
-        (folder / "looping_app.py").write_text(application(address))
         super().__init__(folder)
         self.address = address
 
@@ -55,17 +48,6 @@ class KafkaPlace(Place):
     def own_topics(self) -> OwnTopics:
         binding = SystemBinding("kafka", {"bootstrap.servers": self.address})
         return KafkaSystem("events", binding, self.runtime.root).own_topics
-
-    def run(self, run: RunPlan, *stages: str, generation: int = 1, die_at: str = "") -> int:
-        """Runs stages in a process of their own; returns its exit code (negative: the signal that killed it)."""
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), str(self.folder)])}
-        if die_at:
-            environment[VARIABLE] = f"{die_at}@{self.folder / 'died'}"
-        named = stages or [stage.stage_id for stage in run.plan.stages]
-        command = [sys.executable, "-m", "tests.support.without_spark", self.runtime.root, run.application, run.run_id]
-        done = subprocess.run([*command, str(generation), *named], env=environment, check=False, capture_output=True)
-        self.said = done.stderr.decode()
-        return done.returncode
 
     def differences(self) -> list[str]:
         """What differs between the outputs and the model's."""

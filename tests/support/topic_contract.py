@@ -29,7 +29,8 @@ ON_SERVERS = {
 MARKS = {
     "hdfs": [pytest.mark.hdfs],
     "kafka": [pytest.mark.kafka, pytest.mark.timeout(300)],
-    "azure": [pytest.mark.nightly], "gcs": [pytest.mark.nightly],
+    "azure": [pytest.mark.nightly],
+    "gcs": [pytest.mark.nightly],
 }
 """Marks of what runs over a fixture."""
 

@@ -138,7 +138,7 @@ def sweep_log(files: Filesystem, log: LogSystem, *, now: float | None = None, dr
     """Sweeps a log; topics of runs that are open are spared, however they are marked."""
     at = None if now is None else int(now * 1000)
     held = OpenTopics(files)
-    return sweep(log.filesystem, log.name, at, is_held=held.holds, dry=dry)
+    return sweep(log.filesystem, log.name, at, is_held=held.holds, dry=dry, store=log.store)
 
 
 def _orphans(files: Filesystem, log: LogSystem, now: float) -> Iterator[Topic]:
@@ -147,6 +147,8 @@ def _orphans(files: Filesystem, log: LogSystem, now: float) -> Iterator[Topic]:
         try:
             topic = log.topic(name)
         except TopicError:  # fsck names it
+            continue
+        if not log.store.holds(topic):
             continue
         made = log.made(name)
         if topic.owner and name.count("/") >= 2 and made is not None and made / 1000 < now - _HALF_WRITTEN_SECONDS:

@@ -146,7 +146,7 @@ class KafkaSystem:
         return KafkaConsumer(self.brokers, stream, range_, self.binding.options)
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Make the topics between stages and those of outputs that are missing, and where messages wait for the commit."""
+        """Make the topics between stages and of outputs that are missing, and where messages wait for the commit."""
         self.own_topics.admin.create([stream for stream in streams if is_own(stream)])
         self.outputs.create([stream for stream in streams if not is_own(stream)])
 

@@ -157,7 +157,10 @@ def _segments(topic: Topic, index: LogIndex) -> Iterator[Finding]:
     if topic.messages is not None and (topic.store or FILES) is FILES:
         said = elsewhere(topic)
         yield Finding(
-            topic.filesystem.location(topic.directory), f"was checked without its messages: {said.sentence[:-1]}", said.hint, False
+            topic.filesystem.location(topic.directory),
+            f"was checked without its messages: {said.sentence[:-1]}",
+            said.hint,
+            False,
         )
         return
     readers = store_of(topic).readers(topic)

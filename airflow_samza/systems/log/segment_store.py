@@ -147,7 +147,7 @@ FILES = FileSegments()
 
 
 def store_of(topic: Topic) -> SegmentStore:
-    """Return the store of a topic's segments; a topic that was opened without the store of another system is rejected."""
+    """Return the store of a topic's segments; reject a topic whose messages lie in another one."""
     store: SegmentStore = topic.store if topic.store is not None else FILES
     if not store.holds(topic):
         raise elsewhere(topic)

@@ -38,8 +38,8 @@ class Topic:
     record was written before there were identities. ``owner``: the run whose own topic it is
     (:attr:`StreamSpec.owner`), () for anybody's.
 
-    ``messages``: where another system keeps them, by its record; None: they are segments in the topic's folder. ``store``
-    reads and writes them (``segment_store.py``).
+    ``messages``: where another system keeps them, by its record; None: they are segments in the topic's folder.
+    ``store`` reads and writes them (``segment_store.py``).
     """
 
     filesystem: Filesystem
@@ -213,8 +213,8 @@ def create_topic(
 ) -> Topic:
     """Make a topic, or return the one that is there when it fits and has no other owner.
 
-    The first of two racing creators wins. ``make`` makes the place of its messages, where another system keeps them, and
-    returns what the record says of it.
+    The first of two racing creators wins. ``make`` makes the place of its messages, where another system keeps them,
+    and returns what the record says of it.
     """
     check_count(name, partitions)
     declared = None if schema is None else Schema.of(schema).ddl()

@@ -7,11 +7,9 @@ The random test takes ``CRASH_SECONDS`` (20); ``CRASH_SEED`` repeats what a run 
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -20,8 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.runs.failpoints import PLACES, VARIABLE
+from airflow_samza.runs.failpoints import PLACES
 from airflow_samza.runs.records.run_plan import RunPlan
+from tests.support.dying_runners import Runners
 from tests.support.faulty_store import Asked, FaultyStore
 from tests.support.looping import APPLICATION, Place
 from tests.support.object_stores import S3Server, Server
@@ -34,40 +33,6 @@ pytestmark = pytest.mark.timeout(600 + 2 * SECONDS)
 STOPPED = "continuous, stopped, and gone on with by another run"
 
 MODES = {"staged": "bounded", "pipelined": "bounded", "continuous": "unbounded"}
-
-
-class Runners:
-    """Starts runners that are forks of one process."""
-
-    def __init__(self, folder: Path) -> None:
-        path = os.pathsep.join([str(Path(__file__).parents[3]), str(folder)])
-        command = [sys.executable, "-m", "tests.support.without_spark", "serve"]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
-        )
-        self.environment: dict[str, str] = {}
-
-    def start(self, place: Place, run: RunPlan, die_at: str = "", generation: int = 1) -> None:
-        """Starts all stages of a run; ``die_at`` as of a failpoint."""
-        assert self._process.stdin is not None
-        stages = [stage.stage_id for stage in run.plan.stages]
-        arguments = [place.runtime.root, run.application, run.run_id, str(generation), *stages]
-        marker = place.folder / f"died-{time.monotonic_ns()}"
-        dying = {VARIABLE: f"{die_at}@{marker}"} if die_at else {}
-        self._process.stdin.write(json.dumps([arguments, {**self.environment, **dying}]) + "\n")
-        self._process.stdin.flush()
-
-    def wait(self) -> int:
-        """The exit code of the runner; less than 0: it was killed."""
-        assert self._process.stdout is not None
-        return int(self._process.stdout.readline())
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=300)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
 
 
 @pytest.fixture(scope="module")

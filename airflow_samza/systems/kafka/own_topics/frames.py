@@ -1,6 +1,6 @@
 """Messages of a run's own topic: record batches in the wire form of intermediate streams (rule C1).
 
-A user message is the type byte and an Arrow stream of one record batch, schema included, so that it can be read by itself.
+A user message is the type byte and an Arrow stream of one record batch, schema included: each can be read by itself.
 What is larger than a message may be lies in several, one behind the other; headers say whose they are and how many.
 """
 
@@ -32,7 +32,7 @@ _USER = bytes([MessageType.USER])
 
 
 def frames(batch: pa.RecordBatch, largest: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the rows of a batch as values of messages, none above ``largest`` bytes: rows, and the parts that hold them.
+    """Yield the rows of a batch as values of messages, none above ``largest`` bytes: rows, and the parts with them.
 
     A batch that is too large is cut by rows; a single row that is too large is cut into parts.
     """

@@ -29,7 +29,7 @@ _Key = tuple[KafkaAccess, int, float]
 
 
 class WarmProducer:
-    """Producer for topics that take messages of ``largest`` bytes; ``fatal`` is an error behind which it sends no more."""
+    """Producer for topics that take messages of ``largest`` bytes; behind the error ``fatal`` it sends no more."""
 
     def __init__(self, key: _Key) -> None:
         access, largest, patience = key

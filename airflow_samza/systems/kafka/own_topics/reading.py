@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -22,9 +21,6 @@ from airflow_samza.systems.kafka.own_topics.frames import ATTEMPT, PART, NoColum
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.topic import Topic
 
-if TYPE_CHECKING:
-    from airflow_samza.systems.kafka.own_topics.store import MessageSegments
-
 _NEAR = 64
 """Messages that are read and passed by, in place of a new request to the brokers for what lies behind them."""
 
@@ -33,12 +29,16 @@ _NOTHING = NOT_THERE | {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_
 
 
 class MessageSegmentReaders:
-    """Reader of the messages of a topic, with a client per partition that is being read."""
+    """Reader of the messages of a topic, with a client per partition that is being read.
 
-    def __init__(self, topic: Topic, store: MessageSegments, at_brokers: str) -> None:
+    ``is_there`` asks whether the brokers still have the topic that was made.
+    """
+
+    def __init__(self, topic: Topic, brokers: Brokers, at_brokers: str, is_there: Callable[[Topic], bool]) -> None:
         self._topic = topic
-        self._store = store
+        self._brokers = brokers
         self._at_brokers = at_brokers
+        self._is_there = is_there
         self._open: dict[int, _Partition] = {}
 
     def read(self, segment: Segment, batch: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
@@ -47,7 +47,7 @@ class MessageSegmentReaders:
         if partition not in self._open:
             if not self._open:
                 self._check_there()
-            self._open[partition] = _Partition(self._store.brokers, self._at_brokers, partition)
+            self._open[partition] = _Partition(self._brokers, self._at_brokers, partition)
         try:
             value = self._open[partition].value(offset)
         except _Lost as lost:
@@ -86,7 +86,7 @@ class MessageSegmentReaders:
             self.leave(partition)
 
     def _check_there(self) -> None:
-        if not self._store.is_there(self._topic):
+        if not self._is_there(self._topic):
             raise TopicError(
                 f"The topic {self._at_brokers!r} of the system {self._topic.system!r}, in which the messages of "
                 f"{self._topic.name!r} lie, was deleted, or created again.",
@@ -140,8 +140,8 @@ class _Partition:
         self._position: int | None = None
         self._held = ExitStack()
         self._lent = self._held.enter_context(consumer(brokers.access, waits=False))
-        # Without it the client would look for a topic that it has not met before with its next round of questions, up to
-        # a second later.
+        # Without it the client would ask for a topic that it has not met before in its next round of questions, up to a
+        # second later.
         with suppress(KafkaException):  # the reading says what is wrong
             self._lent.client.list_topics(topic, 10)
 

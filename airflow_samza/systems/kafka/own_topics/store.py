@@ -1,6 +1,6 @@
 """Store of the messages of runs' own topics: one topic at the brokers for each.
 
-A note under the root stands before a topic is made at the brokers, and goes after it was deleted there: so a run that died
+A note under the root stands before a topic is made at the brokers, and goes after it was deleted there: a run that died
 leaves none that nobody knows of.
 """
 
@@ -97,7 +97,7 @@ class MessageSegments:
 
     def readers(self, topic: Topic) -> MessageSegmentReaders:
         """Return a reader of a topic's messages."""
-        return MessageSegmentReaders(topic, self, _place(topic)[0])
+        return MessageSegmentReaders(topic, self.brokers, _place(topic)[0], self.is_there)
 
     def discard(self, topic: Topic, segment: str) -> None:
         """Do nothing: single messages cannot be deleted, and nobody reads these."""
@@ -129,19 +129,22 @@ class MessageSegments:
     def before_commit(self, topic: Topic, segments: Sequence[Segment], control: Sequence[ControlMessage]) -> None:
         """Reject messages that the brokers do not have, and send the control messages behind them."""
         at_brokers, _, largest = _place(topic)
-        there = self.is_there(topic)
-        heads = self.brokers.latest_stable(self.brokers.topic(at_brokers)) if there else []
-        for segment in segments:
-            if not there or any(at >= heads[number] for number, at in zip(segment.partitions, segment.ends, strict=False)):
-                what = "no longer has what tasks have sent" if there else "was deleted, or created again"
-                raise TopicError(
-                    f"The topic {at_brokers!r} of the system {self.brokers.system!r}, in which the messages of "
-                    f"{topic.name!r} lie, {what}.",
-                    hint="Clear the stage that writes it: nothing of this epoch has been published.",
-                    stream=topic.name,
-                    system=self.brokers.system,
-                )
+        sent = [place for segment in segments for place in zip(segment.partitions, segment.ends, strict=False)]
+        if not self.is_there(topic):
+            raise self._not_committed(topic, "was deleted, or created again")
+        heads = self.brokers.latest_stable(self.brokers.topic(at_brokers))
+        if any(offset >= heads[partition] for partition, offset in sent):
+            raise self._not_committed(topic, "no longer has what tasks have sent")
         send_control(self.brokers, at_brokers, largest, topic.partitions, control)
+
+    def _not_committed(self, topic: Topic, what: str) -> TopicError:
+        return TopicError(
+            f"The topic {_place(topic)[0]!r} of the system {self.brokers.system!r}, in which the messages of "
+            f"{topic.name!r} lie, {what}.",
+            hint="Clear the stage that writes it: nothing of this epoch has been published.",
+            stream=topic.name,
+            system=self.brokers.system,
+        )
 
     def _delete(self, at_brokers: str) -> None:
         self.brokers.delete(at_brokers)
@@ -161,4 +164,6 @@ def _place(topic: Topic) -> tuple[str, str, int]:
     try:
         return str(messages["topic"]), str(messages["id"]), int(messages["largest"])
     except (KeyError, TypeError, ValueError) as error:
-        raise topic.damaged(f"{topic.directory}/topic.json", f"does not say where its messages lie ({error!r})") from None
+        raise topic.damaged(
+            f"{topic.directory}/topic.json", f"does not say where its messages lie ({error!r})"
+        ) from None

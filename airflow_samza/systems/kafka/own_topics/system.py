@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.kafka.own_topics.store import MessageSegments
 from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.log.topic import find_topic
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ class OwnTopics(LogSystem):
     def __init__(self, brokers: Brokers, root: str | None, filesystem: Filesystem | None = None) -> None:
         super().__init__(brokers.system, SystemBinding(EMBEDDED), root, filesystem)
         self.store = MessageSegments(brokers, self.filesystem)
+
+    def topics(self) -> list[str]:
+        """Return the names of the topics whose messages lie here."""
+        found = (find_topic(self.filesystem, self.name, name) for name in super().topics())
+        return [topic.name for topic in found if topic is not None and self.store.holds(topic)]
 
 
 def is_own(stream: StreamSpec) -> bool:
