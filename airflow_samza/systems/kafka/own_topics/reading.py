@@ -211,9 +211,9 @@ class _Partition:
             self._lent.client.assign([TopicPartition(self._topic, self._partition, self._position)])
 
 
-def _part(message: Message) -> tuple[bytes | None, int, int]:
+def _part(message: Message) -> tuple[str | bytes | None, int, int]:
     """Return the attempt of a message, which part of a record batch it is, and of how many."""
     headers = dict(message.headers() or ())
-    said = headers.get(PART)
-    part, parts = (int(number) for number in said.split(b"/")) if said else (1, 1)
-    return headers.get(ATTEMPT), part, parts
+    said = headers.get(PART) or b"1/1"
+    part, parts = (said.decode() if isinstance(said, bytes) else said).split("/")
+    return headers.get(ATTEMPT), int(part), int(parts)

@@ -19,6 +19,7 @@ class OwnTopics(LogSystem):
     """Topics between stages: their commits lie under the root, their messages at the brokers."""
 
     kind = "kafka"
+    store: MessageSegments
 
     def __init__(self, brokers: Brokers, root: str | None, filesystem: Filesystem | None = None) -> None:
         super().__init__(brokers.system, SystemBinding(EMBEDDED), root, filesystem)
