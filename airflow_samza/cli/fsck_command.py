@@ -10,9 +10,13 @@ from typing import Any
 
 from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import SamzaError
+from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.upkeep.kept_runs import load_plans
 from airflow_samza.runs.upkeep.run_fsck import fsck_run, published_by, written_by
 from airflow_samza.runs.upkeep.state_fsck import fsck_state, fsck_tables
+from airflow_samza.runs.upkeep.waiting_output import is_worked_on, waiting_output
 from airflow_samza.systems.bindings import log_under
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -43,7 +47,9 @@ def fsck(environment: Environment) -> Iterator[Look]:
     for name in log.topics():
         yield Look("topic", name, tuple(topic_findings(log, name, said.get(name, ()))))
     for run in runs:
-        yield Look("run", f"{run.application} {run.run_id}", tuple(fsck_run(files, run)))
+        yield Look(
+            "run", f"{run.application} {run.run_id}", (*fsck_run(files, run), *_waiting(environment, files, run))
+        )
     for name, findings in fsck_state(files):
         yield Look("state", name, tuple(findings))
     for name, findings in fsck_tables(files):
@@ -101,6 +107,19 @@ def run_folders(files: Filesystem) -> list[RunFolder]:
         for application in files.list("runs")
         for run_id in files.list(f"runs/{application}")
     ]
+
+
+def _waiting(environment: Environment, files: Filesystem, run: RunFolder) -> Iterator[Finding]:
+    """Yield what a run has committed and not published; of systems that cannot be bound from here nothing is known."""
+    with suppress(SamzaError):
+        for plan in load_plans(files, run):
+            if is_worked_on(files, plan):
+                return
+            systems = bind_systems(run_bindings(plan.systems, environment.systems), files.root)
+            for found in waiting_output(files, systems, plan):
+                remedy = f"Try the task again, or: airflow-samza runs finish {run.application} {run.run_id}"
+                place = files.location(run.stage(found.stage_id, Generation.parse(found.generation)).path)
+                yield Finding(place, f"has {found} that are committed and not published", remedy, serious=False)
 
 
 def _outputs(files: Filesystem, runs: Iterable[RunFolder]) -> list[tuple[str, str]]:

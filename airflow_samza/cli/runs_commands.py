@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from airflow_samza.cli.options import ROOT, Json, Names, Place, at_place, look_from_here
+from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_place, look_from_here
 from airflow_samza.cli.status_command import chosen_run
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError, SamzaError, UnknownName
+from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.progress.run_list import KnownRun, known_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.folders import RunFolder, read
@@ -19,10 +20,11 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
 from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
+from airflow_samza.runs.upkeep.waiting_output import is_worked_on, publish_waiting
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
-runs = typer.Typer(help="List the runs that are on record.", no_args_is_help=True)
+runs = typer.Typer(help="List the runs that are on record, and finish them.", no_args_is_help=True)
 
 OPEN, SUCCEEDED, FAILED = "open", "succeeded", "failed"
 
@@ -61,6 +63,28 @@ def list_runs(
     )
     if len(found) > len(shown):
         typer.echo(f"{len(found) - len(shown)} older runs are left out (-n 0 shows all).", err=True)
+
+
+@runs.command()
+@at_place(SYSTEMS)
+def finish(place: Place, names: Names = None) -> None:
+    """Publish what a run has committed and not published, because its runner died and no retry came."""
+    look_from_here()
+    environment = place.environment()
+    files = open_filesystem(environment.root)
+    run = plan_of(files, chosen_run(files, _two(names, "runs finish")))
+    if is_worked_on(files, run):
+        raise ConfigError(
+            f"A stage runner of the run {run.run_id!r} of {run.application!r} lives, and publishes what is committed.",
+            hint=f"Wait for it (airflow-samza status), or end it: airflow-samza cancel {run.application} {run.run_id}.",
+            key="RUN",
+            value=run.run_id,
+        )
+    found = publish_waiting(files, bind_systems(run_bindings(run.systems, environment.systems), files.root), run)
+    for waiting in found:
+        typer.echo(f"{waiting} waited, and are published.")
+    if not found:
+        typer.echo(f"Nothing of run {run.run_id} of {run.application} waits to be published.")
 
 
 @at_place(ROOT)

@@ -19,6 +19,7 @@ from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED
+from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, is_worked_on, waiting_output
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import described
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -51,6 +52,11 @@ class RunStatus:
         claims = [runner.who(self._files) or {} for runner in all_runners(self._files, folder)]
         return [str(claim["warm"]) for claim in claims if claim.get("warm")]
 
+    def waiting(self) -> list[WaitingOutput]:
+        """Return what is committed, and neither published nor worked on."""
+        working = is_worked_on(self._files, self.run)
+        return [] if working else waiting_output(self._files, self._systems, self.run)
+
     def reports(self) -> list[ProgressReport]:
         """Return the reports of every stage, in the plan's order."""
         return [stage_progress(self._files, self._systems, self.run, stage.stage_id) for stage in self.run.plan.stages]
@@ -76,6 +82,7 @@ def status_lines(
     worst: int,
     requests: Mapping[str, int],
     lenders: Sequence[str] = (),
+    waiting: Sequence[WaitingOutput] = (),
 ) -> list[str]:
     """Print a run for people."""
     ended = sum(report.state == SUCCEEDED for report in reports)
@@ -86,10 +93,21 @@ def status_lines(
     )
     served = [f"  served by the warm runner {lender}" for lender in lenders]
     lines = [head, *served, *(line for report in reports for line in describe_progress(report, worst=worst))]
+    lines += [
+        f"{found} are committed and wait to be published: the next try of the task does it, or airflow-samza runs "
+        f"finish {run.application} {run.run_id}"
+        for found in waiting
+    ]
     return [*lines, f"Sent to the root so far: {described(requests)}"] if requests else lines
 
 
-def status_json(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport], requests: Mapping[str, int]) -> str:
+def status_json(
+    known: KnownRun,
+    run: RunPlan,
+    reports: Sequence[ProgressReport],
+    requests: Mapping[str, int],
+    waiting: Sequence[WaitingOutput] = (),
+) -> str:
     """Return a run for programs."""
     return json.dumps(
         {
@@ -99,6 +117,7 @@ def status_json(known: KnownRun, run: RunPlan, reports: Sequence[ProgressReport]
             "mode": run.mode,
             "closed": known.closed,
             "requests": dict(requests),
+            "waiting": [found.to_dict() for found in waiting],
             "stages": [report.to_dict() for report in reports],
         },
         indent=2,

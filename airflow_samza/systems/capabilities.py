@@ -207,6 +207,19 @@ class PublishesForGood(Protocol):
         ...
 
 
+@runtime_checkable
+class StagesOutput(Protocol):
+    """A system to which messages are published behind the commit, out of what tasks have staged under the root."""
+
+    def waiting(self, stream: StreamSpec, staged: Iterable[Mapping[str, Any]]) -> int:
+        """Return how many messages of the tasks of an epoch are staged still: some of them, or all, are unpublished."""
+        ...
+
+    def has_begun(self, stream: StreamSpec) -> bool:
+        """Return whether a generation has begun its output, so that no lower one publishes."""
+        ...
+
+
 class ExpiringTopic(Protocol):
     """A topic that can be marked to expire, and be deleted."""
 

@@ -27,6 +27,10 @@ from tests.support.runner_without_spark import Dials
 DAMAGES = (b"", b"{", b"[]", b'{"at": "soon"}', b"\xff\x00")
 
 
+Kind = tuple[str, Callable[[], str | None]]
+"""An action by its name; it returns what it did, None if there was nothing to do it to."""
+
+
 @dataclass
 class Disk:
     """The disk of a root. On a mount of its own it really fills up; else the dial says so to runners."""
@@ -65,19 +69,19 @@ class Mischief:
     def __init__(
         self, chance: random.Random, files: Filesystem, run: RunFolder, disk: Disk, dials: Dials, *, on_spark: bool
     ) -> None:
-        self._chance = chance
+        self.chance = chance
         self._files = files
         self._run = run
-        self._disk = disk
-        self._dials = dials
+        self.disk = disk
+        self.dials = dials
         self._on_spark = on_spark
         self._began = time.monotonic()
-        self._over = threading.Event()
+        self.over = threading.Event()
         self._frozen: list[psutil.Process] = []
         self.log: list[str] = []
         self.done: Counter[str] = Counter()
         span = 25.0 if on_spark else 6.0
-        kinds: list[tuple[str, Callable[[], str | None]]] = [
+        kinds: list[Kind] = [
             ("kill a runner", self._kill),
             ("freeze a runner for a moment", lambda: self._freeze(chance.uniform(0.2, 2.0))),
             ("freeze a runner for long", self._freeze_for_long),
@@ -90,6 +94,7 @@ class Mischief:
         ]
         if on_spark:
             kinds.append(("kill Java", self._kill_java))
+        kinds += self.more_kinds()
         chosen = [chance.choice(kinds) for _ in range(chance.randint(2, 6))]
         self._actions = sorted(
             ((chance.uniform(0.3, span), name, act) for name, act in chosen), key=lambda action: action[0]
@@ -97,17 +102,21 @@ class Mischief:
         self._thread = threading.Thread(target=self._do, name="mischief", daemon=True)
         self._thread.start()
 
+    def more_kinds(self) -> list[Kind]:
+        """Return what befalls the systems around a run."""
+        return []
+
     def end(self) -> None:
         """Stops doing, and puts right what would never come right by itself.
 
         Frozen processes wake up, clocks go right.
         """
-        self._over.set()
+        self.over.set()
         self._thread.join()
         for process in self._frozen:
             self._thaw(process)
         for dial in ("clock", "spark-frozen", "disk-full"):
-            self._dials.turn(dial, None)
+            self.dials.turn(dial, None)
 
     def say(self, text: str) -> None:
         """Puts a line on record, with the seconds since the round began."""
@@ -115,7 +124,7 @@ class Mischief:
 
     def _do(self) -> None:
         for at, name, act in self._actions:
-            if self._over.wait(max(0.0, self._began + at - time.monotonic())):
+            if self.over.wait(max(0.0, self._began + at - time.monotonic())):
                 return
             told = act()
             if told is not None:
@@ -134,7 +143,7 @@ class Mischief:
 
     def _one(self) -> psutil.Process | None:
         there = self.processes()
-        return self._chance.choice(there) if there else None
+        return self.chance.choice(there) if there else None
 
     def _java(self) -> psutil.Process | None:
         process = self._one()
@@ -167,7 +176,7 @@ class Mischief:
         if process is None:
             return None
         self._stop(process)
-        self._over.wait(seconds)
+        self.over.wait(seconds)
         self._thaw(process)
         return f"process {process.pid} for {seconds:.1f} s"
 
@@ -186,28 +195,28 @@ class Mischief:
         if java is not None:
             self._stop(java)
         else:
-            self._dials.turn("spark-frozen")
+            self.dials.turn("spark-frozen")
         if seconds is None:
-            seconds = self._chance.uniform(9.0, 12.0)  # for longer than is waited for it
-        self._over.wait(seconds)
+            seconds = self.chance.uniform(9.0, 12.0)  # for longer than is waited for it
+        self.over.wait(seconds)
         if java is not None:
             self._thaw(java)
         else:
-            self._dials.turn("spark-frozen", None)
+            self.dials.turn("spark-frozen", None)
         return f"{java.pid if java is not None else 'the stand-in'} for {seconds:.1f} s"
 
     def _fill(self) -> str:
-        seconds = self._chance.uniform(0.1, 3.0)
-        with self._disk.filled():
-            self._over.wait(seconds)
-        return f"{'a real one' if self._disk.is_mounted else 'the runners' + chr(39) + ' writes'} for {seconds:.1f} s"
+        seconds = self.chance.uniform(0.1, 3.0)
+        with self.disk.filled():
+            self.over.wait(seconds)
+        return f"{'a real one' if self.disk.is_mounted else 'the runners' + chr(39) + ' writes'} for {seconds:.1f} s"
 
     def _jump(self) -> str:
-        by = self._chance.choice([-86_400, -3600, -40, 40, 3600, 86_400])
-        self._dials.turn("clock", str(by))
-        if self._chance.random() < 0.5:
-            self._over.wait(self._chance.uniform(0.5, 4.0))
-            self._dials.turn("clock", None)
+        by = self.chance.choice([-86_400, -3600, -40, 40, 3600, 86_400])
+        self.dials.turn("clock", str(by))
+        if self.chance.random() < 0.5:
+            self.over.wait(self.chance.uniform(0.5, 4.0))
+            self.dials.turn("clock", None)
             return f"{by} s, and back"
         return f"{by} s"
 
@@ -220,8 +229,8 @@ class Mischief:
         there = [path for path in told if self._files.exists(path)]
         if not there:
             return None
-        path = self._chance.choice(there)
-        (root / path).write_bytes(self._chance.choice(DAMAGES))
+        path = self.chance.choice(there)
+        (root / path).write_bytes(self.chance.choice(DAMAGES))
         return path
 
     def _rubbish(self) -> str | None:
@@ -231,13 +240,13 @@ class Mischief:
         folders += [path for path in (root / self._run.path).glob("stages/*/*/manifests/*") if path.is_dir()]
         if not folders:
             return None
-        folder = self._chance.choice(folders)
-        name = f"{self._chance.getrandbits(64):016x}"
+        folder = self.chance.choice(folders)
+        name = f"{self.chance.getrandbits(64):016x}"
         half = folder / (
-            f"{name}.arrow" if folder.name == "segments" and self._chance.random() < 0.5 else f".tmp-{name}"
+            f"{name}.arrow" if folder.name == "segments" and self.chance.random() < 0.5 else f".tmp-{name}"
         )
         with suppress(OSError):
-            half.write_bytes(os.urandom(self._chance.randint(0, 500)))
+            half.write_bytes(os.urandom(self.chance.randint(0, 500)))
         return str(half.relative_to(root))
 
     def _stop(self, process: psutil.Process) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.kafka_topics import Topics
+from tests.unit.engine.test_epoch_crashes import Runners
 
 if TYPE_CHECKING:
     from demo.kafka import Kafka
@@ -15,3 +19,20 @@ if TYPE_CHECKING:
 @pytest.fixture
 def topics(kafka: Kafka) -> Topics:
     return Topics(kafka.address)
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for modules of applications."""
+    folder = tmp_path_factory.mktemp("publishing")
+    sys.path.insert(0, str(folder))
+    yield folder
+    sys.path.remove(str(folder))
+
+
+@pytest.fixture(scope="module")
+def runners(code: Path) -> Iterator[Runners]:
+    """Processes that run stages without Spark, and may be told to die."""
+    made = Runners(code)
+    yield made
+    made.close()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,21 +71,6 @@ class Publishing(Place):
 
     def all(self) -> list[int]:
         return sorted(n for _, n in self.sent)
-
-
-@pytest.fixture(scope="module")
-def code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("publishing")
-    sys.path.insert(0, str(folder))
-    yield folder
-    sys.path.remove(str(folder))
-
-
-@pytest.fixture(scope="module")
-def runners(code: Path) -> Iterator[Runners]:
-    made = Runners(code)
-    yield made
-    made.close()
 
 
 def run(place: Publishing, runners: Runners, planned: RunPlan, die_at: str = "", generation: int = 1) -> int:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from tests.support.kafka_outputs import ids_of, new_topic, outputs, publication, read_all, rows, stage, stream
+from tests.support.publication_steps import STEPS
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from demo.kafka import Kafka
@@ -21,20 +25,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 EPOCHS = 3
 ROWS = 100  # per epoch, in transactions of up to forty
 
-STEPS = {
-    "init": [1],
-    "initialized": [1],
-    "begin": [1, 5],
-    "message": [1, 190],
-    "flushed": [1, 4],
-    "marker": [1, 4],
-    "commit": [1, 4],
-    "committed": [1, 3, 4],
-}
-"""Steps of a publication, and the how manieth of the kind is died at; the third commit is the last of its epoch."""
 
-
-def die(
+def publisher(
     address: str,
     root: Path,
     topic: str,
@@ -42,12 +34,19 @@ def die(
     step: str,
     times: int,
     delivery: str = "exactly_once",
-) -> None:
-    arguments = [address, str(root), topic, json.dumps(staged), step, str(times), delivery]
-    command = [sys.executable, "-m", "tests.support.kafka_outputs", *arguments]
+    number: str = "SIGKILL",
+) -> subprocess.Popen[str]:
+    """A process that publishes, and gets a signal at a step that is reached the nth time."""
+    arguments = [address, str(root), topic, json.dumps(staged), step, str(times), delivery, number]
+    command = [sys.executable, "-m", "tests.support.publication_steps", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == -9, done.stderr[-2000:]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def die(*arguments: Any) -> None:
+    process = publisher(*arguments)
+    _, told = process.communicate()
+    assert process.returncode == -9, told[-2000:]
 
 
 def check(kafka: Kafka, root: Path, deaths: list[tuple[str, int]]) -> None:
@@ -88,3 +87,24 @@ def test_at_least_once_loses_nothing_and_repeats_no_epoch_that_is_marked(kafka: 
         found.publish(spec, publication(described, epoch, final=epoch == EPOCHS - 1))
     repeated = range(ROWS, 2 * ROWS)
     assert sorted(ids_of(read_all(kafka.address, spec.name))) == sorted([*range(ROWS * EPOCHS), *repeated])
+
+
+@pytest.mark.parametrize(
+    "step", ["commit", *(pytest.param(step, marks=pytest.mark.nightly) for step in ("message", "marker"))]
+)
+def test_a_publisher_that_slept_through_a_retry_publishes_nothing_more(kafka: Kafka, tmp_path: Path, step: str) -> None:
+    found, spec = outputs(kafka.address, tmp_path), stream(new_topic())
+    found.create([spec])
+    staged = [dict(stage(found, spec, [rows(ROWS * epoch, ROWS)])) for epoch in range(EPOCHS)]
+    times = STEPS[step][-1]
+    zombie = publisher(kafka.address, tmp_path, spec.name, staged, step, times, "exactly_once", "SIGSTOP")
+    try:
+        until(lambda: psutil.Process(zombie.pid).status() == psutil.STATUS_STOPPED, 60)
+        for epoch, described in enumerate(staged):
+            found.publish(spec, publication(described, epoch, final=epoch == EPOCHS - 1))
+        zombie.send_signal(signal.SIGCONT)
+        _, told = zombie.communicate(timeout=60)
+        assert zombie.returncode in (0, 3), told  # it saw that all is published, or that what it had staged is gone
+    finally:
+        zombie.kill()
+    assert sorted(ids_of(read_all(kafka.address, spec.name))) == list(range(ROWS * EPOCHS))

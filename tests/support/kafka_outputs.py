@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -109,69 +108,3 @@ def ids_of(seen: Sequence[Seen]) -> list[int]:
     import json
 
     return [int(json.loads(message.value or b"")["id"]) for message in seen]
-
-
-def publish_and_die(
-    address: str, root: str, topic: str, staged: str, step: str, times: int, delivery: str = "exactly_once"
-) -> None:
-    """Publish three epochs in chunks of forty, and die as by ``kill -9`` at a step that is reached the nth time."""
-    import json
-
-    from airflow_samza.systems.kafka import publication as module
-    from airflow_samza.systems.kafka import writing
-
-    module.CHUNK_ROWS = 40
-    setattr(writing, "Producer", dying_producer(step, times))  # noqa: B010
-    found, spec = outputs(address, root), stream(topic, delivery=delivery)
-    for epoch, described in enumerate(json.loads(staged)):
-        found.publish(spec, publication({int(task): one for task, one in described.items()}, epoch))
-
-
-def dying_producer(step: str, times: int) -> type:
-    """A client that dies just before its nth call of ``step``; ``committed`` is just behind a commit."""
-    import os
-    import signal
-
-    from confluent_kafka import Producer
-
-    from airflow_samza.systems.kafka.markers import TOPIC
-
-    left = [times]
-
-    def reach(name: str) -> None:
-        if name == step:
-            left[0] -= 1
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    class Dying(Producer):
-        def init_transactions(self, *arguments: Any) -> None:
-            reach("init")
-            super().init_transactions(*arguments)
-            reach("initialized")
-
-        def begin_transaction(self) -> None:
-            reach("begin")
-            super().begin_transaction()
-
-        def produce(self, topic: str, *arguments: Any, **more: Any) -> None:
-            reach("marker" if topic == TOPIC else "message")
-            super().produce(topic, *arguments, **more)
-
-        def flush(self, *arguments: Any) -> int:
-            found = super().flush(*arguments)
-            reach("flushed")
-            return found
-
-        def commit_transaction(self, *arguments: Any) -> None:
-            super().flush(10)  # the marker, too, has come
-            reach("commit")
-            super().commit_transaction(*arguments)
-            reach("committed")
-
-    return Dying
-
-
-if __name__ == "__main__":
-    _, address, root, topic, staged, step, times, delivery = sys.argv
-    publish_and_die(address, root, topic, staged, step, int(times), delivery)

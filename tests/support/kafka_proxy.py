@@ -16,7 +16,8 @@ from types import TracebackType
 
 from typing_extensions import Self
 
-PRODUCE, FETCH, METADATA, INIT_PRODUCER_ID, END_TXN = 0, 1, 3, 22, 26
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 1, 2, 3, 10
+INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 22, 24, 26
 """Kinds of requests, by their number in Kafka's protocol."""
 
 PASS = ""
@@ -26,6 +27,8 @@ CLOSE_AFTER = "close after the request"
 """The request is done; the connection ends instead of its answer."""
 CLOSE_BEFORE = "close before the request"
 """The broker never sees the request; the connection ends."""
+SILENCE = "silence"
+"""The request is done; no byte comes over the connection any more, in either direction, and nobody closes it."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class KafkaProxy:
         self._lock = threading.Lock()
         self._counts: dict[int, int] = {}
         self._connections: set[socket.socket] = set()
+        self._silent: set[socket.socket] = set()
         self._open = True
         self._listener = socket.create_server(("127.0.0.1", port))
 
@@ -80,8 +84,18 @@ class KafkaProxy:
         """End all connections that there are; new ones are taken."""
         with self._lock:
             ended, self._connections = self._connections, set()
+            self._silent = set()
         for each in ended:
             _end(each)
+
+    def silence(self) -> int:
+        """Lose all that comes over the connections that there are, which stay open; new ones are taken.
+
+        Returns how many there are.
+        """
+        with self._lock:
+            self._silent |= self._connections
+            return len(self._connections) // 2
 
     def unplug(self) -> None:
         """End all connections, and each new one at once, until :meth:`plug`."""
@@ -119,6 +133,7 @@ class KafkaProxy:
             forward(client, broker, lost)
         with self._lock:
             self._connections -= {client, broker}
+            self._silent -= {client, broker}
         _end(client)
         _end(broker)
 
@@ -128,16 +143,20 @@ class KafkaProxy:
             fault = self._fault_of(kind)
             if fault == CLOSE_BEFORE:
                 return
-            if fault:
+            if fault in (DROP_ANSWER, CLOSE_AFTER):
                 lost.add(correlation if fault == DROP_ANSWER else -correlation - 1)
-            broker.sendall(frame)
+            if broker not in self._silent:
+                broker.sendall(frame)
+            if fault == SILENCE:
+                with self._lock:
+                    self._silent |= {client, broker}
 
     def _answers(self, client: socket.socket, broker: socket.socket, lost: set[int]) -> None:
         while (frame := _frame(broker)) is not None:
             (correlation,) = struct.unpack_from(">i", frame, 4)
             if -correlation - 1 in lost:
                 return
-            if correlation not in lost:
+            if correlation not in lost and client not in self._silent:
                 client.sendall(frame)
 
     def _fault_of(self, kind: int) -> str:

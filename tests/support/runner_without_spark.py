@@ -16,6 +16,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,12 @@ from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 VARIABLE = "RUNNER_DIALS"
 PULSE_SECONDS = "RUNNER_PULSE_SECONDS"
+
+WATCHED = "watched"
+"""The dial with which a runner watches its publications on Kafka."""
+
+PUBLICATION = "publication"
+"""The dial for one of them: a step, the how manieth time, and the signal that its process gets then."""
 
 LOOK_SECONDS = 0.01
 
@@ -115,6 +123,23 @@ class DialledStage(LocalStage):
         super().run_epoch(intent)
 
 
+class Signalled:
+    """Sends this process the signal that the dial of publications names, when it comes to the step, once."""
+
+    def __init__(self, dials: Dials) -> None:
+        self._dial = dials.folder / PUBLICATION
+        self._seen = Counter[str]()
+
+    def __call__(self, step: str, count: int) -> None:
+        with suppress(FileNotFoundError):
+            asked = self._dial.read_text()
+            wanted, times, name = asked.split()
+            self._seen[asked] += step == wanted
+            if step == wanted and self._seen[asked] == int(times):
+                self._dial.unlink()  # by whoever is first
+                os.kill(os.getpid(), signal.Signals[name])
+
+
 def quicken(dials: Dials) -> None:
     """Has this process, a runner, obey the dials of clock and disk, and notice silence as soon as the environment says."""
     real = time.time
@@ -129,6 +154,10 @@ def quicken(dials: Dials) -> None:
 
     vars_of: Any = LocalFilesystem
     vars_of.step = step
+    if dials.is_on(WATCHED):
+        from tests.support.publication_steps import watch
+
+        watch(Signalled(dials))
 
 
 def open_engine(dials: Dials) -> DialledEngine:

@@ -22,6 +22,7 @@ from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
 from airflow_samza.runs.upkeep.unread_outputs import UnreadOutputs
+from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -118,6 +119,7 @@ class Reasons:
                 if held is not None:
                     yield held
         try:
+            yield from self._waiting(run)
             yield from self._topics(run)
             self._unread = self._unread or UnreadOutputs(self._files)
             for plan in run.plans:
@@ -126,6 +128,11 @@ class Reasons:
                     yield f"{reader!r} has not read what it wrote"
         except SamzaError as error:
             yield f"it cannot be looked at: {error.sentence}"
+
+    def _waiting(self, run: OverRun) -> Iterator[str]:
+        for plan in run.plans:
+            for waiting in waiting_output(self._files, self._systems_of(plan), plan):
+                yield f"{waiting} are committed and not published (airflow-samza runs finish publishes them)"
 
     def _topics(self, run: OverRun) -> Iterator[str]:
         newest = run.plans[-1]

@@ -20,6 +20,7 @@ from airflow_samza.runs.records.run_state import LINEAGE
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.upkeep.kept_runs import OverRun, SystemsOf, is_half_removed, over_since
 from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
+from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.trash import move_to_trash
 from airflow_samza.systems.system import System
@@ -69,6 +70,9 @@ def slim_run(
     if is_slim(files, run):
         return
     left = False
+    for plan in run.plans:
+        if waiting_output(files, systems_of(plan), plan):
+            return
     for plan in run.plans:
         left = _sweep_topics(files, systems_of(plan), run, plan, now, swept, dry=dry) or left
     for path in _leftovers(files, run):

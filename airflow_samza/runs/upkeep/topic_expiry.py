@@ -14,6 +14,7 @@ from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
+from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.capabilities import ExpiresTopics, ExpiringTopic
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.pace import Looks
@@ -46,9 +47,11 @@ def own_topics(files: Filesystem, run: RunPlan) -> list[tuple[str, str]]:
 def expire_topics(files: Filesystem, systems: Mapping[str, System], run: RunPlan, at: float) -> list[str]:
     """Marks the run's own topics, of every generation of its stages, to expire at a time (seconds since 1970).
 
-    Returns their names.
+    Returns their names. Where output of the run waits to be published, nothing expires.
     """
-    marked = []
+    marked: list[str] = []
+    if waiting_output(files, systems, run):
+        return marked
     for system, name in own_topics(files, run):
         topic = find_own(systems, system, name)
         if topic is not None:

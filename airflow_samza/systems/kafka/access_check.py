@@ -5,7 +5,6 @@ A client would try for ever; here the first lasting reason ends the question, an
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -16,6 +15,8 @@ from confluent_kafka.admin import AclOperation, AdminClient
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.systems.kafka.access import KafkaAccess
+from airflow_samza.systems.kafka.brokers import ANSWER_SECONDS, AWAY
+from airflow_samza.systems.kafka.client_log import CLIENT_LOG
 from airflow_samza.systems.kafka.connection_failures import (
     GROUP,
     LASTING,
@@ -34,7 +35,6 @@ from airflow_samza.systems.kafka.listeners import has_other_protocol
 PATIENCE = 30.0
 """Seconds in which brokers have to answer: one that starts again does. Tasks wait longer for those that are away."""
 
-_log = logging.getLogger("airflow_samza.kafka")
 _clients: dict[tuple[int, KafkaAccess], AdminClient] = {}
 
 T = TypeVar("T")
@@ -57,12 +57,15 @@ def check_writable(access: KafkaAccess, topics: Iterable[str], patience: float =
 
 def check_group(access: KafkaAccess, group: str, patience: float = PATIENCE) -> None:
     """Reject a consumer group for which no offsets may be committed."""
-    client = _client(access, patience)
 
     def ask() -> Any:
-        (answer,) = client.describe_consumer_groups(
-            [group], include_authorized_operations=True, request_timeout=patience
-        ).values()
+        (answer,) = (
+            _client(access, patience)
+            .describe_consumer_groups(
+                [group], include_authorized_operations=True, request_timeout=_answer_seconds(patience)
+            )
+            .values()
+        )
         return answer.result()
 
     _check(access, GROUP, group, READ, ask, patience)
@@ -76,7 +79,7 @@ def check_transactional_id(access: KafkaAccess, prefix: str, patience: float = P
     _client(access, patience)
     name = f"{prefix}-probe"
     settings = {**access.settings, "transactional.id": name, "log_level": 0}
-    producer = Producer(settings, logger=_log)
+    producer = Producer(settings, logger=CLIENT_LOG)
     try:
         producer.init_transactions(patience)
     except KafkaException as raised:
@@ -87,14 +90,22 @@ def check_transactional_id(access: KafkaAccess, prefix: str, patience: float = P
 
 
 def _check_topics(access: KafkaAccess, topics: Iterable[str], operation: str, patience: float) -> None:
-    asked = sorted(set(topics))
-    if not asked:
-        return
-    answers = _client(access, patience).describe_topics(
-        TopicCollection(asked), include_authorized_operations=True, request_timeout=patience
-    )
-    for topic, answer in answers.items():
-        _check(access, TOPIC, topic, operation, answer.result, patience)
+    for topic in sorted(set(topics)):
+
+        def ask(topic: str = topic) -> Any:
+            # No variable holds the client: an error would keep it, by this frame, until it is collected.
+            (answer,) = (
+                _client(access, patience)
+                .describe_topics(
+                    TopicCollection([topic]),
+                    include_authorized_operations=True,
+                    request_timeout=_answer_seconds(patience),
+                )
+                .values()
+            )
+            return answer.result()
+
+        _check(access, TOPIC, topic, operation, ask, patience)
 
 
 def _check(access: KafkaAccess, kind: str, name: str, operation: str, ask: Callable[[], Any], patience: float) -> None:
@@ -117,17 +128,22 @@ def _check(access: KafkaAccess, kind: str, name: str, operation: str, ask: Calla
 
 _DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.GROUP_ID_NOT_FOUND})
-_LOADING = frozenset({KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE})
+_AGAIN = AWAY | {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE}
+
+
+def _answer_seconds(patience: float) -> float:
+    """Return for how long one request waits before it is sent again: a connection may be dead without a sign of it."""
+    return min(ANSWER_SECONDS, patience / 3)
 
 
 def _answer(ask: Callable[[], T], patience: float) -> T:
-    """Return an answer, which a broker that has just started may not have yet."""
+    """Return an answer; asks again while brokers are away, or have just started."""
     deadline = time.monotonic() + patience
     while True:
         try:
             return ask()
         except KafkaException as raised:
-            if error_of(raised).code() not in _LOADING or time.monotonic() > deadline:
+            if error_of(raised).code() not in _AGAIN or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
@@ -152,7 +168,7 @@ def _connected(access: KafkaAccess, patience: float) -> AdminClient:
     try:
         # log_level 0: what it would log of each try is in the error, once.
         settings: dict[str, Any] = {**access.settings, "error_cb": heard.append, "log_level": 0}
-        client = guarded(AdminClient(settings, logger=_log))
+        client = guarded(AdminClient(settings, logger=CLIENT_LOG))
     except KafkaException as raised:
         raise rejected_setting(access, error_of(raised)) from raised
     asked: Any = client.describe_cluster(request_timeout=patience)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,14 +15,15 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.clients import admin
 from airflow_samza.systems.kafka.failures import NOT_THERE, cannot_create, error_of, failed, made_anew, missing
+from airflow_samza.systems.kafka.waiting import Waiting
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _ON_APPEND = "LogAppendTime"
 
-_ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 10.0
 """Time in which one request has to be answered before it is sent again."""
 
-_AWAY = frozenset(
+AWAY = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._TRANSPORT,
@@ -31,6 +33,7 @@ _AWAY = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
     }
 )
+"""Codes of brokers that are away, or change their roles."""
 
 T = TypeVar("T")
 
@@ -56,6 +59,10 @@ class Brokers:
         """The name of the system."""
         return self.access.system
 
+    def waiting(self, what: str) -> Waiting:
+        """Return a wait for something of these brokers, which names them in the log."""
+        return Waiting(f"{what} of the brokers {self.access.addresses} (system {self.system!r}) have", self.patience)
+
     def find(self, name: str) -> Topic | None:
         """Return the topic of this name, or None."""
         return self.find_all([name]).get(name)
@@ -67,7 +74,7 @@ class Brokers:
         def ask() -> dict[str, Topic]:
             found = {}
             for name, answer in (
-                admin(self.access).describe_topics(wanted, request_timeout=min(_ANSWER_SECONDS, self.patience)).items()
+                admin(self.access).describe_topics(wanted, request_timeout=min(ANSWER_SECONDS, self.patience)).items()
             ):
                 try:
                     described = answer.result()
@@ -110,6 +117,15 @@ class Brokers:
         """Return by partition the offset behind the last message whose transaction, if any, has ended."""
         return self._offsets(topic, OffsetSpec.latest())
 
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """Return the first offset that a partition still has, and its end, behind open transactions, too."""
+        place = TopicPartition(topic, partition)
+
+        def ask(spec: OffsetSpec) -> int:
+            return self._ask_offsets({place: spec}, IsolationLevel.READ_UNCOMMITTED)[partition]
+
+        return self._of_topic(topic, lambda: (ask(OffsetSpec.earliest()), ask(OffsetSpec.latest())))
+
     def first_at(self, topic: Topic, millis: int) -> list[int | None]:
         """Return by partition the offset of the first message, or transaction marker, of this time or a later one.
 
@@ -120,7 +136,7 @@ class Brokers:
     def stamps_on_append(self, topic: Topic) -> bool:
         """Return whether brokers give messages the time at which they come; False where that may not be asked."""
         # Where there is no answer soon, to read on costs time only.
-        return self.setting(topic.name, _TIMESTAMP_TYPE, min(_ANSWER_SECONDS, self.patience)) == _ON_APPEND
+        return self.setting(topic.name, _TIMESTAMP_TYPE, min(ANSWER_SECONDS, self.patience)) == _ON_APPEND
 
     def setting(self, topic: str, name: str, seconds: float) -> str | None:
         """Return a setting of a topic; None where it may not be asked, or no answer comes for so long."""
@@ -136,12 +152,24 @@ class Brokers:
     def create(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
         """Make a topic, unless another process was quicker."""
         made = NewTopic(name, partitions, config=dict(config or {}))
-        (answer,) = admin(self.access).create_topics([made], request_timeout=self.patience).values()
-        try:
-            answer.result()
-        except KafkaException as error:
-            if error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
+
+        def ask() -> None:
+            asked = admin(self.access).create_topics([made], request_timeout=min(ANSWER_SECONDS, self.patience))
+            (answer,) = asked.values()
+            try:
+                answer.result()
+            except KafkaException as error:
+                if error_of(error).code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                    return
+                if _passes(error):
+                    raise
                 raise cannot_create(error_of(error), name, partitions, self.system) from error
+
+        self._answered(ask, name)
+        waiting = self.waiting(f"The topic {name!r}, just made,")
+        while self.find(name) is None and not waiting.is_over:  # those who answer hear of it a moment later
+            waiting.still("no broker knows it yet")
+            time.sleep(0.02)
 
     def delete(self, name: str) -> None:
         """Delete a topic; one that is not there is deleted already."""
@@ -154,37 +182,45 @@ class Brokers:
 
     def _offsets(self, topic: Topic, spec: OffsetSpec) -> list[int]:
         places = {TopicPartition(topic.name, partition): spec for partition in range(topic.partitions)}
+        found = self._of_topic(topic.name, lambda: self._ask_offsets(places, IsolationLevel.READ_COMMITTED))
+        return [found[partition] for partition in range(topic.partitions)]
 
-        def ask() -> list[int]:
-            found = [0] * topic.partitions
-            answers = admin(self.access).list_offsets(
-                places,
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=min(_ANSWER_SECONDS, self.patience),
-            )
-            for place, answer in answers.items():
-                found[place.partition] = int(answer.result().offset)
-            return found
+    def _ask_offsets(self, places: dict[TopicPartition, OffsetSpec], isolation: IsolationLevel) -> dict[int, int]:
+        answers = admin(self.access).list_offsets(
+            places, isolation_level=isolation, request_timeout=min(ANSWER_SECONDS, self.patience)
+        )
+        return {place.partition: int(answer.result().offset) for place, answer in answers.items()}
 
+    def _of_topic(self, name: str, ask: Callable[[], T]) -> T:
+        """Return the answer to a question about a topic; one that is missing is a TopicError."""
         try:
-            return self._answered(ask, topic.name)
+            return self._answered(ask, name)
         except _NotThere as error:
-            raise missing(topic.name, self.system) from error
+            raise missing(name, self.system) from error
 
     def _answered(self, ask: Callable[[], T], topic: str) -> T:
         """Return the answer to a question, which is asked again while the brokers are away, or change their roles."""
+        waiting = self.waiting("Answers")
         asking = tenacity.Retrying(
             retry=tenacity.retry_if_exception(_passes),
             stop=tenacity.stop_after_delay(self.patience),
             wait=tenacity.wait_exponential(0.05, 1.0),
+            before_sleep=lambda state: waiting.still(_why(state)),
             reraise=True,
         )
         try:
-            return asking(ask)
+            found = asking(ask)
+            waiting.over()
+            return found
         except KafkaException as error:
             if error_of(error).code() in NOT_THERE:
                 raise _NotThere from error
             raise failed(self.access, error_of(error), topic, self.patience) from error
+
+
+def _why(state: tenacity.RetryCallState) -> str:
+    error = state.outcome.exception() if state.outcome is not None else None
+    return error_of(error).str() if isinstance(error, KafkaException) else str(error)
 
 
 class _NotThere(Exception):
@@ -192,4 +228,4 @@ class _NotThere(Exception):
 
 
 def _passes(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and (error_of(error).retriable() or error_of(error).code() in _AWAY)
+    return isinstance(error, KafkaException) and (error_of(error).retriable() or error_of(error).code() in AWAY)

@@ -6,7 +6,6 @@ be closed there. So idle ones are closed before a fork, and parent and child mak
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.admin import AdminClient
 
 from airflow_samza.systems.kafka.access import KafkaAccess
+from airflow_samza.systems.kafka.client_log import CLIENT_LOG
 from airflow_samza.systems.kafka.forks import closed_before_forks, guarded, released
 
 _GROUP = "airflow-samza"
@@ -57,8 +57,6 @@ PASSING = frozenset(
 )
 """Codes of a consumer's reports behind which messages may still come."""
 
-_log = logging.getLogger("airflow_samza.kafka")
-
 
 class WarmConsumer:
     """Consumer of one partition at a time; ``trouble`` is the newest error of its connections, until messages come."""
@@ -67,7 +65,7 @@ class WarmConsumer:
         self.trouble: KafkaError | None = None
         settings: dict[str, Any] = {"group.id": _GROUP, **access.settings, **_READING}
         settings |= {**({} if waits else _NO_WAITING), "error_cb": self._take_trouble}
-        self.client = guarded(Consumer(settings, logger=_log))
+        self.client = guarded(Consumer(settings, logger=CLIENT_LOG))
 
     def close(self) -> None:
         """Close its connections."""
@@ -126,7 +124,9 @@ def admin(access: KafkaAccess) -> AdminClient:
     with _LOCK:
         admins = _own().admins
         if access not in admins:
-            admins[access] = guarded(AdminClient({**access.settings, "reconnect.backoff.max.ms": 1000}, logger=_log))
+            admins[access] = guarded(
+                AdminClient({**access.settings, "reconnect.backoff.max.ms": 1000}, logger=CLIENT_LOG)
+            )
         return admins[access]
 
 

@@ -8,19 +8,17 @@ lie in one partition, so that a look reads that partition alone.
 from __future__ import annotations
 
 import json
-import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from airflow_samza.errors import StorageUnavailable, TopicError
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.kafka.brokers import Brokers
-from airflow_samza.systems.kafka.clients import PASSING, admin, consumer
-from airflow_samza.systems.kafka.failures import error_of, failed
+from airflow_samza.systems.kafka.clients import PASSING, consumer
+from airflow_samza.systems.kafka.failures import failed
 from airflow_samza.systems.kafka.write_failures import markers_gone
 
 TOPIC = "airflow-samza-publications"
@@ -124,16 +122,17 @@ class Markers:
         """
         place = TopicPartition(self.name, self.partition(keys))
         scope, found = keys.scope.encode(), dict[str, bytes]()
-        deadline = time.monotonic() + self.brokers.patience
+        waiting = self.brokers.waiting(f"Markers in {self.name!r}")
         with consumer(self.brokers.access) as warm:
-            oldest, end = self._offset(place, OffsetSpec.earliest()), self._offset(place, OffsetSpec.latest())
-            position = oldest
-            warm.client.assign([TopicPartition(place.topic, place.partition, oldest)])
+            position, end = self.brokers.bounds(self.name, place.partition)
+            warm.client.assign([TopicPartition(place.topic, place.partition, position)])
             while position < end:
                 messages = warm.client.consume(_BATCH, _POLL_SECONDS)
                 for message in messages:
                     position = max(position, self._take(message, scope, found))
-                if time.monotonic() > deadline:
+                if not messages:
+                    waiting.still(warm.trouble.str() if warm.trouble is not None else "a publication is open there")
+                if waiting.is_over:
                     raise StorageUnavailable(
                         f"The markers in {self.name!r} of the system {self.brokers.system!r} could not be read up to "
                         f"their end for {self.brokers.patience:.0f} s.",
@@ -142,6 +141,7 @@ class Markers:
                         stream=keys.topic,
                         system=self.brokers.system,
                     )
+        waiting.over()
         return found
 
     def _take(self, message: Message, scope: bytes, found: dict[str, bytes]) -> int:
@@ -157,16 +157,6 @@ class Markers:
         if key is not None and value is not None and key.startswith(scope):
             found[key.decode()] = value
         return int(offset or 0) + 1
-
-    def _offset(self, place: TopicPartition, spec: OffsetSpec) -> int:
-        # The end counts open transactions, too.
-        asked = admin(self.brokers.access).list_offsets(
-            {place: spec}, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self.brokers.patience
-        )
-        try:
-            return int(asked[place].result().offset)
-        except KafkaException as error:
-            raise self._failed(error_of(error)) from error
 
     def _failed(self, error: KafkaError) -> Exception:
         return failed(self.brokers.access, error, self.name, self.brokers.patience)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -126,7 +126,8 @@ class KafkaOutputs:
         """Begin a generation of a run's output: from now on no lower one publishes."""
         publisher = self._publisher(stream, claim.producer)
         try:
-            self._claim(publisher, stream, claim)
+            with publisher.busy:
+                self._claim(publisher, stream, claim)
         except Fenced as error:
             raise publisher.contended(claim.generation) from error
         except BaseException:
@@ -142,17 +143,31 @@ class KafkaOutputs:
         if count:
             topic = self._staging(stream)
             publisher = self._publisher(stream, publication.producer)
-            publisher.publish(
-                publication,
-                count,
-                lambda behind: _read(topic, stream.name, segments, behind),
-                lambda: self.log.filesystem.exists(self._claimed(stream)),
-            )
+            with publisher.busy:
+                publisher.publish(
+                    publication,
+                    count,
+                    lambda behind: _read(topic, stream.name, segments, behind),
+                    lambda: self.log.filesystem.exists(self._claimed(stream)),
+                )
             for segment in segments:
                 self.log.filesystem.delete(topic.segment_path(segment.name))
         if publication.final:
             self._close(stream, publication.producer)
         return facts_of(publication, count, staged, stream.name)
+
+    def waiting(self, stream: StreamSpec, staged: Iterable[Mapping[str, Any]]) -> int:
+        """Return how many messages of the tasks of an epoch are staged still: what is published is deleted."""
+        if self.identity(stream) is None:
+            return 0
+        topic = self.log.topic(_staging_name(stream))
+        segments = [Segment.from_json(one) for one in staged if one.get("segment")]
+        exists = self.log.filesystem.exists
+        return sum(sum(segment.rows) for segment in segments if exists(topic.segment_path(segment.name)))
+
+    def has_begun(self, stream: StreamSpec) -> bool:
+        """Return whether a generation has begun its output, so that no lower one publishes."""
+        return self.identity(stream) is not None and self.log.filesystem.exists(self._claimed(stream))
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to an output; None when none has."""
@@ -228,7 +243,7 @@ class KafkaOutputs:
         return create_topic(self.log.filesystem, self.log.name, _staging_name(stream), 1, STAGED, stream.owner)
 
     def _claimed(self, stream: StreamSpec) -> str:
-        return f"{self.log.topic(_staging_name(stream)).directory}/claimed.json"
+        return self.log.topic(_staging_name(stream)).staging_note
 
     def _encoder(self, stream: StreamSpec, schema: pa.Schema) -> MessageEncoder:
         return MessageEncoder(stream, schema, self._brokers.system, self._settings)

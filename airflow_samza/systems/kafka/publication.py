@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
 
 from airflow_samza.errors import StorageUnavailable
 from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.kafka.forks import closed_before_forks
 from airflow_samza.systems.kafka.markers import Marker, MarkerKeys, Markers, marker_of
 from airflow_samza.systems.kafka.write_failures import TRANSACTIONAL_IDS, contended, markers_gone, superseded
 from airflow_samza.systems.kafka.writing import TRANSACTION_SECONDS, Fenced, Writer
@@ -65,6 +70,9 @@ class Publisher:
         self._writer: Writer | None = None
         self.marker: Marker | None = None
         self.known: Mapping[str, bytes] = {}
+        self.busy = threading.Lock()
+        """Held by whoever uses the publisher: one that is idle is closed before this process forks."""
+        _publishers.add(self)
 
     def take_turn(self) -> None:
         """Fence former publishers, and read the markers that now stand."""
@@ -101,7 +109,9 @@ class Publisher:
                 self.close()
                 if time.monotonic() > deadline:
                     raise
-                log.warning("%s; trying again", error.sentence)
+                left = timedelta(seconds=max(0.0, deadline - time.monotonic()))
+                until = datetime.now(timezone.utc) + left
+                log.warning("%s Trying again until %s UTC", error.sentence, f"{until:%H:%M:%S}")
             except BaseException:
                 self.close()
                 raise
@@ -112,8 +122,12 @@ class Publisher:
         self.close()
         return contended(self.place.keys.topic, generation)
 
+    def forget(self) -> None:
+        """Leave the client to the parent, in a child of the process that made it."""
+        self.busy, self._writer = threading.Lock(), None
+
     def close(self) -> None:
-        """Give the client up."""
+        """Give the client up; the next use takes a turn."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -154,6 +168,27 @@ class Publisher:
         assert self._writer is not None
         self._writer.commit(self._markers.name, self._partition, {**more, self._key: marker.encode()})
         self.marker = marker
+
+
+_publishers = weakref.WeakSet[Publisher]()
+
+
+@closed_before_forks
+def _close_idle() -> None:
+    for publisher in list(_publishers):
+        if publisher.busy.acquire(blocking=False):
+            try:
+                publisher.close()
+            finally:
+                publisher.busy.release()
+
+
+def _forget_inherited() -> None:
+    for publisher in list(_publishers):
+        publisher.forget()
+
+
+os.register_at_fork(after_in_child=_forget_inherited)
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,6 @@ no more, at or behind the end.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, cast
 
@@ -132,29 +131,31 @@ class KafkaConsumer:
 
     def _next(self, lent: WarmConsumer, partition: int, position: int, end: int) -> tuple[list[Message], list[Message]]:
         """Return the next messages and reports, some; a partition that stays silent for too long is an error."""
-        since = time.monotonic()
+        waiting = self._brokers.waiting(f"Messages of {self._stream.name!r}, partition {partition},")
         while True:
             found = lent.client.consume(min(_AT_A_TIME, end - position), _WAIT_SECONDS)
             reports = (
                 [message for message in found if message.error() is not None] if any(map(Message.error, found)) else []
             )
             if len(found) > len(reports):
+                waiting.over()
                 return [message for message in found if message.error() is None] if reports else found, reports
             errors = [cast("KafkaError", report.error()) for report in reports]
             if any(error.code() not in PASSING for error in errors):
                 return [], reports
             for error in errors:
                 lent.trouble = error
-            waited = time.monotonic() - since
-            if waited > self._brokers.patience:
+            why = lent.trouble.str() if lent.trouble is not None else "no answer came"
+            waiting.still(why)
+            if waiting.is_over:
                 raise silent(
                     system=self._brokers.system,
                     brokers=self._brokers.access.addresses,
                     stream=self._stream.name,
                     partition=partition,
                     position=position,
-                    seconds=waited,
-                    why=lent.trouble.str() if lent.trouble is not None else "no answer came",
+                    seconds=waiting.seconds,
+                    why=why,
                 )
 
     def _behind_gap(self, partition: int, position: int, end: int) -> int:

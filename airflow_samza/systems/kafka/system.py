@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from airflow_samza.systems.capabilities import OutputClaim
@@ -170,6 +170,14 @@ class KafkaSystem:
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
         """Publish what an epoch has staged: each message once, whoever died on the way."""
         return (self.own_topics if is_own(stream) else self.outputs).publish(stream, publication)
+
+    def waiting(self, stream: StreamSpec, staged: Iterable[Mapping[str, Any]]) -> int:
+        """Return how many messages of the tasks of an epoch are staged still."""
+        return self.outputs.waiting(stream, staged)
+
+    def has_begun(self, stream: StreamSpec) -> bool:
+        """Return whether a generation has begun its output, so that no lower one publishes."""
+        return self.outputs.has_begun(stream)
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to an output; None when it never has."""

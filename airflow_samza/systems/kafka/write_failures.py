@@ -59,7 +59,7 @@ def write_failed(error: KafkaError, *, topic: str, brokers: Brokers, key: bytes 
         )
     return StorageUnavailable(
         f"The brokers {brokers.access.addresses} of the system {brokers.system!r} did not take the messages for "
-        f"{topic!r} within {brokers.patience:.0f} s: {error.str()}.",
+        f"{topic!r}: {error.str()}.",
         hint="Look whether they run, can be reached from here, and have enough replicas of the topic in sync; the next "
         "try goes on where this one has stopped, and nothing is doubled.",
         **about,
@@ -105,7 +105,7 @@ def published_before(topic: str, messages: int, who: str) -> TopicError:
         f"{messages:,} messages are published to {topic!r} already, by {who}: messages cannot be taken back, and a "
         "rerun would publish them a second time.",
         hint='Declare options={"on_rerun": "append"} on the output if its readers can take that; else publish to '
-        "another topic.",
+        "another topic. Where a publication died half-way, airflow-samza runs finish publishes the rest of it.",
         stream=topic,
         messages=messages,
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import time
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -12,12 +11,13 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.client_log import CLIENT_LOG
 from airflow_samza.systems.kafka.failures import error_of
+from airflow_samza.systems.kafka.forks import guarded, released
+from airflow_samza.systems.kafka.waiting import Waiting
 from airflow_samza.systems.kafka.write_failures import FENCED, write_failed
 
 T = TypeVar("T")
-
-log = logging.getLogger("airflow_samza.kafka")
 
 TRANSACTION_SECONDS = 60.0
 """Time for which a transaction may be open, and for which the death of its publisher holds readers up at most."""
@@ -43,6 +43,17 @@ class Fenced(Exception):
     """Another publisher has taken the place of this one: its transaction is aborted, and it may write no more."""
 
 
+class _Failures:
+    """The first message that did not come, and why: held by the client, which would outlive a writer that it held."""
+
+    first: tuple[KafkaError, bytes | None] | None = None
+
+    def note(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self.first is None:
+            key = message.key()
+            self.first = error, key if isinstance(key, bytes) else None
+
+
 class Writer:
     """Writer to one output; ``transactional_id`` None: without transactions.
 
@@ -53,16 +64,21 @@ class Writer:
         self._brokers = brokers
         self._topic = topic
         self._transactional = transactional_id is not None
-        self._failure: tuple[KafkaError, bytes | None] | None = None
+        self._failures = _Failures()
         settings: dict[str, Any] = {**_WRITING, **brokers.access.settings, "message.max.bytes": largest}
-        settings["on_delivery"] = self._note_failure
+        settings["on_delivery"] = self._failures.note
         if transactional_id is not None:
             settings["transactional.id"] = transactional_id
             settings["transaction.timeout.ms"] = int(TRANSACTION_SECONDS * 1000)
         settings["message.timeout.ms"] = int(min(brokers.patience, TRANSACTION_SECONDS) * 1000)
-        self._client = Producer(settings, logger=log)
+        self._process = os.getpid()
+        self._client = guarded(Producer(settings, logger=CLIENT_LOG))
         if self._transactional:
-            self._call(self._client.init_transactions)
+            try:
+                self._call(self._client.init_transactions)
+            except BaseException:
+                self.close()
+                raise
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -106,29 +122,39 @@ class Writer:
 
     def close(self) -> None:
         """Give the client up; what is in flight is thrown away, and an open transaction is aborted by the next one."""
+        if self._process != os.getpid():  # it is the parent's
+            return
         with suppress(KafkaException, SystemError):  # what has failed before fails once more
             self._client.purge()
             self._client.flush(0)
+        released(self._client)
 
     def _flush(self) -> None:
-        deadline = time.monotonic() + self._brokers.patience
-        while self._checked(lambda: self._client.flush(1.0)) and self._failure is None:
-            if time.monotonic() > deadline:
+        waiting = self._waiting("Receipts for messages")
+        while (left := self._checked(lambda: self._client.flush(1.0))) and self._failures.first is None:
+            waiting.still(f"{left:,} messages are on their way")
+            if waiting.is_over:
                 raise self._failed(KafkaError(KafkaError._TIMED_OUT, "no answer came"))
-        if self._failure is not None:
-            raise self._failed(*self._failure)
+        if self._failures.first is not None:
+            raise self._failed(*self._failures.first)
+        waiting.over()
 
     def _call(self, function: Callable[[float], Any]) -> None:
         """Call a function of transactions, which may be repeated while it says so."""
-        deadline = time.monotonic() + self._brokers.patience
+        waiting = self._waiting("Answers about the transaction")
         while True:
             try:
                 function(5.0)
+                waiting.over()
                 return
             except (KafkaException, SystemError) as error:
                 found = _cause(error)
-                if not found.retriable() or time.monotonic() > deadline:
+                if not found.retriable() or waiting.is_over:
                     raise self._failed(found) from error
+                waiting.still(found.str())
+
+    def _waiting(self, what: str) -> Waiting:
+        return self._brokers.waiting(f"{what} for {self._topic!r}")
 
     def _checked(self, function: Callable[[], T]) -> T:
         try:
@@ -136,16 +162,12 @@ class Writer:
         except (KafkaException, SystemError) as error:
             raise self._failed(_cause(error)) from error
 
-    def _note_failure(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and self._failure is None:
-            key = message.key()
-            self._failure = error, key if isinstance(key, bytes) else None
-
     def _failed(self, error: KafkaError, key: bytes | None = None) -> Exception:
         """Return the cause: of a transaction that has to be aborted, the failure of a message says more."""
         purged = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
-        if self._failure is not None and not error.fatal() and self._failure[0].code() not in purged:
-            error, key = self._failure
+        first = self._failures.first
+        if first is not None and not error.fatal() and first[0].code() not in purged:
+            error, key = first
         if error.code() in FENCED:
             return Fenced(error.str())
         return write_failed(error, topic=self._topic, brokers=self._brokers, key=key)

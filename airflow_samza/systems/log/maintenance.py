@@ -120,6 +120,8 @@ def sweep(
                 if dry or delete_topic(topic, functools.partial(is_held, name)):
                     swept.topics.append(name)
                 continue
+            if topic.is_staging:  # what waits there may be committed by its run, and goes when it is published
+                continue
             _sweep_segments(topic, now, grace_ms, staged_grace_ms, swept, dry=dry)
             for part in ("", "/commits", "/snapshots", "/compactions") if not dry else ():
                 filesystem.delete_temporary(f"{topic.directory}{part}", (now - max(grace_ms, staged_grace_ms)) / 1000)

@@ -61,6 +61,16 @@ class Topic:
         return bool(self.owner) and self.name.count("/") >= 2
 
     @property
+    def staging_note(self) -> str:
+        """Return the note of a topic in which messages for another system are staged."""
+        return f"{self.directory}/claimed.json"
+
+    @property
+    def is_staging(self) -> bool:
+        """Return whether messages for another system are staged in it: a run's records name its segments, no commit."""
+        return self.filesystem.exists(self.staging_note)
+
+    @property
     def directory(self) -> str:
         """The topic's folder, relative to the root."""
         return topic_directory(self.name)

@@ -1,0 +1,103 @@
+"""Output that a run has committed, and of which not all is published: its runner died, and nobody tried again.
+
+The commit has decided that it is published. A retry does that; where none comes, whoever looks after a root finds it
+here, and has it published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.runs.finish import end_stage, finish_epoch, output_stream
+from airflow_samza.runs.lineage.state_left import reject_fenced
+from airflow_samza.runs.records.epoch_records import newest_intent, read_commit, read_manifests
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.systems.capabilities import StagesOutput
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import StreamSpec, System
+
+
+@dataclass(frozen=True)
+class WaitingOutput:
+    """Messages of an epoch of a stage that are committed and wait for their publication to the topic ``stream``."""
+
+    stage_id: str
+    generation: str
+    epoch: int
+    stream: str
+    messages: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.messages:,} messages for {self.stream!r} of the stage {self.stage_id} (generation "
+            f"{self.generation}, epoch {self.epoch})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return asdict(self)
+
+
+def is_worked_on(files: Filesystem, run: RunPlan) -> bool:
+    """Return whether a stage runner of a run lives: it publishes what is committed."""
+    return any(runner.is_alive(files) for runner in all_runners(files, RunFolder(run.application, run.run_id)))
+
+
+def waiting_output(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> list[WaitingOutput]:
+    """Return what waits of the stages under a plan, in generations whose turn it is."""
+    try:
+        reject_fenced(files, run)
+    except SamzaError:  # another run has gone on from the state, and writes what this one would have written
+        return []
+    return [found for stage in run.plan.stages for found in _of_stage(files, systems, run, stage.stage_id)]
+
+
+def publish_waiting(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> list[WaitingOutput]:
+    """Publish what waits, end stages that had nothing else left to do, and return what waited."""
+    found = waiting_output(files, systems, run)
+    for stage_id, number in dict.fromkeys((waiting.stage_id, waiting.generation) for waiting in found):
+        generation = Generation.parse(number)
+        folder = RunFolder(run.application, run.run_id).stage(stage_id, generation)
+        intent = newest_intent(files, folder)
+        assert intent is not None
+        manifests = read_manifests(files, folder, intent)
+        committed, facts = finish_epoch(files, systems, run, generation, folder, intent, manifests)
+        if committed.is_last:
+            end_stage(files, run, generation, folder, intent, committed, facts)
+    return found
+
+
+def _of_stage(files: Filesystem, systems: Mapping[str, System], run: RunPlan, stage_id: str) -> Iterator[WaitingOutput]:
+    folder = RunFolder(run.application, run.run_id)
+    for generation in reversed(folder.generations(files, stage_id)):
+        if generation.plan != run.generation:
+            continue
+        outputs = dict(_staged(systems, run, stage_id, generation))
+        stage = folder.stage(stage_id, generation)
+        intent = newest_intent(files, stage) if outputs and not files.exists(stage.result) else None
+        if intent is not None and read_commit(files, stage, intent.epoch) is not None:
+            manifests = read_manifests(files, stage, intent)
+            for stream_id, (staging, spec) in outputs.items():
+                staged = [found.staged[stream_id].described for found in manifests if stream_id in found.staged]
+                messages = staging.waiting(spec, staged)
+                if messages:
+                    yield WaitingOutput(stage_id, str(generation), intent.epoch, spec.name, messages)
+        if any(staging.has_begun(spec) for staging, spec in outputs.values()):
+            return  # lower ones publish no more
+
+
+def _staged(
+    systems: Mapping[str, System], run: RunPlan, stage_id: str, generation: Generation
+) -> Iterator[tuple[str, tuple[StagesOutput, StreamSpec]]]:
+    for stream_id in run.plan.stage(stage_id).outputs:
+        bound = output_stream(run, stream_id, generation)
+        if bound.system in systems and bound.spec.through is not None:
+            system = systems[bound.system]
+            if isinstance(system, StagesOutput):
+                yield stream_id, (system, bound.spec)

@@ -1,0 +1,36 @@
+"""The ground on which rounds of chaos are played."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_samza.runs.records import liveness
+from airflow_samza.runs.stages import heartbeats
+from tests.support import runner_without_spark
+from tests.support.looping import APPLICATION
+
+
+@pytest.fixture
+def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for the roots: a small filesystem of its own where that can be had."""
+    (tmp_path / "looping_app.py").write_text(APPLICATION)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("looping_app", None)
+    monkeypatch.setattr(liveness, "FROZEN_AFTER_SECONDS", 5.0)
+    monkeypatch.setattr(heartbeats, "CONFIRM_SECONDS", 1.5)
+    monkeypatch.setenv(runner_without_spark.PULSE_SECONDS, "5")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)]
+    mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    what = "a tmpfs of 64 MiB" if mounted else "no real one: mounting is not allowed here, and only runners notice"
+    print(f"The disk that fills up is {what}.")
+    yield disk
+    if mounted:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    sys.modules.pop("looping_app", None)
