@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable
 from airflow_samza.application.columns import Columns
-from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor
+from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole, SystemDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.handles import OutputStream, SideInput, Table
 from airflow_samza.application.identifiers import checked_id
@@ -43,14 +43,12 @@ T = TypeVar("T")
 
 
 _NOT_OF_SIDE_INPUTS = {
-    "on_error": "a table without the rows that fail would answer wrongly",
     "slice": "a table needs all that its topic holds",
     "max_delay": "it makes no watermarks",
     "watermarks": "it makes no watermarks",
 }
 
 _LEAVE_OUT = {
-    "on_error": "Leave it out; what does not fit the schema fails the stage.",
     "slice": "Leave it out; a topic that holds no more than is wanted is compacted, or expires what is old.",
     "max_delay": "Leave it out; time is told by the inputs.",
     "watermarks": "Leave it out; time is told by the inputs.",
@@ -258,11 +256,20 @@ class ApplicationDescriptor:
 
         ``schema`` and the others as of :meth:`input_stream`.
 
-        It is read from its oldest message on, before the first message of an input. So ``slice``, ``max_delay``,
-        ``watermarks`` and ``on_error`` are rejected; ``priority`` and ``bootstrap`` set which side inputs of a table
-        are read before the others.
+        It is read from its oldest message on, before the first message of an input. So ``slice``, ``max_delay`` and
+        ``watermarks`` are rejected; ``priority`` and ``bootstrap`` set which side inputs of a table are read before the
+        others. ``on_error="drop"`` leaves out what cannot be read or fits no row: the row of its key stays as it was.
         """
         check_words(more, "side_input")
+        self._check_on_error(more, f"side input {id!r}")
+        policy = more.get("on_error")
+        if isinstance(policy, ErrorPolicy) and policy.stream is not None:
+            reject(
+                f"Side input {id!r} has on_error={policy.text}: each task, host and run reads it for itself, and would "
+                "send its dead letters again",
+                hint='Write on_error="drop": what is left out is counted, and some of it is in the log.',
+                stream=id,
+            )
         for word, why in _NOT_OF_SIDE_INPUTS.items():
             if more.get(word) is not None:
                 reject(f"Side input {id!r} has {word}=, which is for inputs: {why}", hint=_LEAVE_OUT[word], stream=id)

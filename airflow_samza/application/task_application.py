@@ -17,7 +17,7 @@ from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
 from airflow_samza.application.rejections import reject
 from airflow_samza.application.store_declarations import declared_store
 from airflow_samza.config import Config
-from airflow_samza.errors import DuplicateId
+from airflow_samza.errors import ConfigError, DuplicateId
 
 
 class TaskApplicationDescriptor(ApplicationDescriptor):
@@ -53,6 +53,17 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
             f'Declare it as app.table("{store.name}", key=…, schema=…): the task reads it by '
             f'context.get_table("{store.name}").',
         )
+        changelog = Config(self.config).changelog(store.name)
+        if changelog is not None:
+            reject(
+                f"stores.{store.name}.changelog is {changelog!r}, and the store {store.name!r} has no topic of "
+                "changes: it is kept under the root, with the run's state",
+                hint="Leave the key out: from there the store comes back on any host, and in the next run. What "
+                "others should read, send to an output stream.",
+                kind=ConfigError,
+                key=f"stores.{store.name}.changelog",
+                value=changelog,
+            )
         if store.name in self._stores:
             former = self._stores[store.name].location
             first = f": first at {former}, then again" if former is not None else ""

@@ -169,7 +169,7 @@ class FollowedTables:
             [int(was[0]), int(now[1])] for was, now in zip(known.slice["offsets"], head.slice["offsets"], strict=True)
         ]
         has_more = any(now[1] > int(was[1]) for was, now in zip(known.slice["offsets"], offsets, strict=True))
-        return InputIntent(head.stream, {**head.slice, "offsets": offsets}) if has_more else None
+        return InputIntent(head.stream, {**known.slice, **head.slice, "offsets": offsets}) if has_more else None
 
     def _head(self, stream_id: str) -> InputIntent | None:
         """Return all that a side input has, asked again only when there is news; None: its topic is deleted."""

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from airflow_samza.config import Config
-from airflow_samza.prepare.task_side_inputs import MADE
+from airflow_samza.prepare.task_side_inputs import MADE, tombstone_seconds
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.local_store import LocalStores, default_folder
@@ -97,7 +97,7 @@ class HostTables:
 
         A table that holds something already goes on from what is further on, if that is no further than it shall come.
         """
-        for local in self._kept(table):
+        for local in self._kept(table, min(tombstone_seconds(wanted[s]) for s in table.table.side_inputs)):
             reached = {place: last + 1 for place, last in local.offsets.items()}
             sources: Slices = local.store["sources"]
             if table.reached and not self._is_on_the_way(tables, table, wanted, reached, sources):
@@ -130,9 +130,12 @@ class HostTables:
             table.reached.get(place, 0) <= offset <= target.get(place, -1) for place, offset in reached.items()
         ) and (set(table.reached) <= set(reached))
 
-    def _kept(self, table: SideTable) -> Iterator[LocalOffsets]:
-        """Return what the offsets files here hold: of all streams of a table first, then of some, the most first."""
-        whole = self._file(table).read()
+    def _kept(self, table: SideTable, stale: float) -> Iterator[LocalOffsets]:
+        """Return what the offsets files here hold: of all streams of a table first, then of some, the most first.
+
+        Those that are ``stale`` seconds old may have missed what was deleted.
+        """
+        whole = self._file(table).read(stale=stale)
         if whole is not None:
             yield whole
         mine = self._topics(table)
@@ -140,7 +143,7 @@ class HostTables:
         for path in sorted(glob.glob(os.path.join(glob.escape(self._folder(table)), f"{_OFFSETS}*"))):
             if "." in os.path.basename(path) or path == self._offsets_path(table):
                 continue  # it is being written
-            local = OffsetsFile(path).read()
+            local = OffsetsFile(path).read(stale=stale)
             topics = local.store.get("topics", {}) if local is not None else {}
             if (
                 local is not None

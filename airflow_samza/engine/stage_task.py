@@ -24,6 +24,9 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System
 from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
 
+PREPARED = "0.0"
+"""The generation of tables that are read beforehand, in no epoch."""
+
 
 @dataclass(frozen=True)
 class StageTask:
@@ -68,11 +71,12 @@ class StageTask:
         systems = _systems(json.dumps(self.bindings, sort_keys=True), root)
         program = load_program(self.root, self.program)
         side_inputs = bound_streams(self.side_inputs)
-        return EpochTables(root, self.program, program, systems, side_inputs, intent, task, self.digests)
+        folder = StageFolder(self.stage_folder) if intent.generation != PREPARED else None
+        return EpochTables(root, self.program, program, systems, side_inputs, intent, task, self.digests, folder)
 
     def fill_tables(self, task: int, tasks: int, side_inputs: Mapping[str, InputIntent]) -> None:
         """Read what the tables of one of the stage's ``tasks`` shall hold into the folder of this host."""
-        self.tables(Intent(self.stage, "0.0", 0, tasks, {}, {}, side_inputs=side_inputs), task).prepare()
+        self.tables(Intent(self.stage, PREPARED, 0, tasks, {}, {}, side_inputs=side_inputs), task).prepare()
 
     def host_files(self, task: int) -> HostFiles | None:
         """Return the copies of a task's state on this host; None where hosts keep none."""

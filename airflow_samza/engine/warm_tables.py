@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_samza.engine.compacted_tables import CompactionCheck
 from airflow_samza.engine.host_tables import HostTables
 from airflow_samza.prepare.task_side_inputs import SideInputs
 from airflow_samza.runs.records.epoch_records import Intent
+from airflow_samza.runs.records.folders import StageFolder
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System
@@ -72,7 +74,8 @@ class EpochTables:
     """The tables of a task that side inputs feed, in one epoch, as its intent names them.
 
     ``streams`` are the side inputs without their slices (the intent has those); ``source`` names the program, and so
-    the attempt that keeps the tables. ``digests`` are those of the tables with a processor that hosts may keep.
+    the attempt that keeps the tables. ``digests`` are those of the tables with a processor that hosts may keep;
+    ``folder`` has the records of the stage whose epoch it is (None: of none).
     """
 
     root: str
@@ -83,6 +86,7 @@ class EpochTables:
     intent: Intent
     task: int
     digests: Mapping[str, str] = field(default_factory=dict)
+    folder: StageFolder | None = None
 
     @contextmanager
     def filled(self, section: int) -> Iterator[FilledTables]:
@@ -117,6 +121,9 @@ class EpochTables:
             reader = SideInputs(self.program, self.systems, self.streams, self.intent, self._is_there)
             try:
                 read = tables.fill(reader.of(tables, self.task))
+                if self.folder is not None and self.intent.epoch == 0:
+                    files = open_filesystem(self.root)
+                    CompactionCheck(files, self.folder, self.intent, self.task).of(tables, read, reader)
             finally:
                 reader.close()
             host.keep(tables, always=always)

@@ -16,6 +16,7 @@ from airflow_samza.errors import PushError, UnknownName
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.submission import submit
 from airflow_samza.prepare.bound_systems import bind_systems, declared_systems, run_bindings, system_name
+from airflow_samza.prepare.side_inputs import keeps_no_versions
 from airflow_samza.runs.records import folders
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.stages.stage_state import QUEUED, RUNNING, StageHandle, stage_status
@@ -63,12 +64,7 @@ def table_place(
     name = system_name(spec, stream, bindings, default_system)
     binding = run_bindings(declared_systems(spec, [name], bindings), bindings)[name]
     if not traits_of(binding.kind).keeps_versions:
-        raise PushError(
-            f"The table {table!r} lies in the system {name!r} of kind {binding.kind}, which keeps no versions.",
-            hint="Bind it to a log: system= of the table, or the system's connection.",
-            table=table,
-            system=name,
-        )
+        raise keeps_no_versions(table, name, binding.kind)
     if stream.partitioner != OWN_PARTITIONER:
         raise PushError(
             f"The table {table!r} is partitioned by {stream.partitioner!r}, and pushes know only {OWN_PARTITIONER!r}.",

@@ -274,8 +274,7 @@ class _Check:
                 f"{operator_label(join)} joins {left.name}, partitioned by {_described(one)}, with {right.name}, "
                 "partitioned by "
                 f"{_described(other)}: rows of one key lie in partitions of different numbers.",
-                hint=f"Re-partition {left.name} by all of the join's key: .partition_by({_columns(left.key)}, id=…); "
-                f"the other side by {_columns(right.key)}.",
+                hint=_together(join, left, right),
                 join=join.name,
                 operator=join.op_id,
                 key=left.key,
@@ -284,6 +283,20 @@ class _Check:
                 location=str(join.location) if join.location else None,
             )
         )
+
+
+def _together(join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -> str:
+    """Return what brings the sides of a join together; a side input has no stage that could re-partition it."""
+    if isinstance(join, TableJoinSpec) and join.table.side_inputs and right.partitioning.partitioner != PARTITIONER:
+        return (
+            f"{right.name} is not re-partitioned: look it up by a stream that lies like it; or give it one partition "
+            f"and broadcast=True; or read it with app.input_stream(…), .partition_by({_columns(right.key)}, id=…), and "
+            "send that to app.local_table(…)."
+        )
+    return (
+        f"Re-partition {left.name} by all of the join's key: .partition_by({_columns(left.key)}, id=…); "
+        f"the other side by {_columns(right.key)}."
+    )
 
 
 def _in_one_partition(*sides: _Side) -> bool:

@@ -140,7 +140,10 @@ def _no_count(edge: StreamEdge, reported: object) -> UnresolvedPartitions:
 def _wide_broadcast(edge: StreamEdge, count: int) -> PartitionMismatch:
     return PartitionMismatch(
         f"The broadcast stream {edge.stream_id!r} has {count} partitions; a broadcast stream has one.",
-        hint="Read it as an ordinary stream and call .broadcast() on it, or give it one partition.",
+        hint="Give it one partition; or read it with app.input_stream(…), call .broadcast(id=…) on that, and send it "
+        "to app.local_table(…)."
+        if edge.role is StreamRole.SIDE_INPUT
+        else "Read it as an ordinary stream and call .broadcast() on it, or give it one partition.",
         stream=edge.stream_id,
         partitions=count,
     )

@@ -13,6 +13,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, UnknownName
+from airflow_samza.runs.tables.pins import push_stream
 from airflow_samza.system_kinds import DATAFRAMES, EMBEDDED, KINDS_OF_NAMES, traits_of
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.root_access import ROOT_ACCESS
@@ -30,6 +31,9 @@ def system_name(
     name = spec.default_system or default_system or EMBEDDED
     traits = traits_of(_kind(spec, name, bindings))
     if stream.role is StreamRole.INTERMEDIATE and not (traits.carries_control or traits.own_topics):
+        return EMBEDDED
+    pushed = any(push_stream(table) == stream.stream_id for table in spec.tables.values())
+    if pushed and not traits_of(_kind(spec, name, bindings)).keeps_versions:
         return EMBEDDED
     return name
 

@@ -46,6 +46,7 @@ from airflow_samza.prepare.serdes import check_serdes
 from airflow_samza.prepare.shared_sections import check_names, reject_shared_outputs, section_slice
 from airflow_samza.prepare.side_inputs import (
     SideInputSlices,
+    check_pushes,
     pin_versions,
     side_streams,
     with_side_input_notes,
@@ -163,7 +164,7 @@ def _planned(
         for stream_id, stream in streams.items()
     }
     reject_unreadable(spec, bound, kept)
-    raise_all(check_serdes(spec, bound, kept, systems))
+    raise_all([*check_pushes(spec, bound, kept), *check_serdes(spec, bound, kept, systems)])
     metadata = known_metadata(systems, bound, spec)
     counts = {stream_id: found.partitions for stream_id, found in metadata.items()}
     kinds = {stream_id: str(kept[place]["kind"]) for stream_id, place in places.items()}

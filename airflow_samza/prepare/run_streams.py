@@ -37,22 +37,31 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
                 stream=stream.stream_id,
             )
         bounds = needed_interval(request.interval, stream=stream.stream_id, what="slice by timestamp").micros()
+    feeds = stream.role is StreamRole.SIDE_INPUT
+    options = dict(stream.options)
+    name = options.pop("stream", stream.stream_id) if feeds else stream.stream_id  # a topic that is only named
     return StreamSpec(
-        name=spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", stream.stream_id),
+        name=spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", name),
         partitions=stream.partitions,
         schema=stream.schema.ddl() if stream.schema is not None else None,
-        key=stream.key,
+        key=_table_key(stream, spec) if feeds and not stream.key else stream.key,
         format=stream.format,
         path=path,
         timestamp=stream.timestamp,
         interval=bounds,
         broadcast=stream.broadcast,
         written=stream.role is StreamRole.OUTPUT,
-        tolerant=stream.on_error is not None and stream.role is StreamRole.INPUT,
-        options=stream.options,
+        tolerant=stream.on_error is not None,
+        options=tuple(options.items()),
         below=below,
         serde=serde_of(stream),
+        deletes=feeds,
     )
+
+
+def _table_key(stream: StreamDescriptor, spec: ApplicationSpec) -> tuple[str, ...]:
+    """Return the key of the table that a side input without one feeds."""
+    return next(table.key for table in spec.tables.values() if stream.stream_id in table.side_inputs)
 
 
 def known_metadata(

@@ -11,16 +11,18 @@ from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
-from airflow_samza.errors import NoSuchVersion, TopicError
+from airflow_samza.application.windows import duration_text
+from airflow_samza.errors import NoSuchVersion, PushError, SamzaError, TopicError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.wording import count_text
-from airflow_samza.prepare.task_side_inputs import MADE, made
+from airflow_samza.prepare.task_side_inputs import COMPACTION, MADE, all_there_is, made
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.epoch_records import InputIntent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan, side_input_key
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.pins import CURRENT, PinnedTable, check_asked, check_columns, find_version, push_stream
 from airflow_samza.schema import Schema
+from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import HasSections
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
@@ -52,6 +54,30 @@ def side_input_missing(spec: ApplicationSpec, stream: BoundStream) -> TopicError
         table=table.table_id,
         system=stream.system,
     )
+
+
+def keeps_no_versions(table: str, system: str, kind: str) -> PushError:
+    """Return the error for a pushed table in a system that keeps no versions of it."""
+    return PushError(
+        f"The table {table!r} lies in the system {system!r} of kind {kind}, which keeps no versions.",
+        hint="Leave system= of the table out, and its pushes lie in the log under the root; or bind the system to a "
+        "log. What others write feeds a table as it is by app.table(…, side_inputs=[app.side_input(…)]).",
+        table=table,
+        system=system,
+    )
+
+
+def check_pushes(
+    spec: ApplicationSpec, bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]
+) -> list[SamzaError]:
+    """Return the errors of pushed tables that lie where no versions are kept."""
+    found: list[SamzaError] = []
+    for table in spec.tables.values():
+        stream = bound.get(push_stream(table) or "")
+        kind = "" if stream is None else str(kept[stream.system]["kind"])
+        if stream is not None and not traits_of(kind).keeps_versions:
+            found.append(keeps_no_versions(table.table_id, stream.system, kind))
+    return found
 
 
 class SideInputSlices:
@@ -88,12 +114,12 @@ class SideInputSlices:
                 self.tables[table.table_id] = PinnedTable(stream.stream_id, version.number, version.push_id, asked)
                 return {**version.slice, "schema": version.schema, MADE: made(system, stream)}
             _reject_half_pushed(table, stream, system)
-        return {**_all_there_is(self._spec, system, stream), MADE: made(system, stream)}
+        return _all_there_is(self._spec, system, stream)
 
 
 def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) -> Mapping[str, Any]:
     """Return all that a side input holds now. An unbounded stream needs a latest offset (rule S5)."""
-    slice_ = system.slice(stream.spec)
+    slice_ = all_there_is(system, stream)
     if slice_.get("offsets") is None and not spec.side_inputs[stream.stream_id].bounded:
         raise TopicError(
             f"The system {stream.system!r} does not report the latest offset of the side input "
@@ -168,4 +194,11 @@ def _note(run: RunPlan, stream_id: str) -> str:
     if pinned is not None:
         return f"reads {pinned.text}" + ("" if pinned.asked == CURRENT else f", asked for as {pinned.asked}")
     count = sum(int(end) - int(start) for start, end in offsets)
-    return f"reads {count_text(count, 'offset')} up to the latest offset at plan"
+    gone = sum(int(start) for start, _ in offsets)
+    found = f"reads {count_text(count, 'offset')} up to the latest offset at plan"
+    if gone:
+        found += f"; {gone:,} older {'one has' if gone == 1 else 'ones have'} expired"
+    if COMPACTION in slice_:
+        keeps = duration_text(slice_[COMPACTION]["keeps_ms"])
+        found += f"; compacted, and promises to keep what is overwritten for {keeps}"
+    return found

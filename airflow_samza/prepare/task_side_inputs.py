@@ -6,8 +6,11 @@ again.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
@@ -15,8 +18,9 @@ from airflow_samza.errors import TopicError
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.tables.compactions import sections_since
+from airflow_samza.storage.offsets_file import STALE_SECONDS
 from airflow_samza.storage.side_inputs import Place, resume
-from airflow_samza.systems.capabilities import DatesTopics
+from airflow_samza.systems.capabilities import CompactsTopics, DatesTopics, IdentifiesTopics
 from airflow_samza.systems.system import Envelope, OffsetRange, System, SystemConsumer, SystemStreamPartition
 from airflow_samza.task.loop.reading import TaskInput
 from airflow_samza.task.loop.side_tables import SideTables
@@ -50,9 +54,10 @@ class SideInputs:
     def of(self, tables: SideTables, task: int) -> list[TaskInput]:
         """Return what the tables of a section of the task have not read yet."""
         wanted = {stream_id: self._intent.side_inputs[stream_id].slice for stream_id in tables.streams}
+        age = time.monotonic() - tables.filled_at
         for stream_id, slice_ in wanted.items():
             former = tables.sources.get(stream_id)
-            if former is not None and not self._goes_on(former, slice_, self._reached(tables, stream_id, task)):
+            if former is not None and not self._goes_on(former, slice_, self._reached(tables, stream_id, task), age):
                 tables.forget(stream_id)
         found: list[TaskInput] = []
         for stream_id, slice_ in wanted.items():
@@ -72,6 +77,13 @@ class SideInputs:
             self._consumers[stream_id] = self._opened(stream_id, slice_)
         place = SystemStreamPartition(bound.system, self._intent.side_inputs[stream_id].stream, partition)
         yield from self._consumers[stream_id].read(place, offsets)
+
+    def behind(self, stream_id: str, partition: int, slice_: Slice) -> Iterator[Envelope]:
+        """Read what has come to a partition since its range was fixed."""
+        bound = self._streams[stream_id]
+        head = self._systems[bound.system].admin.metadata([bound.spec])[bound.spec.name].head[partition]
+        offsets = OffsetRange(int(slice_["offsets"][partition][1]), head)
+        return self.read(stream_id, partition, slice_, offsets) if offsets.start < offsets.end else iter(())
 
     def _inputs(self, tables: SideTables, stream_id: str, slice_: Slice, task: int) -> Iterator[TaskInput]:
         former, system = tables.sources.get(stream_id), self._streams[stream_id].system
@@ -100,8 +112,8 @@ class SideInputs:
                 envelopes = _Envelopes(self, stream_id, partition, slice_, OffsetRange(start, max(start, end)))
                 yield TaskInput(stream_id, partition, envelopes, start, end, system)
 
-    def _goes_on(self, former: Slice, slice_: Slice, reached: Mapping[Place, int]) -> bool:
-        """Return whether what was read under a former slice is a beginning of what is read now."""
+    def _goes_on(self, former: Slice, slice_: Slice, reached: Mapping[Place, int], age: float) -> bool:
+        """Return whether what a former slice gave, ``age`` seconds ago, is a beginning of what is read now."""
         if former.get(MADE) != slice_.get(MADE):
             return False
         ranges = slice_.get("offsets")
@@ -113,6 +125,8 @@ class SideInputs:
             return False
         oldest = {place: int(ranges[place[1]][0]) for place in reached}
         head = {place: int(ranges[place[1]][1]) for place in reached}
+        if COMPACTION in slice_ and age > tombstone_seconds(slice_) and head != reached:
+            return False
         return resume({place: offset - 1 for place, offset in reached.items()} or None, oldest, head).rebuild is None
 
     def _pass_by(self, tables: SideTables, stream_id: str, slice_: Slice, task: int) -> None:
@@ -132,7 +146,8 @@ class SideInputs:
         system = self._systems[bound.system]
         try:
             reject_recreated(system, bound, slice_)
-            return system.consumer(bound.spec, {name: value for name, value in slice_.items() if name != MADE})
+            found = {name: value for name, value in slice_.items() if name not in (MADE, COMPACTION)}
+            return system.consumer(bound.spec, found)
         except TopicError as error:
             raise TopicError(
                 f"The side input {stream_id!r} cannot be read as it was planned: {error.sentence}",
@@ -143,12 +158,37 @@ class SideInputs:
 
 
 MADE = "made"
-"""Beside the offsets of a side input's slice: when its topic was created, where its system knows."""
+"""Beside the offsets of a side input's slice: what tells its topic from others of its name (:func:`made`)."""
+
+COMPACTION = "compaction"
+"""Beside them, where the topic is compacted: since when it may have been (``planned``, ms), and how."""
 
 
-def made(system: System, bound: BoundStream) -> int | None:
-    """Return when the topic of a stream was made; None where its system does not know."""
-    return system.made(bound.spec.name) if isinstance(system, DatesTopics) else None
+def made(system: System, bound: BoundStream) -> int | str | None:
+    """Return when the topic of a stream was made, or its identity and how it is read; None where nobody knows."""
+    if isinstance(system, DatesTopics):
+        return system.made(bound.spec.name)
+    if not isinstance(system, IdentifiesTopics):
+        return None
+    identity, spec = system.identity(bound.spec), bound.spec
+    read_as = json.dumps(
+        [spec.serde, spec.schema, spec.key, spec.options, spec.tolerant]
+    )  # of the same bytes, other rows
+    return None if identity is None else f"{identity}/{hashlib.sha256(read_as.encode()).hexdigest()[:16]}"
+
+
+def all_there_is(system: System, bound: BoundStream) -> dict[str, Any]:
+    """Return the slice of all that a side input holds now."""
+    since, planned = made(system, bound), int(time.time() * 1000)
+    slice_ = {**system.slice(bound.spec), MADE: since}
+    compaction = system.compaction(bound.spec) if isinstance(system, CompactsTopics) else None
+    return slice_ if compaction is None else {**slice_, COMPACTION: {"planned": planned, **asdict(compaction)}}
+
+
+def tombstone_seconds(slice_: Slice) -> float:
+    """Return for how long the topic of a side input tells that a key was deleted; who reads later may miss it."""
+    found = slice_.get(COMPACTION)
+    return STALE_SECONDS if found is None else min(STALE_SECONDS, found["deletes_ms"] / 1000)
 
 
 def reject_recreated(system: System, bound: BoundStream, slice_: Slice) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_samza.application.windows import duration_text
 from airflow_samza.storage.local_store import not_written
 from airflow_samza.storage.side_inputs import Place
 
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 FORMAT = 1
 
 STALE_SECONDS = 86_400.0
-"""A topic that is compacted keeps what says that a key was deleted for a day.
+"""A topic that is compacted keeps what says that a key was deleted for a day, unless it says otherwise.
 
 A store that has not read for longer may have missed it.
 """
@@ -71,8 +72,11 @@ class OffsetsFile:
             with contextlib.suppress(OSError):
                 os.remove(unfinished)
 
-    def read(self, now: float | None = None) -> LocalOffsets | None:
-        """Return what the store has read; None where nothing is known, with a warning when the file is damaged."""
+    def read(self, now: float | None = None, stale: float = STALE_SECONDS) -> LocalOffsets | None:
+        """Return what the store has read, less than ``stale`` seconds ago; None where nothing is known.
+
+        A damaged file is a warning.
+        """
         try:
             with open(self._path, "rb") as file:
                 age = (time.time() if now is None else now) - os.fstat(file.fileno()).st_mtime
@@ -87,8 +91,8 @@ class OffsetsFile:
             )
             return None
         found, wrong = _parsed(text)
-        if age >= STALE_SECONDS:
-            wrong = wrong or "was written more than a day ago"
+        if age >= stale:
+            wrong = wrong or f"was written more than {duration_text(int(stale * 1000))} ago"
         if wrong is None:
             return found
         logger.warning("The offsets file %s %s. The store is built again.", self._path, wrong)

@@ -118,6 +118,27 @@ class DatesTopics(Protocol):
 
 
 @dataclass(frozen=True)
+class Compaction:
+    """Compaction of a topic: of the messages of one key, all but the last may be deleted.
+
+    That happens to a message ``keeps_ms`` after a later one of its key has come, at the earliest; a message that
+    deletes its key stays for ``deletes_ms`` at least.
+    """
+
+    keeps_ms: int
+    deletes_ms: int
+
+
+@runtime_checkable
+class CompactsTopics(Protocol):
+    """A system that may delete, of the messages of one key, all but the last."""
+
+    def compaction(self, stream: StreamSpec) -> Compaction | None:
+        """Return how the topic of a stream is compacted; None: it is not."""
+        ...
+
+
+@dataclass(frozen=True)
 class Superseded:
     """Output of ``generation`` of a producer that a reader had read, and that the generation ``newer`` has replaced.
 

@@ -203,7 +203,8 @@ class StreamSpec:
     whose own topic it is (application, id, stream and run), which its record names; () for streams that anybody may
     write. ``below``: the folder that the path's template names before values that came with the run; these may not lead
     out of it, nor out of the system's root. None: the path holds no such values. ``serde``: how its messages are bytes,
-    as :func:`~airflow_samza.systems.serdes.binding.bind_serde` takes it.
+    as :func:`~airflow_samza.systems.serdes.binding.bind_serde` takes it. ``deletes``: messages that delete their key,
+    where the system has such, come with their key columns and a column ``_deleted`` that is true.
     """
 
     name: str
@@ -222,6 +223,7 @@ class StreamSpec:
     serde: str | None = None
     owner: tuple[str, ...] = ()
     below: str | None = None
+    deletes: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from airflow_samza.systems.kafka import reading as reading_module
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.system import StreamSpec, SystemStreamPartition
 from demo.kafka import Kafka
+from tests.support.kafka_side_inputs import Profiles
 from tests.support.kafka_topics import Sent, Topics, offsets, read
 from tests.support.waiting import until
 
@@ -53,6 +55,19 @@ def test_reading_goes_on_where_it_was_when_a_killed_broker_is_back(
     own.restart()
     rest.join(120)
     assert seen == list(range(MESSAGES))
+
+
+def test_a_stage_fills_its_tables_when_a_killed_broker_is_back(own: Kafka, tmp_path: Path) -> None:
+    profiles = Profiles(tmp_path, Topics(own.address))
+    profiles.change([(1, "gold"), (2, "silver"), (2, None)])
+    profiles.view([1, 2])
+    plan = profiles.plan()
+    own.kill()
+    stage = threading.Thread(target=profiles.here.stages, args=[plan])
+    stage.start()
+    own.restart()
+    stage.join(120)
+    assert profiles.tiers() == {1: "gold", 2: None}
 
 
 def test_a_broker_that_stays_away_is_one_sentence(

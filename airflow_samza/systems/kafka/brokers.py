@@ -12,6 +12,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from airflow_samza.errors import TopicError
+from airflow_samza.systems.capabilities import Compaction
 from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.clients import admin
 from airflow_samza.systems.kafka.failures import NOT_THERE, cannot_create, error_of, failed, made_anew, missing
@@ -19,6 +20,8 @@ from airflow_samza.systems.kafka.waiting import Waiting
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _ON_APPEND = "LogAppendTime"
+
+_CLEANUP, _KEEPS, _DELETES = "cleanup.policy", "min.compaction.lag.ms", "delete.retention.ms"
 
 ANSWER_SECONDS = 10.0
 """Time in which one request has to be answered before it is sent again."""
@@ -140,14 +143,25 @@ class Brokers:
 
     def setting(self, topic: str, name: str, seconds: float) -> str | None:
         """Return a setting of a topic; None where it may not be asked, or no answer comes for so long."""
+        return self.settings(topic, seconds).get(name)
+
+    def settings(self, topic: str, seconds: float) -> dict[str, str]:
+        """Return the settings of a topic; none where they may not be asked, or no answer comes for so long."""
         asked = admin(self.access).describe_configs(
             [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=seconds
         )
         (answer,) = asked.values()
         try:
-            return str(answer.result()[name].value)
+            return {name: str(entry.value) for name, entry in answer.result().items()}
         except KafkaException:
+            return {}
+
+    def compaction(self, topic: str) -> Compaction | None:
+        """Return how a topic is compacted; where its settings may not be asked, as brokers do it without any."""
+        found = self.settings(topic, min(ANSWER_SECONDS, self.patience))
+        if found and "compact" not in found[_CLEANUP]:
             return None
+        return Compaction(int(found.get(_KEEPS, "0")), int(found.get(_DELETES, "86400000")))
 
     def create(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
         """Make a topic, unless another process was quicker."""

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 
+from airflow_samza.application.table_declarations import PUSH_DELETES
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import type_from_arrow
 from airflow_samza.systems.kafka.columns import (
@@ -26,6 +27,7 @@ from airflow_samza.systems.kafka.columns import (
     VALUE,
     MessageColumns,
 )
+from airflow_samza.systems.kafka.tombstones import Tombstones, rows_of
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
@@ -98,12 +100,13 @@ class Taken:
 
 @dataclass(frozen=True)
 class ColumnReader:
-    """Turns what was taken of messages into columns."""
+    """Turns what was taken of messages into columns; with ``tombstones`` one marks messages without a value."""
 
     schema: pa.Schema
     facts: Mapping[str, str]
     serde: Serde | None
     key_serde: Serde | None
+    tombstones: Tombstones | None = None
 
     @classmethod
     def of(
@@ -125,13 +128,16 @@ class ColumnReader:
         keys = [stream.schema.field(name) for name in names if stream.facts.get(name) == KEY]
         of_key = [KEY_SERDES[type_from_arrow(field.type).ddl()] for field in keys[:1]]
         key_serde = bind_serde(of_key[0], pa.schema(keys), stream.stream) if keys else None
-        return cls(schema, stream.facts, serde, key_serde)
+        deleting = stream.deleting
+        tombstones = None if deleting is None else Tombstones.of(stream.payload, deleting, names, stream.stream)
+        return cls(schema, stream.facts, serde, key_serde, tombstones)
 
     @property
     def wanted(self) -> frozenset[str]:
         """The facts of messages that it reads."""
         named = {self.facts[name] for name in self.schema.names if name in self.facts}
-        return frozenset(named | ({VALUE} if self.serde is not None else set()))
+        inside = {VALUE} if self.serde is not None else set()
+        return frozenset(named | inside | ({KEY, VALUE} if self.tombstones is not None else set()))
 
     def read(self, taken: Taken) -> Decoded:
         """Return the messages whose values and keys can be read, and those that cannot."""
@@ -139,9 +145,11 @@ class ColumnReader:
         bad: dict[int, BadMessage] = {}
         for serde, values in ((self.key_serde, taken.keys), (self.serde, taken.values)):
             if serde is not None:
-                batch, wrong = _rows(serde, values)
+                batch, wrong = rows_of(serde, values)
                 found.update(zip(batch.schema.names, batch.columns, strict=True))
                 bad.update((one.place, one) for one in wrong)
+        if self.tombstones is not None:
+            bad.update((one.place, one) for one in self.tombstones.mark(taken.keys, taken.values, found))
         if bad:
             good = np.ones(len(taken), bool)
             good[list(bad)] = False
@@ -151,7 +159,10 @@ class ColumnReader:
             found[field.name] if field.name in found else _COLUMNS[self.facts[field.name]](taken, field.type)
             for field in self.schema
         ]
-        return Decoded(pa.RecordBatch.from_arrays(columns, schema=self.schema), [bad[place] for place in sorted(bad)])
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        if PUSH_DELETES in found and PUSH_DELETES not in self.schema.names:
+            batch = batch.append_column(PUSH_DELETES, found[PUSH_DELETES])
+        return Decoded(batch, [bad[place] for place in sorted(bad)])
 
 
 def offset_of(message: Message) -> int:
@@ -164,21 +175,6 @@ def _offsets_of(messages: Sequence[Message]) -> Numbers:
     if behind - first == len(messages):  # they ascend: there is no hole
         return np.arange(first, behind)
     return np.fromiter(map(offset_of, messages), np.int64, len(messages))
-
-
-def _rows(serde: Serde, values: pa.Array) -> tuple[pa.RecordBatch, Sequence[BadMessage]]:
-    """Return a row for each value: of nulls where there is none, or one that cannot be read; and these."""
-    # A message without a value deletes its key from a compacted topic; one without a key has a key that is null.
-    there = values.drop_null() if values.null_count else values
-    found = serde.decode_each(there)
-    if found.batch.num_rows == len(values):
-        return found.batch, ()
-    places = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-    bad = [one.at(int(places[one.place])) for one in found.bad]
-    places = np.delete(places, [one.place for one in found.bad])
-    rows = np.full(len(values), -1, np.int64)
-    rows[places] = np.arange(len(places))
-    return found.batch.take(pa.array(rows, mask=rows < 0)), bad
 
 
 def _timestamps(taken: Taken, kind: pa.DataType) -> pa.Array:

@@ -57,6 +57,8 @@ class MessageColumns:
     facts: Mapping[str, str]
     payload: pa.Schema
     serde: str
+    deleting: tuple[str, ...] | None = None
+    """The columns that are read out of the keys of messages without a value; None: these are not looked for."""
 
     @classmethod
     def of(cls, stream: StreamSpec) -> MessageColumns:
@@ -73,7 +75,8 @@ class MessageColumns:
                     key=_option_of(options[name]),
                     value=name,
                 )
-            return cls(stream.name, whole, {name: name for name in whole.names}, pa.schema([]), _DEFAULT_SERDE)
+            facts = {name: name for name in whole.names}
+            return cls(stream.name, whole, facts, pa.schema([]), _DEFAULT_SERDE, () if stream.deletes else None)
         declared = Schema.of(stream.schema)
         for name, fact in options.items():
             if name not in declared:
@@ -95,7 +98,9 @@ class MessageColumns:
                 )
         whole = declared.to_arrow()
         payload = pa.schema([field for field in whole if field.name not in options])
-        return cls(stream.name, whole, options, payload, stream.serde or _DEFAULT_SERDE)
+        inside = stream.key if set(stream.key) <= set(payload.names) else ()
+        deleting = inside if stream.deletes else None
+        return cls(stream.name, whole, options, payload, stream.serde or _DEFAULT_SERDE, deleting)
 
     def check_sliced(self, timestamp: str | None, system: str) -> None:
         """Reject a data interval over any other column than that of the messages' own timestamps."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza.application.serdes import OF_ONE_COLUMN
 from airflow_samza.errors import ConfigError, SchemaError
-from airflow_samza.schema import DataType, Schema
+from airflow_samza.schema import Schema
+from airflow_samza.systems.kafka.keys import bind_key_serde
 from airflow_samza.systems.kafka.output_options import HEADERS_COLUMN, KEY_COLUMN, TIMESTAMP_COLUMN, OutputOptions
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
@@ -51,7 +51,7 @@ class MessageEncoder:
         )
         self._key_serde: Serde | None = None
         if self._key:
-            self._key_serde = bind_serde(_serde_of_keys(schema, self._key), _only(schema, self._key), stream.name)
+            self._key_serde = bind_key_serde(schema, self._key, stream.name)
         self._checked_times(schema)
         if self._headers is not None:
             self._checked_headers(schema.field(self._headers).type)
@@ -121,13 +121,3 @@ def largest_of(messages: pa.RecordBatch) -> tuple[int, int]:
 
 def _lengths(column: Any) -> Any:
     return pc.fill_null(pc.binary_length(column), 0)
-
-
-def _only(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    return pa.schema([schema.field(name) for name in names])
-
-
-def _serde_of_keys(schema: pa.Schema, names: Sequence[str]) -> str:
-    """Return the serde of keys: that of Kafka's own serializers for one column, where there is one; else JSON."""
-    kinds = {DataType(kind).to_arrow(): serde for serde, kind in OF_ONE_COLUMN.items()}
-    return kinds.get(schema.field(names[0]).type, _DEFAULT_SERDE) if len(names) == 1 else _DEFAULT_SERDE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow_samza.systems.capabilities import OutputClaim
+from airflow_samza.systems.capabilities import Compaction, OutputClaim
 from airflow_samza.systems.kafka.access import access_of
 from airflow_samza.systems.kafka.access_check import check_brokers, check_group, check_readable
 from airflow_samza.systems.kafka.brokers import Brokers
@@ -137,6 +137,10 @@ class KafkaSystem:
             return self.outputs.identity(stream)
         topic = self.brokers.find(stream.name)
         return topic.identity if topic is not None else None
+
+    def compaction(self, stream: StreamSpec) -> Compaction | None:
+        """Return how the topic of a stream is compacted; None: it is not."""
+        return self.brokers.compaction(stream.name)
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> SystemConsumer:
         """Return a consumer of an input range; without one, of what there is now."""

@@ -1,18 +1,20 @@
 """The tables of a task that side inputs feed, and how far those have been read (rules S1–S3).
 
 Without a processor each message is a row, and whole batches are taken over; a column ``_deleted`` that the table does
-not have marks the rows that delete their key. A processor makes entries of the messages, one after the other.
+not have marks the rows that delete their key. A processor makes entries of the messages, one after the other; one that
+deletes its key is None.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.callables import name_of
-from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
+from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.errors import MessageError, SamzaError
 from airflow_samza.quoting import MOST, told
@@ -20,11 +22,12 @@ from airflow_samza.runs.tables.versions import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.side_inputs import Place, ProcessorFailed, SideInputsProcessing
-from airflow_samza.systems.system import Envelope, MessageRun
+from airflow_samza.systems.system import Envelope, MessageRun, UnreadableRun
+from airflow_samza.task.loop.left_out import LeftOut
 from airflow_samza.task.loop.reading import TaskInput, chooser_settings
+from airflow_samza.task.loop.side_messages import SideMessages
 from airflow_samza.task.loop.task_tables import Filled, made_store, section_tables
 from airflow_samza.task.messages.conform import SchemaConformer
-from airflow_samza.task.messages.messages import MessageReader, chunks
 from airflow_samza.task.messages.user_errors import cut_short, shortened, user_location
 from airflow_samza.task.operators.low_level.context import Metrics
 from airflow_samza.task.program.stage_program import StageProgram
@@ -69,8 +72,9 @@ class SideTable:
         self._metrics = Metrics()
         self._side_store: SideStore | None = None
         self._processing: SideInputsProcessing | None = None
-        self._readers: dict[str, MessageReader] = {}
+        self._readers: dict[str, SideMessages] = {}
         self._without_key = 0
+        self._left_out = LeftOut(table.table_id)
 
     def take(self, place: Place, run: MessageRun) -> None:
         """Take messages of one place; those that were taken before are left out."""
@@ -78,7 +82,9 @@ class SideTable:
         if skipped >= run.messages:
             return
         part = run.slice(skipped, run.messages - skipped)
-        if self.table.processor is None:
+        if isinstance(part, UnreadableRun):
+            self._left_out.unreadable(place, part)
+        elif self.table.processor is None:
             self._take_rows(place, part)
         else:
             began = time.perf_counter()
@@ -111,6 +117,7 @@ class SideTable:
         before = self.store.ignored
         if self._side_store is not None:
             self._guarded(self._side_store.flush)
+        self._left_out.report(filled)
         assert self.store.nbytes >= 0  # to ask for it brings what was taken into the table
         counted, self._without_key = self._without_key + self.store.ignored - before, 0
         if self._processing is not None:
@@ -122,6 +129,15 @@ class SideTable:
         self._metrics.counters.clear()
         self._metrics.gauges.clear()
 
+    def lacking(self, stream_id: str, run: MessageRun) -> int:
+        """Return how many messages have keys of which the table has no row."""
+        if isinstance(run, UnreadableRun):
+            return 0
+        counted = self._without_key  # these were not to be rows
+        batch = self._with_keys(run.batch.select([name for name in self.store.key if name in run.batch.schema.names]))
+        self._without_key = counted
+        return int((self.store.find(self._key_conformer(stream_id).conform(batch).columns) < 0).sum())
+
     # -- each message a row --------------------------------------------------------------------------------------------
 
     def _take_rows(self, place: Place, run: MessageRun) -> None:
@@ -132,10 +148,22 @@ class SideTable:
             gone = batch.column(DELETED)
             batch = batch.drop_columns([DELETED])
             if pc.any(gone).as_py():
-                self._take_changes(place[0], batch, gone.fill_null(False))
+                self._take_changes(place, batch, gone.fill_null(False))
                 return
-        batch, offset = self._with_keys(batch), run.offset
-        self.store.write(self._conformer(place[0]).conform(batch, offset if batch.num_rows == run.messages else None))
+        batch = self._with_keys(batch)
+        self._write(place, batch, run.offset if batch.num_rows == run.messages else None)
+
+    def _write(self, place: Place, batch: pa.RecordBatch, offset: int | None) -> None:
+        for _, rows in self._fitting(place, batch, offset, self._conformer(place[0])):
+            self.store.write(rows)
+
+    def _fitting(
+        self, place: Place, batch: pa.RecordBatch, offset: int | None, conformer: SchemaConformer
+    ) -> list[tuple[int, pa.RecordBatch]]:
+        """The rows of a batch in the columns that are wanted, in pieces with the place of each."""
+        if self._spec.side_inputs[place[0]].on_error is None:
+            return [(0, conformer.conform(batch, offset))]
+        return self._left_out.fitting(place, batch, conformer, offset)
 
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows whose key has no null; the others are counted (rule S2)."""
@@ -148,7 +176,7 @@ class SideTable:
                 batch = kept
         return batch
 
-    def _take_changes(self, stream_id: str, batch: pa.RecordBatch, gone: pa.BooleanArray) -> None:
+    def _take_changes(self, place: Place, batch: pa.RecordBatch, gone: pa.BooleanArray) -> None:
         """Rows, some of which delete: of each key the last one counts."""
         import numpy as np
         import pyarrow as pa
@@ -157,11 +185,11 @@ class SideTable:
 
         batch = self._with_keys(batch.append_column(DELETED, gone))
         flags = batch.column(DELETED).to_numpy(zero_copy_only=False)
-        keys = self._key_conformer(stream_id).conform(batch)
+        keys = self._key_conformer(place[0]).conform(batch)
         _, counting = make_index(keys.columns)
         last = np.arange(batch.num_rows) if counting is None else counting
         self.store.delete(keys.take(pa.array(last[flags[last]])))
-        self.store.write(self._conformer(stream_id).conform(batch.take(pa.array(last[~flags[last]]))))
+        self._write(place, batch.take(pa.array(last[~flags[last]])), None)
 
     def _conformer(self, stream_id: str) -> SchemaConformer:
         if stream_id not in self._conformers:
@@ -184,27 +212,19 @@ class SideTable:
         stream = self._spec.side_inputs[place[0]]
         processing, store = self._begun()
         if stream.stream_id not in self._readers:
-            schema = self._schemas[stream.stream_id]
-            self._conformers[stream.stream_id] = SchemaConformer(schema, self._where(stream.stream_id))
-            self._readers[stream.stream_id] = MessageReader(schema)
-        offset = run.offset
-        for part in chunks(self._conformers[stream.stream_id].conform(run.batch, run.offset)):
-            messages = self._readers[stream.stream_id].read(part)
-            keys = _keys(stream, part)
+            conformer = SchemaConformer(self._schemas[stream.stream_id], self._where(stream.stream_id))
+            self._readers[stream.stream_id] = SideMessages(
+                stream, conformer.schema, partial(self._fitting, conformer=conformer)
+            )
+        for offset, keys, messages, times in self._readers[stream.stream_id].read(place, run):
             if stream.key == self.table.key:
                 store.prefetch(keys)
-            times = (
-                part.column(stream.timestamp).to_pylist()
-                if stream.timestamp in part.schema.names
-                else [None] * len(messages)
-            )
-            for key, message, at in zip(keys, messages, times, strict=True):
-                envelope = IncomingMessageEnvelope(stream.stream_id, place[1], offset, key, message, stream.system, at)
+            for at, (key, message, time_) in enumerate(zip(keys, messages, times, strict=True), offset):
+                envelope = IncomingMessageEnvelope(stream.stream_id, place[1], at, key, message, stream.system, time_)
                 try:
-                    processing.process(place, offset, envelope)
+                    processing.process(place, at, envelope)
                 except ProcessorFailed as failed:
                     raise self._failed(failed, message) from failed.error
-                offset += 1
 
     def _begun(self) -> tuple[SideInputsProcessing, SideStore]:
         if self._processing is None or self._side_store is None:
@@ -261,6 +281,7 @@ class SideTables:
         self._program = program
         self.sources: dict[str, Mapping[str, Any]] = {}
         """The input range of each stream that was read last."""
+        self.filled_at = time.monotonic()  # all of it had been read then
         fed = [table_id for table_id in section_tables(program, section) if program.spec.table(table_id).side_inputs]
         self._tables = {table_id: self._empty(table_id) for table_id in fed}
 
@@ -322,6 +343,7 @@ class SideTables:
                 filled.metrics[f"{SIDE_INPUT_SECONDS}.{stream_id}"] = round(time.perf_counter() - began, 6)
         for table in self._tables.values():
             table.finish(filled)
+        self.filled_at = time.monotonic()
         return filled
 
 
@@ -345,12 +367,3 @@ def _take(readers: Sequence[SideTable], place: Place, envelope: Envelope, report
             table.take(place, envelope)
     else:
         report.control_messages += 1
-
-
-def _keys(stream: StreamDescriptor, batch: pa.RecordBatch) -> list[Any]:
-    if (
-        not set(stream.key) <= set(batch.schema.names) or not stream.key
-    ):  # of a stream that is only named, the key is the table's
-        return [None] * int(batch.num_rows)
-    columns = [batch.column(name).to_pylist() for name in stream.key]
-    return columns[0] if len(columns) == 1 else [None if None in key else key for key in zip(*columns, strict=True)]

@@ -59,6 +59,7 @@ class Filled:
     ignored: dict[str, int] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     gauges: dict[str, float] = field(default_factory=dict)
+    bad_samples: list[str] = field(default_factory=list)
 
 
 class TaskTables:
@@ -81,6 +82,7 @@ class TaskTables:
         report.side_inputs.update(filled.inputs)
         report.metrics = added(report.metrics, filled.metrics)
         report.gauges.update(filled.gauges)
+        report.bad_samples += filled.bad_samples
         self._ignored = filled.ignored
 
     def snapshot(self, *, ended: bool = False) -> dict[str, Mapping[str, pa.Table]]:

@@ -43,9 +43,9 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("call", "on_error= of a side input", CALL)
+@row("call", "Dead letters of a side input", CALL)
 def _(scene: Scene) -> str:
-    scene.application(f"{VIEWS}", 'app.side_input("tiers", on_error="drop")')
+    _line(scene, 'app.side_input("tiers", on_error=dead_letter(app.output_stream("bad")))')
     return scene.plan()
 
 

@@ -161,6 +161,11 @@ def test_the_configuration_form_does_what_the_code_would(case: str, low_level: b
     assert (table.side_inputs, named) == (streams, processor and f"{__name__}:{processor}")
 
 
+def test_rejects_a_topic_of_changes_for_a_store_of_a_task() -> None:
+    with pytest.raises(SamzaError, match=r"stores.t.changelog is 'kafka.t-changes', and the store 't' has no topic of"):
+        described(STORE, {"stores.t.changelog": "kafka.t-changes"}, low_level=True)
+
+
 @pytest.mark.parametrize(
     ("case", "low_level"),
     [(case, low) for case in REJECTED for low in (False, True) if not (low and case.startswith("written"))],

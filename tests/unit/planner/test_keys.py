@@ -61,6 +61,16 @@ def test_a_join_refuses_differing_partitioners() -> None:
     assert "'kafka'" in error.sentence
 
 
+def test_a_side_input_of_another_partitioner_is_never_to_be_repartitioned() -> None:
+    def describe(app: Any) -> None:
+        changes = app.side_input("changes", schema="k bigint, n int", key="k", partitioner="kafka", partitions=8)
+        table = app.table("t", key="k", side_inputs=[changes])
+        keyed(app, "a").join(table, how="left", id="j").send_to(app.output_stream("out"))
+
+    (error,) = errors_of(describe)
+    assert "is not re-partitioned: look it up by a stream that lies like it" in str(error.hint)
+
+
 def test_a_join_by_more_columns_than_both_are_partitioned_by_is_sound() -> None:
     assert not plan_of(lambda app: join(keyed(app, "a"), keyed(app, "b"), key=["c", "k"])).warnings
 

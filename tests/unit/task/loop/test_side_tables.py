@@ -76,6 +76,27 @@ def test_the_last_message_of_a_key_is_its_row() -> None:
     assert seen(driver.run()) == [(1, "silver"), (2, "gold"), (3, None)]
 
 
+class Kept:
+    """A processor that makes each message a row."""
+
+    def __init__(self, config: Any, metrics: Any) -> None:
+        pass
+
+    def process(self, message: Any, store: Any) -> Iterator[tuple[Any, Any]]:
+        yield message.key, {"tier": message.message.tier}
+
+
+@pytest.mark.parametrize("processor", [None, Kept])
+def test_what_is_dropped_leaves_the_row_of_its_key_as_it_was(processor: type | None) -> None:
+    def table(app: Any) -> Any:
+        schema = "member_id bigint, tier string not null"
+        changes = app.side_input("changes", schema=schema, key="member_id", on_error="drop")
+        return app.table("profiles", key="member_id", side_inputs=[changes], schema=schema, processor=processor)
+
+    sent = [*change(m1="gold"), "no message", *change(m1=None, m2="silver")]
+    assert seen(joined(table).pipe("changes", sent).pipe("views", view(1, 2)).run()) == [(1, "gold"), (2, "silver")]
+
+
 def test_rows_with_a_null_key_are_ignored_and_counted() -> None:
     driver = (
         joined(profiles)

@@ -429,7 +429,10 @@ def test_messages_of_a_topic_that_do_not_fit_are_found_too() -> None:
             "names the column 'k'",
         ),
         (lambda app, rows: rows.window(tumbling(5), id="w", n=count(), on_error="drop"), "has on_error= and no fold"),
-        (lambda app, rows: app.side_input("s", on_error="drop"), "Side input 's' has on_error="),
+        (
+            lambda app, rows: app.side_input("s", on_error=dead_letter(app.output_stream("bad"))),
+            "Side input 's' has on_error=dead_letter",
+        ),
         (lambda app, rows: app.input_stream("other", on_error="skip"), "input stream 'other' has on_error='skip'"),
     ],
 )
