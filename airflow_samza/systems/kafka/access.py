@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import is_secret_name, without
@@ -91,6 +91,10 @@ class KafkaAccess:
     def addresses(self) -> str:
         """The addresses under which brokers are looked for."""
         return self.settings[ADDRESSES]
+
+    def of_group(self, group: str) -> KafkaAccess:
+        """Return the access with which a client is one of this consumer group."""
+        return replace(self, pairs=tuple({**self.settings, "group.id": group}.items()))
 
     @property
     def protocol(self) -> str:

@@ -1,6 +1,6 @@
 """Offsets that a consumer group has committed: how far it lags behind, and how a run says there what it has read.
 
-Runs never read their positions from there. No member joins: offsets are asked for and set by the admin client.
+Runs never read their positions from there. No member joins a group: its offsets are asked for and set from outside.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems.kafka.brokers import Brokers
-from airflow_samza.systems.kafka.clients import admin
+from airflow_samza.systems.kafka.clients import WarmConsumer, admin
 from airflow_samza.systems.kafka.connection_failures import GROUP, READ, connection_failure, missing_right
 from airflow_samza.systems.kafka.failures import error_of
 
@@ -102,13 +102,15 @@ def group_lag(brokers: Brokers, group: str, names: Iterable[str]) -> GroupLag:
 def committed_offsets(brokers: Brokers, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
     """Return the offsets that a group has committed, by partition; none where it has not."""
     places = [TopicPartition(topic, partition) for partition in partitions]
-    client = admin(brokers.access)
-
-    def ask() -> Any:
-        asked = ConsumerGroupTopicPartitions(group, places)
-        return client.list_consumer_group_offsets([asked], request_timeout=brokers.patience)
-
-    found = _answer(brokers, group, ask)
+    # The admin client of librdkafka 2.16 ends the process by a segmentation fault while the group's broker starts.
+    consumer = WarmConsumer(brokers.access.of_group(group))
+    try:
+        found = _asked(brokers, group, lambda: consumer.client.committed(places, timeout=brokers.patience))
+    finally:
+        consumer.close()
+    failed = next((place.error for place in found if place.error is not None), None)
+    if failed is not None:
+        raise _failed(brokers, group, failed)
     return {place.partition: place.offset for place in found if place.offset >= 0}
 
 
@@ -117,11 +119,12 @@ def commit_offsets(brokers: Brokers, group: str, topic: str, offsets: Mapping[in
     places = [TopicPartition(topic, partition, offset) for partition, offset in sorted(offsets.items())]
     client = admin(brokers.access)
 
-    def ask() -> Any:
+    def commit() -> list[TopicPartition]:
         asked = ConsumerGroupTopicPartitions(group, places)
-        return client.alter_consumer_group_offsets([asked], request_timeout=brokers.patience)
+        answer: Any = client.alter_consumer_group_offsets([asked], request_timeout=brokers.patience)[group]
+        return list(answer.result().topic_partitions)
 
-    for place in _answer(brokers, group, ask):
+    for place in _asked(brokers, group, commit):
         if place.error is not None:
             raise _failed(brokers, group, place.error)
 
@@ -136,7 +139,7 @@ _MOVES = frozenset(
 """Codes of a group whose broker has just started, or has just got it."""
 
 
-def _answer(brokers: Brokers, group: str, ask: Callable[[], Any]) -> list[TopicPartition]:
+def _asked(brokers: Brokers, group: str, ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
     """Return the partitions of an answer about a group; none of a group that is not there."""
     asking = tenacity.Retrying(
         retry=tenacity.retry_if_exception(
@@ -147,7 +150,7 @@ def _answer(brokers: Brokers, group: str, ask: Callable[[], Any]) -> list[TopicP
         reraise=True,
     )
     try:
-        return list(asking(lambda: ask()[group].result()).topic_partitions)
+        return asking(ask)
     except KafkaException as error:
         if error_of(error).code() == KafkaError.GROUP_ID_NOT_FOUND:
             return []
