@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.dying_runners import Runners
 from tests.support.kafka_topics import Topics
-from tests.unit.engine.test_epoch_crashes import Runners
 
 if TYPE_CHECKING:
     from demo.kafka import Kafka

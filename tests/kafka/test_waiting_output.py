@@ -19,7 +19,7 @@ from airflow_samza.runs.upkeep.kept_runs import Keep
 from airflow_samza.runs.upkeep.retention import sweep_application
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.kafka.test_output_runs import Publishing, run
-from tests.unit.engine.test_epoch_crashes import Runners
+from tests.support.dying_runners import Runners
 
 if TYPE_CHECKING:
     from demo.kafka import Kafka
