@@ -18,6 +18,7 @@ from airflow_samza.provider.assets import SCHEME, shared_stream
 from airflow_samza.provider.kafka_assets import kafka_topic, topic_uri
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
+from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.kafka.access import ADDRESSES
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def announce(
 
 def _brokers(run: RunPlan, hook: SamzaHook) -> dict[str, str]:
     """Return the addresses of brokers by the names of the systems that are Kafka."""
-    names = {name for name, declared in run.systems.items() if declared.get("kind") == "kafka"}
+    kinds = {name: find_kind(str(declared.get("kind"))) for name, declared in run.systems.items()}
+    names = {name for name, kind in kinds.items() if kind is not None and kind.place == ADDRESSES}
     bindings = run_bindings(run.systems, hook.bindings()) if names else {}
     return {name: str(bindings[name].options[ADDRESSES]) for name in names}
 

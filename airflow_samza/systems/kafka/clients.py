@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_samza.systems.kafka.access import KafkaAccess
@@ -58,14 +58,27 @@ PASSING = frozenset(
 """Codes of a consumer's reports behind which messages may still come."""
 
 
+_MEETING_SECONDS = 5.0
+
+
 class WarmConsumer:
     """Consumer of one partition at a time; ``trouble`` is the newest error of its connections, until messages come."""
 
     def __init__(self, access: KafkaAccess, *, waits: bool = True) -> None:
         self.trouble: KafkaError | None = None
+        self._met: set[str] = set()
         settings: dict[str, Any] = {"group.id": _GROUP, **access.settings, **_READING}
         settings |= {**({} if waits else _NO_WAITING), "error_cb": self._take_trouble}
         self.client = guarded(Consumer(settings, logger=CLIENT_LOG))
+
+    def read_from(self, topic: str, partition: int, position: int) -> None:
+        """Read this partition and no other, from a position on."""
+        if topic not in self._met:
+            # A client asks for a topic that it has not met in its next round of questions, up to a second later.
+            with suppress(KafkaException):  # the reading says what is wrong
+                self.client.list_topics(topic, _MEETING_SECONDS)
+                self._met.add(topic)
+        self.client.assign([TopicPartition(topic, partition, position)])
 
     def close(self) -> None:
         """Close its connections."""

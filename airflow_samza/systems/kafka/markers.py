@@ -125,7 +125,7 @@ class Markers:
         waiting = self.brokers.waiting(f"Markers in {self.name!r}")
         with consumer(self.brokers.access) as warm:
             position, end = self.brokers.bounds(self.name, place.partition)
-            warm.client.assign([TopicPartition(place.topic, place.partition, position)])
+            warm.read_from(place.topic, place.partition, position)
             while position < end:
                 messages = warm.client.consume(_BATCH, _POLL_SECONDS)
                 for message in messages:

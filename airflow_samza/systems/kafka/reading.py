@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, Message
 
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.systems.kafka.brokers import Brokers
@@ -110,7 +110,7 @@ class KafkaConsumer:
     def _messages(self, partition: int, position: int, end: int) -> Iterator[list[Message]]:
         """Yield the messages from a position up to an end; some, each time."""
         with consumer(self._brokers.access) as lent:
-            lent.client.assign([TopicPartition(self._stream.name, partition, position)])
+            lent.read_from(self._stream.name, partition, position)
             while position < end:
                 (messages, reports), lent.trouble = self._next(lent, partition, position, end), None
                 if messages:
@@ -125,7 +125,7 @@ class KafkaConsumer:
                         position = max(position, offset_of(report))
                     elif error.code() in _GONE:
                         position = self._behind_gap(partition, position, end)
-                        lent.client.assign([TopicPartition(self._stream.name, partition, position)])
+                        lent.read_from(self._stream.name, partition, position)
                     elif error.code() not in PASSING and not error.retriable():
                         raise self._failed(error)
 

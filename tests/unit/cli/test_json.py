@@ -14,6 +14,7 @@ WITHOUT = {
     "airflow-samza drain",
     "airflow-samza init",
     "airflow-samza logs",
+    "airflow-samza runs finish",
     "airflow-samza state abandon",
     "airflow-samza state reset",
     "airflow-samza stop",

@@ -15,7 +15,7 @@ def broker_topic(root: str, name: str) -> str:
     ``root`` is the identity of the root: several roots may have runs of one name, and the same brokers.
 
     >>> broker_topic("4f", "views-1-by-member/run 1/1.1")
-    'samza.views-1-by-member.run_1.1.1.d1d3c1d43bbfb1b5'
+    'samza.views-1-by-member.run_1.1.1.c9a53b0f3d82d6d8'
     """
     digest = hashlib.sha256(f"{root}\0{name}".encode()).hexdigest()[:_DIGEST]
     shown = re.sub(r"[^A-Za-z0-9._-]", "_", ".".join(["samza", *name.split("/")]))

@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, Message
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.kafka.brokers import Brokers
@@ -140,10 +140,6 @@ class _Partition:
         self._position: int | None = None
         self._held = ExitStack()
         self._lent = self._held.enter_context(consumer(brokers.access, waits=False))
-        # Without it the client would ask for a topic that it has not met before in its next round of questions, up to a
-        # second later.
-        with suppress(KafkaException):  # the reading says what is wrong
-            self._lent.client.list_topics(topic, 10)
 
     def close(self) -> None:
         """Give the client back."""
@@ -152,7 +148,7 @@ class _Partition:
     def value(self, offset: int) -> bytes:
         """Return the value of the message at an offset, and of its further parts, where it has some."""
         if self._position is None or not 0 <= offset - self._position <= _NEAR:
-            self._lent.client.assign([TopicPartition(self._topic, self._partition, offset)])
+            self._lent.read_from(self._topic, self._partition, offset)
             self._position = offset
         while True:
             message = self._next()
@@ -208,7 +204,7 @@ class _Partition:
         if self._position is None or not oldest <= self._position < head:
             raise _Lost(f"it has those from {oldest} to {head}")
         if error.code() != KafkaError._PARTITION_EOF:
-            self._lent.client.assign([TopicPartition(self._topic, self._partition, self._position)])
+            self._lent.read_from(self._topic, self._partition, self._position)
 
 
 def _part(message: Message) -> tuple[str | bytes | None, int, int]:
