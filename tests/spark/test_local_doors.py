@@ -146,4 +146,8 @@ def test_sockets_of_workers_lie_where_only_we_can_enter(local: Local) -> None:
 
 
 def test_no_file_of_settings_stays(local: Local) -> None:
-    assert list(Path(scratch_folder()).glob("*/spark.conf")) == []
+    staying = []
+    for file in Path(scratch_folder()).glob("*/spark.conf"):
+        with suppress(FileNotFoundError):  # another Spark of this host has just read its own
+            staying += [file] if "spark.samza.test" in file.read_text() else []
+    assert staying == []
