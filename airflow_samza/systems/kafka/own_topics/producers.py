@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from contextlib import suppress
@@ -12,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.client_log import CLIENT_LOG
 from airflow_samza.systems.kafka.forks import closed_before_forks, guarded, released
 
 _WRITING = {
@@ -23,7 +23,6 @@ _WRITING = {
     "reconnect.backoff.max.ms": 1000,
 }
 
-_log = logging.getLogger("airflow_samza.kafka")
 
 _Key = tuple[KafkaAccess, int, float]
 
@@ -44,7 +43,7 @@ class WarmProducer:
             "message.timeout.ms": int(patience * 1000),
             "error_cb": self._take_error,
         }
-        self.client = guarded(Producer(settings, logger=_log))
+        self.client = guarded(Producer(settings, logger=CLIENT_LOG))
 
     def close(self) -> None:
         """Throw away what is not sent, and close its connections; what a parent process has made is left alone."""
