@@ -40,7 +40,7 @@ def pool() -> pa.RecordBatch:
 
 
 def expected(messages: int) -> PerPage:
-    """What everybody has to find in a topic of so many messages."""
+    """Return the result that every contender has to find in a topic of so many messages."""
     views = pool()
     slow = pa.Table.from_batches([views.filter(pc.greater(views.column("dwell_ms"), SLOW_MS))])
     found = slow.group_by("page_id").aggregate([("dwell_ms", "count"), ("dwell_ms", "sum")])

@@ -34,7 +34,7 @@ AIRFLOW = {
     # Dag files that are read and written anew all the time keep a backfill of many runs from SQLite.
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
 }
-"""What this demonstration sets in Airflow."""
+"""Settings of Airflow in this demonstration."""
 
 Carriers = dict[str, tuple[int, float]]
 """Flights that left and their mean delay in minutes, by carrier."""

@@ -31,7 +31,7 @@ _REQUEST = re.compile(r'"(?:\x1b\[\d+m)*(GET|PUT|HEAD|POST|DELETE) (\S+) HTTP')
 
 
 class DemoStore:
-    """A store that runs, and what Airflow is told of it."""
+    """A store that runs, and the connection by which Airflow reaches it."""
 
     def __init__(self, server: Server, fields: Mapping[str, Any]) -> None:
         self._server = server
@@ -46,7 +46,7 @@ class DemoStore:
 
     @property
     def access(self) -> RootAccess:
-        """What opens root and warehouse in this process: the same that the connection says."""
+        """Return the options that open root and warehouse in this process, as the connection has them."""
         from airflow.sdk import Connection
 
         fields = {**self._fields, "extra": json.dumps(self._fields.get("extra", {}))}

@@ -50,8 +50,8 @@ class Forker:
     def start_run(self, order: Mapping[str, Any], lease: socket.socket) -> int | None:
         """Have a driver process forked; return its id, None when the forker is gone.
 
-        ``order`` has ``arguments``, ``settings`` and ``environment``; on ``lease`` the process is told of Spark. The
-        channel brings ``exit`` when it ends.
+        ``order`` has ``arguments``, ``settings`` and ``environment``; on ``lease`` the process gets the place of Spark.
+        The channel brings ``exit`` when it ends.
         """
         try:
             socket.send_fds(self.channel, [b"L"], [lease.fileno()])

@@ -1,4 +1,4 @@
-"""What the peers of the Kafka benchmark share; they run in environments of their own, so here is the standard library.
+"""Parts that the peers of the Kafka benchmark share, by the standard library only: each has an environment of its own.
 
 A peer reads lines ``FORMAT TOPIC MESSAGES`` from standard input and answers each with a line of JSON: the seconds of
 the work, and per page the views of more than a second and their milliseconds.

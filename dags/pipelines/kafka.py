@@ -15,7 +15,7 @@ from airflow_samza import avg, count, stream_application, tumbling
 
 @dataclass(frozen=True)
 class Flight:
-    """What counts here of a message; ``at`` is its timestamp, the rest is in its value."""
+    """Columns of a message that count here; ``at`` is its timestamp, the others are in its value."""
 
     carrier: str
     dep_delay: int | None

@@ -1,4 +1,4 @@
-"""What befalls a run over Kafka, beside what befalls its hosts: its broker, its network, its publications."""
+"""Faults of a run over Kafka, beside those of its hosts: of its broker, its network, its publications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What befalls runs: kills, freezes, a full disk, wrong clocks, torn files.
+"""Faults that runs meet: kills, freezes, a full disk, wrong clocks, torn files.
 
 At times that a seed decides, and on record.
 """

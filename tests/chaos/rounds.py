@@ -63,7 +63,7 @@ class Round:
         return Place(folder)
 
     def begin_mischief(self, ground: Path, run: RunFolder) -> Mischief:
-        """What befalls the round."""
+        """Return the faults of the round."""
         disk = Disk(ground, self.dials, ground.is_mount())
         return Mischief(self.chance, self.files, run, disk, self.dials, on_spark=self.on_spark)
 

@@ -1,4 +1,4 @@
-"""How far runs over Kafka have come: lag behind what was sent since, watermarks, partitions in which nothing comes."""
+"""Progress of runs over Kafka: lag behind newer messages, watermarks, idle partitions."""
 
 from __future__ import annotations
 
