@@ -249,6 +249,8 @@ class Kafka:
             f"{sasl}oauthbearer.sasl.jaas.config": f"{modules}.oauthbearer.OAuthBearerLoginModule required;",
             f"{sasl}oauthbearer.sasl.server.callback.handler.class": f"{modules}.oauthbearer.internals.unsecured."
             "OAuthBearerUnsecuredValidatorCallbackHandler",
+            # A session ends with its token, unless the client shows a new one; by default it goes on for ever.
+            f"{sasl}oauthbearer.connections.max.reauth.ms": "3600000",
             "listener.name.mtls.ssl.client.auth": "required",
             # A user of TLS is named by the certificate's common name.
             "listener.name.mtls.ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from airflow_samza.cli.tables import columns
-from demo import flights_topic, show
+from demo import backfills, flights_topic, show
+from demo.airflow_api import AirflowProblem
 from demo.kafka import Kafka
-from demo.local_airflow import AirflowProblem, LocalAirflow
+from demo.local_airflow import LocalAirflow
 
 DAG = "kafka_hourly"
 DAY = datetime(2013, 12, 30, tzinfo=timezone.utc)
@@ -76,23 +76,17 @@ def run(airflow: LocalAirflow, home: Path, topic: FilledTopic, seconds: float) -
     airflow.wait_for_dag(DAG)
     show.step(f"The Dag {DAG!r} runs over {DAY:%Y-%m-%d}: 24 hours, the last one first, {TOGETHER} at a time")
     show.fact(f"{airflow.url}/dags/{DAG}")
-    since = time.monotonic()
-    first, last = (f"{hour:%Y-%m-%dT%H:%M}" for hour in (HOURS[0], HOURS[-1]))
-    airflow.backfill(DAG, first, last, "--run-backwards", "--max-active-runs", str(TOGETHER))
-    ended = _follow(airflow, since, seconds)
-    show.fact(f"{len(ended)} runs in {time.monotonic() - since:.0f} s; {_together(ended)} at the same time at most;")
-    show.fact("the hours began in this order: " + " ".join(f"{_hour_of(run):%H}" for run in ended))
-    failed = [run["dag_run_id"] for run in ended if run["state"] != "success"]
-    for run_id in failed[:1]:
-        show.failures(airflow, DAG, run_id)
+    options = ("--run-backwards", "--max-active-runs", str(TOGETHER))
+    ended = backfills.backfill(airflow, DAG, HOURS, *options, name="%H:%M", seconds=seconds)
+    succeeded = backfills.ended_well(airflow, DAG, ended)
     show.step("What each hour gave, beside what plain Python makes of the messages that were sent")
     equal = compare(home / "warehouse" / "kafka-hourly", topic.sent)
-    backwards = [_hour_of(run) for run in ended] == HOURS[::-1]
+    backwards = [backfills.interval_start(run) for run in ended] == HOURS[::-1]
     if not backwards:
         show.fact("The runs did not begin in reversed order.")
     show.step("What to look at")
     _tell_where(airflow, home, ended[0]["dag_run_id"], topic)
-    return equal and backwards and not failed
+    return equal and backwards and succeeded
 
 
 def model(sent: Sequence[Mapping[str, Any]], hour: datetime) -> Carriers:
@@ -114,32 +108,6 @@ def written(folder: Path) -> Carriers:
     if len(found) < len(rows):
         raise AirflowProblem(f"A carrier is more than once in {folder}.")
     return found
-
-
-def _follow(airflow: LocalAirflow, since: float, seconds: float) -> list[dict[str, Any]]:
-    """Tell of each run that ends; returns the runs in the order in which they began."""
-    told: set[str] = set()
-    while True:
-        runs = airflow.runs(DAG)
-        for one in runs:
-            if one["state"] in ("success", "failed") and one["dag_run_id"] not in told:
-                told.add(one["dag_run_id"])
-                show.fact(f"{time.monotonic() - since:6.1f} s  {_hour_of(one):%H:%M}  {one['state']}")
-        if len(told) == len(HOURS):
-            return sorted(runs, key=lambda run: str(run["start_date"]))
-        if time.monotonic() - since > seconds:
-            raise AirflowProblem(f"After {seconds:.0f} s {len(told)} of {len(HOURS)} runs have ended.")
-        time.sleep(0.5)
-
-
-def _together(runs: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many runs were on at the same time, at most."""
-    starts = [run["start_date"] for run in runs]
-    return max(len([one for one in runs if one["start_date"] <= start < one["end_date"]]) for start in starts)
-
-
-def _hour_of(run: Mapping[str, Any]) -> datetime:
-    return datetime.fromisoformat(str(run["data_interval_start"]).replace("Z", "+00:00"))
 
 
 def compare(folder: Path, sent: Sequence[Mapping[str, Any]]) -> bool:

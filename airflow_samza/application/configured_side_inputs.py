@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.application.identifiers import parts_of
 from airflow_samza.application.rejections import listed, reject
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError
@@ -49,7 +50,7 @@ class ConfiguredSideInputs:
     def check_same(self, store: str, streams: Sequence[StreamDescriptor]) -> None:
         """Reject other side inputs than those that the code names."""
         configured = self.of(store)
-        left = [_parts(name) for name in configured]
+        left = [parts_of(name) for name in configured]
         for stream in streams:
             same = [
                 found
@@ -111,23 +112,6 @@ def processor_name(processor: object) -> str:
     if isinstance(processor, str):
         return processor
     return f"{processor.__module__}:{getattr(processor, '__qualname__', type(processor).__qualname__)}"
-
-
-def side_input_id(named: str) -> tuple[str, str, str]:
-    """System ("": the default), stream id and name of what ``system.stream`` or a stream id names.
-
-    >>> side_input_id("kafka.page.views"), side_input_id("views")
-    (('kafka', 'page-views', 'page.views'), ('', 'views', 'views'))
-    """
-    system, dot, name = named.strip().partition(".")
-    if not dot:
-        system, name = "", system
-    return system, name.replace(".", "-"), name  # a topic's name may have dots, a stream id may not
-
-
-def _parts(named: str) -> tuple[str, str]:
-    system, stream_id, _ = side_input_id(named)
-    return system, stream_id
 
 
 def _inputs_key(store: str) -> str:

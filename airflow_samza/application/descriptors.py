@@ -75,7 +75,8 @@ class StreamDescriptor:
     input that is not bounded makes watermarks of it. ``path`` and ``slice_by`` bound
     the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it). ``reader`` is
     the function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream. ``on_error`` sets what
-    becomes of messages that cannot be read, or do not fit the schema (None: they fail the stage).
+    becomes of messages that cannot be read, or do not fit the schema (None: they fail the stage). ``topic`` is its name
+    in the system where that is no id, because it has dots.
     """
 
     stream_id: str
@@ -99,6 +100,7 @@ class StreamDescriptor:
     reader: Any = None
     on_error: ErrorPolicy | None = None
     options: tuple[tuple[str, str], ...] = ()
+    topic: str | None = None
     location: SourceLocation | None = field(default=None, compare=False)
 
 

@@ -49,3 +49,17 @@ def checked_id(value: object, word: str) -> str:
 def is_system_stream(value: str) -> bool:
     """Return whether a text is a stream id or ``system.stream``, as the configuration writes side inputs (rule S8)."""
     return _WORD_OF_SYSTEM_STREAM.fullmatch(value) is not None
+
+
+def parts_of(named: str) -> tuple[str, str, str | None]:
+    """Return system ("": the default), stream id, and the topic where it has another name than the stream.
+
+    The first dot ends the system: a topic's name may have dots, a system's and a stream id may not.
+
+    >>> parts_of("kafka.page.views"), parts_of("views")
+    (('kafka', 'page-views', 'page.views'), ('', 'views', None))
+    """
+    system, dot, name = named.strip().partition(".")
+    if not dot:
+        system, name = "", system
+    return system, name.replace(".", "-"), name if "." in name else None

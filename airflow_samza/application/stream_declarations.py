@@ -95,6 +95,7 @@ def declared_stream(
     reader: Callable[..., Any] | None = None,
     on_error: object = None,
     options: Mapping[str, object] | None = None,
+    topic: str | None = None,
 ) -> StreamDescriptor:
     """Return the descriptor of a stream; contradictions are rejected here."""
     stream_id = checked_id(id, _WORDS[role])
@@ -154,6 +155,7 @@ def declared_stream(
         reader=reader,
         on_error=on_error if isinstance(on_error, ErrorPolicy) else None,
         options=options_of(options),
+        topic=topic,
         location=SourceLocation.of_caller(),
     )
 

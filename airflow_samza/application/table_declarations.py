@@ -9,11 +9,11 @@ from typing import Any
 
 from airflow_samza.application.callables import check_callable, reject_async_methods
 from airflow_samza.application.columns import Columns, key_columns
-from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs, side_input_id
+from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, TableDescriptor, TableKind
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.handles import SideInput, Table
-from airflow_samza.application.identifiers import checked_id, is_system_stream
+from airflow_samza.application.identifiers import checked_id, is_system_stream, parts_of
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.rejections import located, reject
@@ -238,7 +238,7 @@ class TableDeclarations:
                 kind=BadId,
                 value=repr(named),
             )
-        system, _, stream_id = named.strip().rpartition(".") if "." in named else ("", "", named.strip())
+        system, stream_id, topic = parts_of(named)
         known = self._graph.side_inputs.get(stream_id) or self._graph.streams.get(stream_id)
         if (
             known is not None
@@ -246,14 +246,8 @@ class TableDeclarations:
             and (not system or known.system in (None, system))
         ):
             return replace(known, role=StreamRole.SIDE_INPUT)
-        system, stream_id, topic = side_input_id(named)
         stream = declared_stream(
-            stream_id,
-            StreamRole.SIDE_INPUT,
-            system=system or None,
-            key=table.key,
-            schema=table.schema,
-            options={"stream": topic} if "." in topic else None,
+            stream_id, StreamRole.SIDE_INPUT, system=system or None, key=table.key, schema=table.schema, topic=topic
         )
         return self._graph.add_stream(stream)
 
@@ -307,8 +301,10 @@ def _changelog_stream(table: TableDescriptor, name: str) -> StreamDescriptor:
             kind=BadId,
             value=name,
         )
-    system, _, topic = name.strip().rpartition(".")
-    return declared_stream(topic, StreamRole.OUTPUT, system=system or None, schema=table.schema, key=table.key)
+    system, stream_id, topic = parts_of(name)
+    return declared_stream(
+        stream_id, StreamRole.OUTPUT, system=system or None, schema=table.schema, key=table.key, topic=topic
+    )
 
 
 def _with_changelog(table: TableDescriptor, changelog: object) -> tuple[tuple[str, str], ...]:

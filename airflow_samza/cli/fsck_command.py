@@ -17,11 +17,12 @@ from airflow_samza.runs.upkeep.kept_runs import load_plans
 from airflow_samza.runs.upkeep.run_fsck import fsck_run, published_by, written_by
 from airflow_samza.runs.upkeep.state_fsck import fsck_state, fsck_tables
 from airflow_samza.runs.upkeep.waiting_output import is_worked_on, waiting_output
-from airflow_samza.systems.bindings import log_under
+from airflow_samza.systems.bindings import bind_log, log_under
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from airflow_samza.systems.log.fsck import Finding, Published, is_sound
+from airflow_samza.systems.log.fsck import Finding, Published, is_sound, without_messages
 from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.system import SystemBinding
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,12 @@ def fsck(environment: Environment) -> Iterator[Look]:
     log = log_under(environment.root)
     runs = run_folders(files)
     said = published(files, log, runs)
+    elsewhere = _Elsewhere(environment, files, runs)
     for name in log.topics():
-        yield Look("topic", name, tuple(topic_findings(log, name, said.get(name, ()))))
+        findings = elsewhere.findings(log, name)
+        yield Look(
+            "topic", name, tuple(topic_findings(log, name, said.get(name, ())) if findings is None else findings)
+        )
     for run in runs:
         yield Look(
             "run", f"{run.application} {run.run_id}", (*fsck_run(files, run), *_waiting(environment, files, run))
@@ -56,6 +61,46 @@ def fsck(environment: Environment) -> Iterator[Look]:
         yield Look("table", name, tuple(findings))
     for system, path in _outputs(files, runs):
         yield Look("output", path, tuple(_output_findings(environment, system, path)))
+
+
+_Asked = tuple[LogSystem, dict[str, list[Published]]]
+
+
+class _Elsewhere:
+    """Checks of topics whose records lie under a root, and whose messages lie with brokers."""
+
+    def __init__(self, environment: Environment, files: Filesystem, runs: Iterable[RunFolder]) -> None:
+        self._environment = environment
+        self._files = files
+        self._runs = runs
+        self._known: dict[tuple[str, str], _Asked | SamzaError] = {}
+
+    def findings(self, log: LogSystem, name: str) -> list[Finding] | None:
+        """Return the findings on a topic whose messages lie elsewhere; None: they do not, or nobody knows where."""
+        with suppress(SamzaError):  # what is wrong with the record, the check in the log says
+            topic = log.topic(name)
+            if topic.messages is None or not topic.is_runs_own:
+                return None
+            plans = load_plans(self._files, RunFolder(topic.owner[0], name.split("/")[1]))
+            system = str(topic.messages.get("system"))
+            found = self._asked(system, run_bindings(plans[-1].systems, self._environment.systems)[system])
+            if isinstance(found, SamzaError):
+                return [without_messages(topic, found)]
+            between, said = found
+            return topic_findings(between, name, said.get(name, ()))
+        return None
+
+    def _asked(self, name: str, binding: SystemBinding) -> _Asked | SamzaError:
+        """Return a system, and what the records of runs say that it holds; an error where it cannot be asked now."""
+        key = name, repr(sorted(binding.options.items()))
+        if key not in self._known:
+            try:
+                between = bind_log(name, binding, self._environment.root)
+                between.store.check()
+                self._known[key] = between, published(self._files, between, self._runs)
+            except SamzaError as error:
+                self._known[key] = error
+        return self._known[key]
 
 
 def look_lines(look: Look) -> Iterator[str]:

@@ -36,7 +36,7 @@ def swept_facts(swept: SweptRoot, *, dry: bool) -> dict[str, Any]:
         "folders": swept.runs.leftovers,
         "kept": swept.runs.kept,
         "logs": {
-            name: {"files": log.files, "bytes": log.bytes, "damaged": sorted(log.damaged)}
+            name: {"files": log.files, "bytes": log.bytes, "damaged": sorted(log.damaged), "later": log.later}
             for name, log in swept.logs.items()
         },
     }
@@ -57,6 +57,8 @@ def swept_lines(swept: SweptRoot, *, dry: bool) -> Iterator[str]:
     for name, log in swept.logs.items():
         for topic in sorted(log.damaged):
             yield f"Left alone, because it is damaged: {topic} (airflow-samza topics fsck {topic})"
+        for sentence in log.later:
+            yield f"Left for the next time: {sentence}"
         if log.files:
             yield f"{done} {log.files:,} files ({size(log.bytes)}) of topics of {name} that nobody names any more."
     yield (

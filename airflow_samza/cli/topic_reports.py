@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.cli.tables import columns, json_line, moment
 from airflow_samza.control.messages import to_json
-from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.errors import ConfigError
 from airflow_samza.runs.records.stage_result import size
 from airflow_samza.systems.filesystems.pace import Looks
 
@@ -22,38 +22,13 @@ FOLLOW_SECONDS = 0.5
 NEWEST_PRODUCERS = 10
 
 
-def list_facts(log: LogSystem, matching: str = "") -> Iterator[dict[str, Any]]:
-    """Yield a topic after the other: partitions, messages, bytes, the last commit and the expiry (ms since 1970).
-
-    A damaged topic has ``damaged``, and none of the figures.
-    """
-    from airflow_samza.systems.log.index import LogIndex
-
-    for name in log.topics():
-        if matching not in name:
-            continue
-        try:
-            index = LogIndex(log.topic(name))
-            user, control = _messages(index)
-            commits = list(index.live_commits())
-            yield {
-                "topic": name,
-                "partitions": index.topic.partitions,
-                "messages": user,
-                "control": control,
-                "bytes": _bytes(index),
-                "last_commit": commits[-1].at if commits else None,
-                "expires": index.floor.expires_at,
-            }
-        except SamzaError as error:
-            yield {"topic": name, "damaged": error.sentence}
-
-
 def list_text(log: LogSystem, matching: str = "") -> str:
     """Return a line per topic: partitions, messages, bytes, the last commit, and when it expires.
 
     A damaged topic says so in its line.
     """
+    from airflow_samza.systems.log.topic_facts import list_facts
+
     rows: list[list[object]] = []
     for found in list_facts(log, matching):
         name = found["topic"]
@@ -71,54 +46,10 @@ def list_text(log: LogSystem, matching: str = "") -> str:
     return columns(["TOPIC", "PARTITIONS", "MESSAGES", "CONTROL", "SIZE", "LAST COMMIT", "EXPIRES"], rows)
 
 
-def show_facts(log: LogSystem, name: str) -> dict[str, Any]:
-    """Return the description of one topic as ``topics show --json`` has it; ``commits`` are those that readers see.
-
-    Moments are in milliseconds since 1970.
-    """
-    from airflow_samza.systems.log.index import LogIndex, Run
-
-    topic = log.topic(name)
-    index = LogIndex(topic)
-    partitions = []
-    for partition in range(topic.partitions):
-        entries = index.entries(partition)
-        users = [entry for entry in entries if isinstance(entry, Run)]
-        partitions.append(
-            {
-                "partition": partition,
-                "oldest": index.oldest(partition),
-                "next": index.head[partition],
-                "messages": sum(entry.rows for entry in users),
-                "control": len(entries) - len(users),
-            }
-        )
-    return {
-        "topic": name,
-        "path": topic.filesystem.location(topic.directory),
-        "schema": None if index.schema is None else str(index.schema),
-        "number": index.number,
-        "bytes": _bytes(index),
-        "expires": index.floor.expires_at,
-        "partitions": partitions,
-        "commits": [
-            {
-                "commit": commit.number,
-                "at": commit.at,
-                "messages": commit.rows,
-                "bytes": commit.bytes,
-                "control": len(commit.control),
-                "generation": commit.generation,
-                "epoch": commit.epoch,
-                "producer": commit.producer,
-            }
-            for commit in index.live_commits()
-        ],
-    }
-
-
 def show_text(log: LogSystem, name: str) -> str:
     """Return the description of one topic: schema, partitions with their offsets, and writers."""
+    from airflow_samza.systems.log.topic_facts import show_facts
+
     found = show_facts(log, name)
     commits = found["commits"]
     lines = [
@@ -231,19 +162,6 @@ def _start_of_tail(index: Any, partition: int, count: int, control: bool) -> int
     return int(start)
 
 
-def _messages(index: Any) -> tuple[int, int]:
-    from airflow_samza.systems.log.index import Run
-
-    entries = [entry for partition in range(index.topic.partitions) for entry in index.entries(partition)]
-    user = sum(entry.rows for entry in entries if isinstance(entry, Run))
-    return user, sum(not isinstance(entry, Run) for entry in entries)
-
-
-def _bytes(index: Any) -> int:
-    """Return the bytes of the segments that readers may open."""
-    return sum({segment.name: segment.bytes for segment in index.live_segments()}.values())
-
-
 def moment_before(age: str | None) -> int | None:
     """Return the moment (ms since 1970, UTC) that lies ``age`` (such as ``7 days``) before now."""
     from airflow_samza.application.windows import duration_ms
@@ -270,10 +188,11 @@ def sweep(log: LogSystem, now: int) -> str:
     swept = delete(log.filesystem, log.name, now, store=log.store)
     lines = [f"Deleted the topic {name}." for name in swept.topics]
     lines.append(f"Deleted {len(swept.topics):,} topics, and {swept.files:,} files ({size(swept.bytes)}) of others.")
-    if not swept.topics and not swept.files:
+    if not swept.topics and not swept.files and not swept.later:
         lines = [f"Nothing is due. Files that nobody names any more are kept for {GRACE_MS // 60_000} minutes."]
     lines += [
         f"Left alone, because it is damaged: {name} (airflow-samza topics fsck {name})"
         for name in sorted(swept.damaged)
     ]
+    lines += [f"Left for the next time: {sentence}" for sentence in swept.later]
     return "\n".join(lines)

@@ -41,7 +41,9 @@ def list_topics(
     """List the topics: partitions, messages, bytes, last commit, expiry."""
     log = _log(place, of)
     if as_json:
-        for facts in topic_reports.list_facts(log, matching):
+        from airflow_samza.systems.log.topic_facts import list_facts
+
+        for facts in list_facts(log, matching):
             typer.echo(json_line(facts))
         return
     typer.echo(topic_reports.list_text(log, matching))
@@ -52,7 +54,12 @@ def list_topics(
 def show(place: Place, topic: Topic, of: Of = None, as_json: Json = False) -> None:
     """Show one topic: schema, offsets of every partition, and its writers."""
     log = _log(place, of)
-    typer.echo(json_line(topic_reports.show_facts(log, topic)) if as_json else topic_reports.show_text(log, topic))
+    if as_json:
+        from airflow_samza.systems.log.topic_facts import show_facts
+
+        typer.echo(json_line(show_facts(log, topic)))
+        return
+    typer.echo(topic_reports.show_text(log, topic))
 
 
 @topics.command()
@@ -131,7 +138,10 @@ def expire(
             value=older_than,
         )
     if topic is not None:
+        from airflow_samza.systems.log.segment_store import store_of
+
         found = log.topic(topic)
+        store_of(found)  # a topic whose messages lie elsewhere is deleted there
         _reject_push_stream(log, topic, place)
         what = (
             f"the messages of {topic!r} that are older than {older_than}"

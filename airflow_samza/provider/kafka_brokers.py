@@ -64,12 +64,12 @@ def find_brokers(conn_id: str) -> Brokers:
 
 async def await_brokers(conn_id: str) -> Brokers:
     """Return the brokers of a connection, without blocking the event loop."""
-    import asyncio
-
     from airflow.sdk import BaseHook
+
+    from airflow_samza.provider.client_threads import in_client_thread
 
     try:
         connection = await BaseHook.aget_connection(conn_id)
     except AirflowNotFoundException:
         raise not_defined(conn_id) from None
-    return await asyncio.to_thread(brokers_of, conn_id, connection)
+    return await in_client_thread(lambda: brokers_of(conn_id, connection))

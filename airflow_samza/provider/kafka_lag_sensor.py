@@ -64,13 +64,13 @@ class SamzaKafkaLagSensor(BaseSensorOperator):
     def poke(self, context: Any) -> PokeReturnValue:
         """Return whether the lag is small enough now."""
         with mapped_failures(self.log.error):
-            lag = self._lag()
-            return PokeReturnValue(lag is not None and sum(lag.values()) <= self._bound, lag)
+            bound, lag = self._bound, self._lag()
+            return PokeReturnValue(lag is not None and sum(lag.values()) <= bound, lag)
 
     def _look_or_defer(self, deadline: float) -> dict[str, int]:
         with mapped_failures(self.log.error):
-            lag = self._lag()
-            if lag is None or sum(lag.values()) > self._bound:
+            bound, lag = self._bound, self._lag()
+            if lag is None or sum(lag.values()) > bound:
                 from airflow_samza.provider.kafka_triggers import KafkaLagTrigger  # a Dag file need not load it
 
                 self.defer(
@@ -78,7 +78,7 @@ class SamzaKafkaLagSensor(BaseSensorOperator):
                         conn_id=self.kafka_conn_id,
                         group=self.group,
                         topics=self._names,
-                        at_most=self._bound,
+                        at_most=bound,
                         poll_interval=self.poke_interval,
                     ),
                     method_name="execute_complete",

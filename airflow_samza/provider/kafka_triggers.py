@@ -1,6 +1,6 @@
 """Triggers on topics of Kafka: new messages, as a watcher of an asset, and a consumer group that has caught up.
 
-What waits for brokers runs in threads, so that they hold up nobody else's trigger.
+What waits for brokers runs in threads of clients, so that it holds up nobody else's trigger.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.provider.client_threads import in_client_thread
 from airflow_samza.provider.kafka_brokers import DEFAULT_KAFKA, await_brokers
 from airflow_samza.provider.triggers import SETTLE_SECONDS
 
@@ -98,7 +100,7 @@ class KafkaMessagesTrigger(BaseEventTrigger):
     async def _look(self, announced: Mapping[str, Any] | None) -> TopicNews | None:
         try:
             self._brokers = self._brokers or await await_brokers(self.conn_id)
-            found = await asyncio.to_thread(_news, self._brokers, self.topic, announced)
+            found = await in_client_thread(partial(_news, self._brokers, self.topic, announced))
         except Exception as error:  # a watcher that has ended would watch no more, and nobody would see it
             self._brokers = None  # the connection may be corrected meanwhile
             problem = str(error) if isinstance(error, SamzaError) else f"{type(error).__name__}: {error}"
@@ -167,7 +169,8 @@ class KafkaLagTrigger(BaseTrigger):
         said, is_time = "", False
         while not is_time:
             try:
-                found = await asyncio.to_thread(_lag, await await_brokers(self.conn_id), self.group, self.topics)
+                brokers = await await_brokers(self.conn_id)
+                found = await in_client_thread(partial(_lag, brokers, self.group, self.topics))
                 says, is_time = str(found), found.messages <= self.at_most
             except SamzaError as error:
                 says, is_time = str(error), not error.retryable

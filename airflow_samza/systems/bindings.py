@@ -62,3 +62,13 @@ def bind_log(name: str, binding: SystemBinding, root: str) -> LogSystem:
     from airflow_samza.systems.log.system import LogSystem
 
     return LogSystem(name, binding, root)
+
+
+def log_of(system: System | None, *, own: bool) -> LogSystem | None:
+    """Return the log that a system is, or that its brokers have for a run's ``own`` topics; None of other systems."""
+    from airflow_samza.systems.log.system import LogSystem
+
+    if isinstance(system, LogSystem):
+        return system
+    between: LogSystem | None = getattr(system, "own_topics", None) if own else None
+    return between

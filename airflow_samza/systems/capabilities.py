@@ -75,6 +75,15 @@ class ExpiresMessages(Protocol):
 
 
 @runtime_checkable
+class WaitsForServers(Protocol):
+    """A system whose servers may be away, and which waits for them."""
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Give up servers that do not answer a question for so long."""
+        ...
+
+
+@runtime_checkable
 class TellsWhatIsRead(Protocol):
     """A system that shows people, in a place of its own, how far runs have read streams. Runs never look there."""
 

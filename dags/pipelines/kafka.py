@@ -44,3 +44,18 @@ def live(app: Any) -> None:
     departures(app, slice="checkpoint", max_delay="1 day").window(
         tumbling("1 hour"), key="carrier", flights=count(), delay=avg("dep_delay"), id="per-hour"
     ).send_to(app.output_stream("carrier-hours", system="events", key="carrier", partitions=2))
+
+
+@stream_application("kafka-arrivals")
+def arrivals(app: Any) -> None:
+    """The messages that came since the run before, each in one run; that run's state says which they are."""
+    app.input_stream(
+        "flights",
+        system="events",
+        schema=Flight,
+        timestamp="at",
+        options={"timestamp_column": "at"},
+        slice="checkpoint",
+    ).where("dep_delay IS NOT NULL", id="that-left").send_to(
+        app.output_stream("departures", system="warehouse", path="kafka-arrivals/{run_id}")
+    )

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
+import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import pytest
 
 from demo import flights_topic
 from tests.support.kafka_outputs import read_all
+from tests.support.signals import let_go, wait_for_start
 
 if TYPE_CHECKING:
     from demo.kafka import Kafka
@@ -123,3 +128,97 @@ def test_a_continuous_run_that_is_drained_has_published_every_window_once(
     )
     assert windows == asked_of_duckdb(flights.data)
     assert "every stage has succeeded" in flights.airflow.log("kafka_drain", ran.drained, "drain")
+
+
+def test_a_deferred_stage_shows_its_lag_by_the_connection(flights: Any, ran: OverTheTopic) -> None:
+    log = flights.airflow.log("kafka_live", ran.live, "hours.flights")
+    assert re.search(r"flights +3 partitions, (at the head|[\d,]+ behind)", log), log
+
+
+class Between(NamedTuple):
+    """A run whose stages hand over through Kafka, and the one of a Dag that waits for the end of its last topic."""
+
+    run_id: str
+    waiting: str
+
+
+@pytest.fixture(scope="module")
+def between(flights: Any, ran: OverTheTopic) -> Between:
+    """The middle stage has lost its runner once."""
+    airflow = flights.airflow
+    run_id = str(airflow.trigger("between"))
+    wait_for_start(flights, "between")
+    waiting = str(airflow.trigger("between_ended", conf={"run_id": run_id}))
+    airflow.wait_for_task("between_ended", waiting, "ended", ("deferred",))
+    folder = records_of(flights, run_id)
+    for claim in folder.glob("servers/*/*/claim.json"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(json.loads(claim.read_text())["pid"], signal.SIGKILL)
+    let_go(flights, "between")
+    assert airflow.wait_for_run("between", run_id)["state"] == "success", airflow.task_states("between", run_id)
+    return Between(run_id, waiting)
+
+
+def records_of(flights: Any, run_id: str) -> Path:
+    ticket = flights.airflow.xcom("between", run_id, "between.plan")
+    found: Path = flights.root / "runs" / ticket["application"] / ticket["run_id"]
+    return found
+
+
+def topics_between(kafka: Kafka) -> list[str]:
+    """The topics between stages that the broker has."""
+    from confluent_kafka.admin import AdminClient
+
+    known = AdminClient({"bootstrap.servers": kafka.address}).list_topics(timeout=60).topics
+    return sorted(name.split(".")[1] for name in known if name.startswith("samza.between-"))
+
+
+def counted(flights: Any, run_id: str) -> dict[str, int]:
+    """How many flights left, by the carrier, as the last stage of a run has written it."""
+    folder = flights.airflow.xcom("between", run_id, "between.by-carrier")["outputs"]["out"]["path"]
+    rows = duckdb.execute(f"SELECT carrier, flights FROM read_parquet('{folder}/*.parquet')").fetchall()
+    return {carrier: count for carrier, count in rows if carrier != "XX"}  # not of the files
+
+
+def counted_by_duckdb(data: Path) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for _, carrier, count, _ in asked_of_duckdb(data):
+        found[carrier] = found.get(carrier, 0) + count
+    return found
+
+
+def test_stages_hand_over_through_kafka_and_a_stage_is_tried_again(
+    flights: Any, between: Between, kafka: Kafka
+) -> None:
+    assert flights.airflow.task("between", between.run_id, "between.by-plane")["try_number"] == 2
+    assert counted(flights, between.run_id) == counted_by_duckdb(flights.data)
+    assert topics_between(kafka) == ["between-1-by-carrier", "between-1-by-plane"]
+
+
+def test_a_sensor_waits_deferred_for_the_end_of_a_topic_between_stages(flights: Any, between: Between) -> None:
+    airflow = flights.airflow
+    assert airflow.wait_for_run("between_ended", between.waiting)["state"] == "success"
+    found = airflow.xcom("between_ended", between.waiting, "ended")
+    assert (found["stream"], found["generations"]) == ("by-carrier", {"by-plane": "1.1"})
+
+
+def test_a_middle_stage_that_is_cleared_reads_and_writes_topics_of_kafka_again(flights: Any, between: Between) -> None:
+    airflow, run_id = flights.airflow, between.run_id
+    airflow.clear("between", run_id, "between.by-plane", downstream=True)
+    assert airflow.wait_for_run("between", run_id)["state"] == "success"
+    assert airflow.xcom("between", run_id, "between.by-plane")["generation"] == "1.3"
+    assert counted(flights, between.run_id) == counted_by_duckdb(flights.data)
+
+
+def test_topics_between_stages_go_when_their_time_is_over(flights: Any, between: Between, kafka: Kafka) -> None:
+    airflow, run_id = flights.airflow, between.run_id
+    (flights.signals / "between.expire").touch()
+    airflow.clear("between", run_id, "between.cleanup")
+    assert airflow.wait_for_run("between", run_id)["state"] == "success"
+    assert topics_between(kafka) == []
+    airflow.clear("between", run_id, "between.by-plane", downstream=True)
+    assert airflow.wait_for_run("between", run_id)["state"] == "failed"
+    tries = airflow.task("between", run_id, "between.by-plane")["try_number"]
+    log = airflow.log("between", run_id, "between.by-plane", tries)
+    assert "There is no topic 'between-1-by-plane/" in log, log
+    assert "a run's own topics are made by its plan task and expire after the run" in log, log

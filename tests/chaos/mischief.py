@@ -93,8 +93,10 @@ class Mischief:
             ("leave rubbish", self._rubbish),
         ]
         if on_spark:
-            kinds.append(("kill Java", self._kill_java))
+            kinds += [("kill Java", self._kill_java), ("kill a worker", self._kill_worker)]
         kinds += self.more_kinds()
+        only = os.environ.get("CHAOS_KINDS", "").split(",")
+        kinds = [kind for kind in kinds if kind[0] in only] or kinds
         chosen = [chance.choice(kinds) for _ in range(chance.randint(2, 6))]
         self._actions = sorted(
             ((chance.uniform(0.3, span), name, act) for name, act in chosen), key=lambda action: action[0]
@@ -170,6 +172,26 @@ class Mischief:
         with suppress(psutil.Error):
             java.kill()
         return f"process {java.pid}"
+
+    def _kill_worker(self) -> str | None:
+        """One of the Pythons that run Spark's tasks, or the daemon that forks them; it waits for the first ones."""
+        deadline = time.monotonic() + 60.0
+        while not (pythons := self._pythons()) and time.monotonic() < deadline and not self.over.is_set():
+            self.over.wait(0.1)
+        if not pythons:
+            return None
+        process = self.chance.choice(pythons)
+        with suppress(psutil.Error):
+            process.kill()
+        return f"process {process.pid}"
+
+    def _pythons(self) -> list[psutil.Process]:
+        """The Pythons below the Javas of the runners."""
+        found = []
+        for runner in self.processes():
+            with suppress(psutil.Error):
+                found += [one for one in runner.children(recursive=True) if "worker_daemon" in " ".join(one.cmdline())]
+        return found
 
     def _freeze(self, seconds: float) -> str | None:
         process = self._one()

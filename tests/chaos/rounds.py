@@ -1,6 +1,7 @@
 """Rounds of chaos: a run each, looked after as a scheduler does, while mischief befalls it.
 
-``CHAOS_SECONDS`` (1800) is the time of each test of rounds; ``CHAOS_SEED`` repeats what a run has printed.
+``CHAOS_SECONDS`` (1800) is the time of each test of rounds; ``CHAOS_SEED`` repeats what a run has printed;
+``CHAOS_KINDS`` has names of actions, with commas: only these are done.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Rounds of chaos with streams on Kafka: brokers, network and publications, too, are in for it.
 
-Which streams are on Kafka and which in the log is drawn for each round, and so is how outputs are delivered. A round
+Which streams are on Kafka and which in the log is drawn for each round, and so is how outputs are delivered, and where
+topics between stages lie. A round
 with a seed that is always the same runs in ``make test``, the others in ``make nightly``.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,12 +50,21 @@ class KafkaRound(Round):
     def open_place(self, folder: Path) -> Place:
         on_kafka = [name for name in STREAMS if self.chance.random() < 0.7] or [self.chance.choice(OUTPUTS)]
         deliveries = {name: self.chance.choice(["exactly_once"] * 4 + ["at_least_once"]) for name in on_kafka}
+        between = (
+            random.Random(f"between {self.seed}").random() < 0.4
+        )  # drawn apart: seeds of old keep what they stand for
         self.title = f"{self.mode}, on Kafka: " + ", ".join(
-            name if name == "lines" else f"{name} {delivery.replace('_', ' ')}" for name, delivery in deliveries.items()
+            [
+                *(
+                    name if name == "lines" else f"{name} {delivery.replace('_', ' ')}"
+                    for name, delivery in deliveries.items()
+                ),
+                *(["topics between stages"] if between else []),
+            ]
         )
         self.dials.turn(WATCHED)
         settings = {"bootstrap.servers": self._proxy.address, **SETTINGS}
-        return KafkaPlace(folder, folder.parents[1], self._broker.address, settings, deliveries)
+        return KafkaPlace(folder, folder.parents[1], self._broker.address, settings, deliveries, between=between)
 
     def begin_mischief(self, ground: Path, run: RunFolder) -> Mischief:
         disk = Disk(ground, self.dials, ground.is_mount())

@@ -14,7 +14,7 @@ from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.system import StreamSpec, SystemStreamPartition
 from demo.kafka import Kafka
 from tests.support.kafka_side_inputs import Profiles
-from tests.support.kafka_topics import Sent, Topics, offsets, read
+from tests.support.kafka_topics import Sent, Topics, numbered, offsets, read
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -55,6 +55,16 @@ def test_reading_goes_on_where_it_was_when_a_killed_broker_is_back(
     own.restart()
     rest.join(120)
     assert seen == list(range(MESSAGES))
+
+
+def test_a_client_that_asked_a_former_leader_asks_the_new_one(own: Kafka) -> None:
+    topics = Topics(own.address)
+    topic, brokers = topics.make(), Brokers(topics.system.brokers.access, 30.0)
+    topics.send(topic, numbered([1]))
+    assert brokers.bounds(topic, 0) == (0, 1)
+    own.kill()
+    own.restart()
+    assert brokers.bounds(topic, 0) == (0, 1)
 
 
 def test_a_stage_fills_its_tables_when_a_killed_broker_is_back(own: Kafka, tmp_path: Path) -> None:

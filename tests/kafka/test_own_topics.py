@@ -116,7 +116,6 @@ def test_a_topic_that_was_deleted_or_made_anew_is_said_to_be(between: OwnTopics,
     name = at_brokers(between)
     topics.delete(name)
     between.store.brokers.create(name, 3)
-    between.store.brokers.await_topic(name)
     said = "in which the messages of 'views/run 1/1.1' lie, was deleted, or created again"
     with pytest.raises(TopicError, match=said):
         ids(between)

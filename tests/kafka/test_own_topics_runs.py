@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import Keep
 from airflow_samza.runs.upkeep.retention import sweep_application
 from tests.support.dying_runners import Runners
-from tests.support.kafka_stages import KafkaPlace, application
+from tests.support.kafka_stages import KafkaPlace, application, looping_app
 from tests.support.kafka_topics import Topics
 from tests.support.without_spark import run_stage
 
@@ -29,15 +28,8 @@ NAMES = {"staged": "bounded", "pipelined": "bounded", "continuous": "unbounded"}
 
 @pytest.fixture(scope="module")
 def runners(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runners]:
-    folder = tmp_path_factory.mktemp("code")
-    (folder / "looping_app.py").write_text(application(kafka.address))
-    sys.path.insert(0, str(folder))
-    sys.modules.pop("looping_app", None)
-    made = Runners(folder)
-    yield made
-    made.close()
-    sys.path.remove(str(folder))
-    sys.modules.pop("looping_app", None)
+    with looping_app(tmp_path_factory.mktemp("code"), application(kafka.address)) as made:
+        yield made
 
 
 @pytest.fixture

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
 
 import pytest
+from airflow.sdk import BaseHook, Connection
 
+from airflow_samza.provider import deferred_progress
+from airflow_samza.provider.deferred_progress import WatchedSystems
 from airflow_samza.provider.stats import gauges_of
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.stage_progress import stage_progress, systems_asked
+from demo.airflow_settings import free_port
 from tests.support.kafka_runs import NOON, Running, Runs
 from tests.support.kafka_topics import Sent, Topics, numbered
 from tests.support.waiting import until
@@ -66,6 +73,7 @@ def test_the_watermark_is_the_least_of_the_partitions_and_an_idle_one_is_named(r
     assert found.watermark is None
     assert found.to_dict()["idle"] == [{"stream_id": "views", "partition": 1}]
     assert "1 idle, without a watermark" in describe_progress(found)[1]
+    assert {gauge.name: gauge.value for gauge in gauges_of(found)}["idle_partitions"] == 1.0
     runs.topics.send(runs.topic, [at(2, 5, partition=1)])
     running.reads(1, 2)
     until(lambda: progress(running).watermark == NOON + 4 * MINUTE, 60)
@@ -73,3 +81,39 @@ def test_the_watermark_is_the_least_of_the_partitions_and_an_idle_one_is_named(r
     runs.here.runtime.stop(running.plan)
     running.join()
     assert not running.errors
+
+
+def test_a_deferred_task_shows_the_lag_by_the_connection_and_none_where_brokers_are_away(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deferred_progress, "ANSWER_SECONDS", 2.0)
+    runs.send(1, 2)
+    running = Running(runs, "following")
+    running.reads(1, 2)
+    running.cancel()
+    runs.send(3, 4, 5)
+    brokers = of_brokers(runs.topics.address)
+
+    async def aget(conn_id: str) -> Connection:
+        return brokers
+
+    monkeypatch.setattr(BaseHook, "aget_connection", aget)
+    said: list[str] = []
+    systems = WatchedSystems(running.plan.systems, {"events": "brokers"}, "", said.append)
+
+    def lag() -> int | None:
+        asyncio.run(systems.connect())
+        files, plan = runs.here.runtime._files, running.plan
+        return stage_progress(files, systems, plan, running.handle.stage_id, running.handle.generation).lag
+
+    assert systems_asked(running.plan, running.handle.stage_id) == {"events"}
+    assert (lag(), said) == (3, [])
+    brokers = of_brokers(f"127.0.0.1:{free_port()}")
+    assert lag() is None
+    assert "The lag behind streams of the system 'events' is not known at present: " in said[0]
+    brokers = of_brokers(runs.topics.address)
+    assert lag() == 3
+
+
+def of_brokers(address: str) -> Connection:
+    return Connection(conn_id="brokers", conn_type="kafka", extra=json.dumps({"bootstrap.servers": address}))

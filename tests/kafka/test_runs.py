@@ -176,6 +176,20 @@ def test_a_continuous_run_reads_what_comes_and_the_next_run_goes_on_behind_it(ru
     assert runs.ids() == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["deleted", "created again"])
+def test_a_continuous_run_ends_with_an_error_when_its_topic_is_another_one(runs: Runs, again: bool) -> None:
+    runs.send(1)
+    running = Running(runs, "following")
+    running.reads(1)
+    runs.topics.delete(runs.topic)
+    if again:
+        until(lambda: _made_again(runs, 2))
+        runs.send(7, 8, 9)
+    running.join()
+    assert ("There is no topic" in str(running.errors[0])) or "created again" in str(running.errors[0])
+    assert runs.ids() == [1]
+
+
 def test_a_continuous_run_ends_with_an_error_when_its_topic_gets_more_partitions(runs: Runs) -> None:
     runs.send(1)
     running = Running(runs, "following")

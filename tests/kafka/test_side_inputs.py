@@ -311,7 +311,7 @@ def test_the_pushes_of_an_application_whose_default_system_is_kafka_lie_in_the_l
 
 
 def test_a_changelog_on_kafka_gets_what_is_written_to_the_table_once(profiles: Profiles) -> None:
-    changelog = f"log-of-{profiles.changes}"
+    changelog = f"log.of.{profiles.changes}"
     profiles.view([1, 2])
     plan = profiles.plan("counting", more={"stores.seen.changelog": f"events.{changelog}"})
     profiles.here.stages(plan)

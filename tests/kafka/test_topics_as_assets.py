@@ -15,6 +15,7 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.assets import kafka_topic
 from airflow_samza.provider import outlets
 from airflow_samza.provider.outlets import announce, outlets_of
+from airflow_samza.provider.task_lineage import names_in
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
@@ -43,18 +44,20 @@ class Copied:
         handle = StageHandle(self.run.application, "run-1", stage.stage_id, Generation(1, 1), 1)
         self.results: list[StageResult] = [runs.here.runtime.finish(handle)]
         bindings = {"events": SystemBinding("kafka", {"bootstrap.servers": topics.address})}
-        self.hook: Any = SimpleNamespace(bindings=lambda: bindings)
+        self.hook: Any = SimpleNamespace(bindings=lambda: bindings, root=str(root))
         self.read, self.written = read, written
 
     def events(self, *declared: Any) -> Any:
         events = OutletEventAccessors()
-        announce(events, declared, self.run, self.results, self.hook)
+        announce(events, declared, self.run, self.results, self.hook, names_in(self.hook, self.run))
         return events
 
     @property
     def facts(self) -> dict[str, Any]:
         names = {"application": "copying-back", "stream": "out", "run_id": "run-1", "generation": "1.1"}
-        return {**names, "stage": self.results[0].stage_id, "rows": 3}
+        (output,) = self.results[0].outputs
+        more = {"bytes": output.bytes, "files": None, "partition_key": None, "interval": None}
+        return {**names, "stage": self.results[0].stage_id, "rows": 3, **more}
 
 
 @pytest.fixture
@@ -72,8 +75,9 @@ def copied(tmp_path: Path, topics: Topics, monkeypatch: pytest.MonkeyPatch) -> C
 
 def test_an_output_is_announced_as_its_topic_with_the_rows_that_were_published(copied: Copied) -> None:
     declared = outlets_of(load_application(APPLICATION).spec({}), "samza_default", {"events": "kafka_default"})
-    assert declared == {"out": AssetAlias("samza-output:kafka_default/out")}
-    (event,) = copied.events(declared["out"])[declared["out"]].asset_alias_events
+    assert declared == {"out": [AssetAlias("samza-output:kafka_default/out")]}
+    (alias,) = declared["out"]
+    (event,) = copied.events(alias)[alias].asset_alias_events
     topic = kafka_topic(copied.target, copied.address)
     assert (event.dest_asset_key.uri, event.extra) == (topic.uri, copied.facts)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +24,7 @@ from airflow_samza.runs.upkeep.retention import sweep_application
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.kafka.test_output_runs import Publishing, run
 from tests.support.dying_runners import Runners
+from tests.support.kafka_outputs import new_topic, read_all
 
 if TYPE_CHECKING:
     from demo.kafka import Kafka
@@ -63,6 +68,40 @@ def test_what_waits_is_shown_and_a_command_publishes_it_once(
         place.runtime.drain(planned)
     assert run(place, runners, planned) == 0  # a retry goes on behind it
     assert place.published() == place.all()
+
+
+@pytest.mark.parametrize("step", ["committed 1", "commit 2", "committed 3"])
+def test_a_command_publishes_the_rest_of_an_epoch_of_which_some_transactions_are_committed(
+    tmp_path: Path, kafka: Kafka, code: Path, runners: Runners, step: str
+) -> None:
+    place, planned = left(tmp_path, kafka, code, runners, "staged")
+    command = [sys.executable, "-m", "tests.support.half_published", *step.split(), "runs", "finish"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), str(code)])}
+    died = subprocess.run([*command, "--root", place.runtime.root], env=environment, check=False)
+    assert died.returncode == -signal.SIGKILL
+    published = place.published()
+    assert 10 <= len(published) < len(place.all())
+    assert len(set(published)) == len(published)
+    assert "are committed and wait to be published" in say(place, "status")
+    say(place, "runs", "finish")
+    assert place.published() == place.all()
+    assert "Nothing of run run" in say(place, "runs", "finish")
+    assert run(place, runners, planned) == 0  # the stage has its result: a retry has nothing to do
+    assert place.published() == place.all()
+
+
+def test_a_command_publishes_the_output_that_is_left_of_two(
+    tmp_path: Path, kafka: Kafka, code: Path, runners: Runners
+) -> None:
+    second = new_topic()
+    more = f')\n    lines.send_to(app.output_stream("{second}", system="events", schema=LINE, partitions=1, key="word")'
+    place = Publishing(tmp_path, kafka.address, code, more=more)
+    place.send(0, 40)
+    assert run(place, runners, place.plan("bounded", "staged"), "after-first-publish") < 0
+    counts = [len(read_all(kafka.address, topic)) for topic in (place.topic, second)]
+    assert sorted(counts) == [0, 40]
+    assert "40 messages" in say(place, "runs", "finish")
+    assert [len(read_all(kafka.address, topic)) for topic in (place.topic, second)] == [40, 40]
 
 
 def test_nothing_waits_of_a_generation_that_another_has_replaced(

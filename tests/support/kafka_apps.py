@@ -128,3 +128,13 @@ def _copied_back(app: Any) -> None:
 
 
 copying_back = stream_application("copying-back")(_copied_back)
+
+
+def _passed_on(app: Any) -> None:
+    app.default_system("events")
+    lines = app.input_stream("lines", system="log", schema="n bigint")
+    by_n = lines.partition_by("n", id="by-n")
+    by_n.where("n >= 0", id="good").send_to(app.output_stream("copies", system="log", partitions=1))
+
+
+passing_on = stream_application("passing-on")(_passed_on)

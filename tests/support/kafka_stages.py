@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from airflow_samza.systems.kafka.own_topics.system import OwnTopics
 from airflow_samza.systems.kafka.system import KafkaSystem
 from airflow_samza.systems.system import SystemBinding
+from tests.support.dying_runners import Runners
 from tests.support.looping import APPLICATION, Place
 
 _BETWEEN = """def describe(app, bounded):
@@ -27,6 +31,21 @@ def described(app, bounded):
 def application(address: str) -> str:
     """Return the source of the application, for a broker."""
     return APPLICATION.replace("def describe(app, bounded):\n", _BETWEEN.replace("ADDRESS", address))
+
+
+@contextmanager
+def looping_app(folder: Path, source: str) -> Iterator[Runners]:
+    """Have the source be the module ``looping_app``, here and in the runners that are lent."""
+    (folder / "looping_app.py").write_text(source)
+    sys.path.insert(0, str(folder))
+    sys.modules.pop("looping_app", None)
+    made = Runners(folder)
+    try:
+        yield made
+    finally:
+        made.close()
+        sys.path.remove(str(folder))
+        sys.modules.pop("looping_app", None)
 
 
 class KafkaPlace(Place):

@@ -78,7 +78,13 @@ class Topics:
         )
         for done in self.admin.create_topics([made]).values():
             done.result(_SECONDS)
+        until(lambda: self._is_led(made.topic, partitions))
         return made.topic
+
+    def _is_led(self, topic: str, partitions: int) -> bool:
+        """True when the broker, too, knows the topic that the controller has made."""
+        found = self.admin.list_topics(topic, timeout=_SECONDS).topics[topic]
+        return found.error is None and len(found.partitions) == partitions
 
     def delete(self, topic: str) -> None:
         for done in self.admin.delete_topics([topic]).values():

@@ -26,18 +26,26 @@ from airflow_samza import count, stream_application, sum_, tumbling
 LINE = "word string, n bigint, at timestamp"
 
 def describe(app, bounded):
-    app.system("events", kind="kafka", **{settings!r})
+    app.system("events", kind="kafka", **{settings!r}){default}
 """
 
 
 class KafkaPlace(Place):
     """A root, and a broker that runs reach under one address (``settings``), and the test under another.
 
-    ``deliveries``: the streams that are on Kafka, with the ``delivery`` of outputs.
+    ``deliveries``: the streams that are on Kafka, with the ``delivery`` of outputs; ``between``: topics between stages
+    are, too.
     """
 
     def __init__(
-        self, folder: Path, code: Path, address: str, settings: Mapping[str, Any], deliveries: Mapping[str, str]
+        self,
+        folder: Path,
+        code: Path,
+        address: str,
+        settings: Mapping[str, Any],
+        deliveries: Mapping[str, str],
+        *,
+        between: bool = False,
     ) -> None:
         super().__init__(folder)
         self.address = address
@@ -45,7 +53,7 @@ class KafkaPlace(Place):
         self.topics = {name: new_topic() for name in deliveries}
         self.module = f"looping_{next(iter(self.topics.values())).replace('-', '_')}"
         self._producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "log_level": 0})
-        (code / f"{self.module}.py").write_text(self._application(settings))
+        (code / f"{self.module}.py").write_text(self._application(settings, between=between))
         if str(code) not in sys.path:
             sys.path.insert(0, str(code))
         if "lines" in self.topics:
@@ -81,10 +89,11 @@ class KafkaPlace(Place):
             rows = list({repr(row): row for row in rows}.values())
         return sorted(rows, key=repr)
 
-    def _application(self, settings: Mapping[str, Any]) -> str:
+    def _application(self, settings: Mapping[str, Any], *, between: bool) -> str:
         body = APPLICATION.partition("def describe(app, bounded):\n")[2].partition('@stream_application("circling")')[0]
         flows = APPLICATION[APPLICATION.index('@stream_application("looping")') :]
         for stream, delivery in self.deliveries.items():
             options = "" if stream == "lines" else f', options={{"delivery": "{delivery}"}}'
             body = body.replace(f'("{stream}", system="log"', f'("{stream}", system="events"{options}')
-        return _HEAD.format(settings=dict(settings)) + body + flows
+        default = '\n    app.default_system("events")' if between else ""
+        return _HEAD.format(settings=dict(settings), default=default) + body + flows

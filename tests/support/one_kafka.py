@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from demo.kafka import Kafka
 
 FIXTURE = "kafka"
-USERS = {"alice": "alice-secret", "bob": "bob-secret"}
+USERS = {"alice": "alice-secret", "bob": "bob-secret", "carol": "carol-secret"}
 """Those with a password, beside the admin, who may do nothing until an ACL allows it."""
 
 SECONDS = 180.0

@@ -5,19 +5,19 @@ A client would try for ever; here the first lasting reason ends the question, an
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.systems.kafka.access import KafkaAccess
-from airflow_samza.systems.kafka.brokers import ANSWER_SECONDS, AWAY
+from airflow_samza.systems.kafka.asking import ANSWER_SECONDS, asked
 from airflow_samza.systems.kafka.client_log import CLIENT_LOG
 from airflow_samza.systems.kafka.connection_failures import (
+    DELETE,
     GROUP,
     LASTING,
     READ,
@@ -29,15 +29,14 @@ from airflow_samza.systems.kafka.connection_failures import (
     rejected_setting,
 )
 from airflow_samza.systems.kafka.failures import error_of
-from airflow_samza.systems.kafka.forks import closed_before_forks, guarded, released
+from airflow_samza.systems.kafka.forks import guarded, released
 from airflow_samza.systems.kafka.listeners import has_other_protocol
+from airflow_samza.systems.kafka.pools import Shared
 
 PATIENCE = 30.0
 """Seconds in which brokers have to answer: one that starts again does. Tasks wait longer for those that are away."""
 
-_clients: dict[tuple[int, KafkaAccess], AdminClient] = {}
-
-T = TypeVar("T")
+_clients: Shared[KafkaAccess, AdminClient] = Shared()
 
 
 def check_brokers(access: KafkaAccess, patience: float = PATIENCE) -> None:
@@ -53,6 +52,12 @@ def check_readable(access: KafkaAccess, topics: Iterable[str], patience: float =
 def check_writable(access: KafkaAccess, topics: Iterable[str], patience: float = PATIENCE) -> None:
     """Reject topics that may not be written; one that is missing passes."""
     _check_topics(access, topics, WRITE, patience)
+
+
+def check_own_topic(access: KafkaAccess, topic: str, beginning: str, patience: float = PATIENCE) -> None:
+    """Reject a topic of a run's own that may not be written, read and deleted; all such names have one beginning."""
+    for operation in (WRITE, READ, DELETE):
+        _check_topics(access, [topic], operation, patience, beginning)
 
 
 def check_group(access: KafkaAccess, group: str, patience: float = PATIENCE) -> None:
@@ -89,7 +94,9 @@ def check_transactional_id(access: KafkaAccess, prefix: str, patience: float = P
         raise connection_failure(access, error, patience) from raised
 
 
-def _check_topics(access: KafkaAccess, topics: Iterable[str], operation: str, patience: float) -> None:
+def _check_topics(
+    access: KafkaAccess, topics: Iterable[str], operation: str, patience: float, prefix: str | None = None
+) -> None:
     for topic in sorted(set(topics)):
 
         def ask(topic: str = topic) -> Any:
@@ -105,17 +112,25 @@ def _check_topics(access: KafkaAccess, topics: Iterable[str], operation: str, pa
             )
             return answer.result()
 
-        _check(access, TOPIC, topic, operation, ask, patience)
+        _check(access, TOPIC, topic, operation, ask, patience, prefix)
 
 
-def _check(access: KafkaAccess, kind: str, name: str, operation: str, ask: Callable[[], Any], patience: float) -> None:
+def _check(
+    access: KafkaAccess,
+    kind: str,
+    name: str,
+    operation: str,
+    ask: Callable[[], Any],
+    patience: float,
+    prefix: str | None = None,
+) -> None:
     """Reject a thing on which brokers, asked for it with our rights, do not permit an operation."""
     try:
-        found = _answer(ask, patience)
+        found = asked(ask, patience)
     except KafkaException as raised:
         error = error_of(raised)
         if error.code() in _DENIED:
-            raise missing_right(access, kind, name, operation) from raised
+            raise missing_right(access, kind, name, operation, prefix) from raised
         if error.code() in _MISSING:
             return
         raise connection_failure(access, error, patience) from raised
@@ -123,12 +138,11 @@ def _check(access: KafkaAccess, kind: str, name: str, operation: str, ask: Calla
     if (
         permitted is not None and AclOperation[operation.upper()] not in permitted
     ):  # None: the brokers are too old to say so
-        raise missing_right(access, kind, name, operation)
+        raise missing_right(access, kind, name, operation, prefix)
 
 
 _DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.GROUP_ID_NOT_FOUND})
-_AGAIN = AWAY | {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE}
 
 
 def _answer_seconds(patience: float) -> float:
@@ -136,30 +150,8 @@ def _answer_seconds(patience: float) -> float:
     return min(ANSWER_SECONDS, patience / 3)
 
 
-def _answer(ask: Callable[[], T], patience: float) -> T:
-    """Return an answer; asks again while brokers are away, or have just started."""
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            return ask()
-        except KafkaException as raised:
-            if error_of(raised).code() not in _AGAIN or time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-
-
 def _client(access: KafkaAccess, patience: float) -> AdminClient:
-    client = _clients.get((os.getpid(), access))
-    if client is None:
-        client = _clients[os.getpid(), access] = _connected(access, patience)
-    return client
-
-
-@closed_before_forks
-def _close_idle() -> None:
-    for client in list(_clients.values()):
-        released(client)
-    _clients.clear()
+    return _clients.get(access, lambda: _connected(access, patience))
 
 
 def _connected(access: KafkaAccess, patience: float) -> AdminClient:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import tenacity
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, ResourceType
 
-from airflow_samza.errors import TopicError
 from airflow_samza.systems.capabilities import Compaction
 from airflow_samza.systems.kafka.access import KafkaAccess
-from airflow_samza.systems.kafka.clients import admin
+from airflow_samza.systems.kafka.asking import ANSWER_SECONDS, asked, passes
+from airflow_samza.systems.kafka.clients import admin, renew_admin
+from airflow_samza.systems.kafka.connection_failures import DELETE, TOPIC, missing_right
 from airflow_samza.systems.kafka.failures import NOT_THERE, cannot_create, error_of, failed, made_anew, missing
 from airflow_samza.systems.kafka.waiting import Waiting
 
@@ -22,21 +22,6 @@ _TIMESTAMP_TYPE = "message.timestamp.type"
 _ON_APPEND = "LogAppendTime"
 
 _CLEANUP, _KEEPS, _DELETES = "cleanup.policy", "min.compaction.lag.ms", "delete.retention.ms"
-
-ANSWER_SECONDS = 10.0
-"""Time in which one request has to be answered before it is sent again."""
-
-AWAY = frozenset(
-    {
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TRANSPORT,
-        KafkaError._TIMED_OUT,
-        KafkaError._TIMED_OUT_QUEUE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-    }
-)
-"""Codes of brokers that are away, or change their roles."""
 
 T = TypeVar("T")
 
@@ -97,16 +82,6 @@ class Brokers:
             raise missing(name, self.system)
         return found
 
-    def await_topic(self, name: str) -> Topic:
-        """Return a topic that was created a moment ago: brokers know of it one after the other."""
-        asking: tenacity.Retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(TopicError),
-            stop=tenacity.stop_after_delay(self.patience),
-            wait=tenacity.wait_exponential(0.01, max=1.0),
-            reraise=True,
-        )
-        return asking(self.topic, name)
-
     def check_same(self, name: str, identity: str | None) -> None:
         """Reject a topic that is another one than that with this identity."""
         if identity and self.topic(name).identity != identity:
@@ -163,8 +138,8 @@ class Brokers:
             return None
         return Compaction(int(found.get(_KEEPS, "0")), int(found.get(_DELETES, "86400000")))
 
-    def create(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
-        """Make a topic, unless another process was quicker."""
+    def create(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> Topic:
+        """Make a topic, unless another process was quicker, and return it."""
         made = NewTopic(name, partitions, config=dict(config or {}))
 
         def ask() -> None:
@@ -175,24 +150,34 @@ class Brokers:
             except KafkaException as error:
                 if error_of(error).code() == KafkaError.TOPIC_ALREADY_EXISTS:
                     return
-                if _passes(error):
+                if passes(error):
                     raise
                 raise cannot_create(error_of(error), name, partitions, self.system) from error
 
         self._answered(ask, name)
         waiting = self.waiting(f"The topic {name!r}, just made,")
-        while self.find(name) is None and not waiting.is_over:  # those who answer hear of it a moment later
+        while (found := self.find(name)) is None:  # those who answer hear of it a moment later
+            if waiting.is_over:
+                raise missing(name, self.system)
             waiting.still("no broker knows it yet")
             time.sleep(0.02)
+        return found
 
     def delete(self, name: str) -> None:
-        """Delete a topic; one that is not there is deleted already."""
-        (answer,) = admin(self.access).delete_topics([name], request_timeout=self.patience).values()
-        try:
+        """Delete a topic; one that is not there is deleted already. Brokers that are away are waited for shortly."""
+        seconds = min(ANSWER_SECONDS, self.patience)
+
+        def ask() -> None:
+            (answer,) = admin(self.access).delete_topics([name], request_timeout=seconds).values()
             answer.result()
+
+        try:
+            asked(ask, seconds)
         except KafkaException as error:
+            if error_of(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise missing_right(self.access, TOPIC, name, DELETE) from error
             if error_of(error).code() not in NOT_THERE:
-                raise failed(self.access, error_of(error), name, self.patience) from error
+                raise failed(self.access, error_of(error), name, seconds) from error
 
     def _offsets(self, topic: Topic, spec: OffsetSpec) -> list[int]:
         places = {TopicPartition(topic.name, partition): spec for partition in range(topic.partitions)}
@@ -214,32 +199,13 @@ class Brokers:
 
     def _answered(self, ask: Callable[[], T], topic: str) -> T:
         """Return the answer to a question, which is asked again while the brokers are away, or change their roles."""
-        waiting = self.waiting("Answers")
-        asking = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_passes),
-            stop=tenacity.stop_after_delay(self.patience),
-            wait=tenacity.wait_exponential(0.05, 1.0),
-            before_sleep=lambda state: waiting.still(_why(state)),
-            reraise=True,
-        )
         try:
-            found = asking(ask)
-            waiting.over()
-            return found
+            return asked(ask, self.patience, self.waiting("Answers"), lambda: renew_admin(self.access))
         except KafkaException as error:
             if error_of(error).code() in NOT_THERE:
                 raise _NotThere from error
             raise failed(self.access, error_of(error), topic, self.patience) from error
 
 
-def _why(state: tenacity.RetryCallState) -> str:
-    error = state.outcome.exception() if state.outcome is not None else None
-    return error_of(error).str() if isinstance(error, KafkaException) else str(error)
-
-
 class _NotThere(Exception):
     """The brokers know no such topic."""
-
-
-def _passes(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and (error_of(error).retriable() or error_of(error).code() in AWAY)

@@ -1,16 +1,8 @@
-"""Clients of Kafka of this process: kept warm between tasks, never used behind a fork.
-
-A client of librdkafka has threads, which a fork does not copy: what the parent made neither works in the child nor can
-be closed there. So idle ones are closed before a fork, and parent and child make new ones.
-"""
+"""Consumers and admin clients of this process, kept warm between tasks."""
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -18,7 +10,8 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.client_log import CLIENT_LOG
-from airflow_samza.systems.kafka.forks import closed_before_forks, guarded, released
+from airflow_samza.systems.kafka.forks import guarded, released
+from airflow_samza.systems.kafka.pools import Pool, Shared
 
 _GROUP = "airflow-samza"
 """The name of a group, which a consumer has to have: it neither joins one nor commits to it."""
@@ -32,18 +25,16 @@ _READING = {
     "isolation.level": "read_committed",
     # A second by default: a reader that keeps up with the brokers would wait most of the time.
     "fetch.queue.backoff.ms": 5,
-    # How long the end of a partition waits for more before it is reported.
-    "fetch.wait.max.ms": 100,
-    "fetch.message.max.bytes": 4 * 2**20,
-    # What one consumer holds in memory, ahead of who reads.
-    "queued.min.messages": 200_000,
+    # Nobody waits for more than there is, and a client turns to another partition when its last request was answered.
+    "fetch.wait.max.ms": 5,
+    # The first messages of an answer come when all of it is unpacked.
+    "fetch.message.max.bytes": 2**20,
+    # What one consumer holds in memory, ahead of who reads; few enough to be in a cache still.
+    "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 32 * 2**10,
     # After a broker was away, it is tried again every second at least.
     "reconnect.backoff.max.ms": 1000,
 }
-
-_NO_WAITING = {"fetch.wait.max.ms": 5}
-"""For whoever reads only what is there: a client turns to another partition when its last request was answered."""
 
 PASSING = frozenset(
     {
@@ -64,11 +55,11 @@ _MEETING_SECONDS = 5.0
 class WarmConsumer:
     """Consumer of one partition at a time; ``trouble`` is the newest error of its connections, until messages come."""
 
-    def __init__(self, access: KafkaAccess, *, waits: bool = True) -> None:
+    def __init__(self, access: KafkaAccess) -> None:
         self.trouble: KafkaError | None = None
         self._met: set[str] = set()
         settings: dict[str, Any] = {"group.id": _GROUP, **access.settings, **_READING}
-        settings |= {**({} if waits else _NO_WAITING), "error_cb": self._take_trouble}
+        settings["error_cb"] = self.note
         self.client = guarded(Consumer(settings, logger=CLIENT_LOG))
 
     def read_from(self, topic: str, partition: int, position: int) -> None:
@@ -80,97 +71,38 @@ class WarmConsumer:
                 self._met.add(topic)
         self.client.assign([TopicPartition(topic, partition, position)])
 
+    def rest(self) -> bool:
+        """Read no further."""
+        self.client.unassign()
+        self.trouble = None
+        return True
+
     def close(self) -> None:
         """Close its connections."""
         self.client.close()
         released(self.client)
 
-    def _take_trouble(self, error: KafkaError) -> None:
-        self.trouble = error
+    def note(self, error: KafkaError) -> None:
+        """Note an error; that no broker is left says less than why."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or self.trouble is None:
+            self.trouble = error
 
 
-@dataclass
-class _Warm:
-    """The clients that a process keeps, by their access."""
-
-    process: int = field(default_factory=os.getpid)
-    admins: dict[KafkaAccess, AdminClient] = field(default_factory=dict)
-    idle: dict[tuple[KafkaAccess, bool], list[WarmConsumer]] = field(default_factory=dict)
-
-
-_LOCK = threading.Lock()
-_warm = _Warm()
-
-
-def _own() -> _Warm:
-    """Return the clients of this process; the caller has the lock."""
-    global _warm
-    if _warm.process != os.getpid():
-        _warm = _Warm()
-    return _warm
-
-
-def _after_fork() -> None:
-    """Take a lock that no other thread can hold: threads are not copied."""
-    global _LOCK
-    _LOCK = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-@closed_before_forks
-def _close_idle() -> None:
-    with _LOCK:
-        closing = _own()
-        idle = [consumer for consumers in closing.idle.values() for consumer in consumers]
-        closing.idle.clear()
-        for client in closing.admins.values():
-            released(client)
-        closing.admins.clear()
-    for consumer in idle:
-        consumer.close()
+_admins: Shared[KafkaAccess, AdminClient] = Shared()
+_consumers: Pool[KafkaAccess, WarmConsumer] = Pool()
 
 
 def admin(access: KafkaAccess) -> AdminClient:
     """Return the process's admin client."""
-    with _LOCK:
-        admins = _own().admins
-        if access not in admins:
-            admins[access] = guarded(
-                AdminClient({**access.settings, "reconnect.backoff.max.ms": 1000}, logger=CLIENT_LOG)
-            )
-        return admins[access]
+    settings: dict[str, Any] = {**access.settings, "reconnect.backoff.max.ms": 1000}
+    return _admins.get(access, lambda: guarded(AdminClient(settings, logger=CLIENT_LOG)))
 
 
-@contextmanager
-def consumer(access: KafkaAccess, *, waits: bool = True) -> Iterator[WarmConsumer]:
-    """Lend a consumer, which goes back to the process's idle ones; one that failed is closed instead.
-
-    ``waits`` False: it reads only what is there.
-    """
-    key = access, waits
-    with _LOCK:
-        idle = _own().idle.get(key)
-        found = idle.pop() if idle else None
-    found = found or WarmConsumer(access, waits=waits)
-    process = os.getpid()
-    try:
-        yield found
-    except GeneratorExit:  # whoever read had enough
-        _give_back(key, found, process)
-        raise
-    except BaseException:
-        if process == os.getpid():
-            found.close()
-        raise
-    _give_back(key, found, process)
+def renew_admin(access: KafkaAccess) -> None:
+    """Have the next question asked by a new admin client, which knows nothing of former leaders."""
+    _admins.drop(access)
 
 
-def _give_back(key: tuple[KafkaAccess, bool], found: WarmConsumer, process: int) -> None:
-    if process != os.getpid():
-        return
-    found.client.unassign()
-    found.trouble = None
-    with _LOCK:
-        _own().idle.setdefault(key, []).append(found)
+def consumer(access: KafkaAccess) -> AbstractContextManager[WarmConsumer]:
+    """Lend a consumer, which goes back to the process's idle ones; one that failed is closed instead."""
+    return _consumers.lent(access, lambda: WarmConsumer(access))

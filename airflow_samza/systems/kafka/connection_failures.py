@@ -17,7 +17,7 @@ from airflow_samza.systems.kafka.listeners import certificate_problem, speaks_pl
 LASTING = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 """Codes of failures that no later try mends."""
 
-READ, WRITE = "read", "write"
+READ, WRITE, CREATE, DELETE = "read", "write", "create", "delete"
 TOPIC, GROUP, TRANSACTION = "topic", "group", "transactional-id"
 _KINDS = {TOPIC: "topic", GROUP: "consumer group", TRANSACTION: "transactional id"}
 
@@ -39,8 +39,11 @@ def rejected_setting(access: KafkaAccess, error: KafkaError) -> ConfigError:
     )
 
 
-def missing_right(access: KafkaAccess, kind: str, name: str, operation: str) -> TopicError:
-    """Return the error for a right that brokers do not give on a topic, a group or a transactional id."""
+def missing_right(access: KafkaAccess, kind: str, name: str, operation: str, prefix: str | None = None) -> TopicError:
+    """Return the error for a right that brokers do not give on a topic, a group or a transactional id.
+
+    ``prefix``: the beginning of all names for which the right is needed, where it is not for this one alone.
+    """
     principal = f"User:{access.settings[USER]}" if USER in access.settings else "<principal>"
     hidden = " Where there is no such topic, brokers that may not say so answer the same." if kind == TOPIC else ""
     use = {TOPIC: operation, GROUP: "commit offsets of", TRANSACTION: "send messages with"}[kind]
@@ -48,7 +51,8 @@ def missing_right(access: KafkaAccess, kind: str, name: str, operation: str) -> 
         f"The brokers {access.addresses} of the system {access.system!r} do not let {access.identity} {use} the "
         f"{_KINDS[kind]} {name!r}.",
         hint=f"Grant it: kafka-acls --add --allow-principal {principal} --operation {operation.title()} "
-        f"--{kind} {name}.{hidden}",
+        + (f"--{kind} {name}." if prefix is None else f"--resource-pattern-type prefixed --{kind} {prefix}")
+        + hidden,
         system=access.system,
         denied=operation,
     )

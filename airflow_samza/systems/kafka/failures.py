@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
 from airflow_samza.systems.kafka.access import KafkaAccess
-from airflow_samza.systems.kafka.connection_failures import READ, TOPIC, connection_failure, missing_right
+from airflow_samza.systems.kafka.connection_failures import CREATE, READ, TOPIC, connection_failure, missing_right
 
 NOT_THERE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 """Codes of a topic that does not exist."""
@@ -17,6 +17,12 @@ def error_of(raised: KafkaException) -> KafkaError:
     found = raised.args[0]
     assert isinstance(found, KafkaError)
     return found
+
+
+def cause_of(error: KafkaException | SystemError) -> KafkaError:
+    """Return the client's error; a fatal one is raised while callbacks run, and is then another's cause, or lost."""
+    found = error if isinstance(error, KafkaException) else error.__cause__
+    return error_of(found) if isinstance(found, KafkaException) else KafkaError(KafkaError._FATAL, str(error))
 
 
 def failed(access: KafkaAccess, error: KafkaError, topic: str, seconds: float) -> SamzaError:
@@ -77,12 +83,14 @@ def other_count(stream: str, system: str, there: int, planned: int) -> TopicErro
 
 def cannot_create(error: KafkaError, topic: str, partitions: int, system: str) -> TopicError:
     """Return the error of a topic that is missing and could not be made."""
+    denied = error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
     return TopicError(
         f"The system {system!r} has no topic {topic!r}, and it could not be created: {error.str()}.",
         hint=f"Create it with {partitions} partitions, or give the user of the system's connection the right to.",
         stream=topic,
         system=system,
         partitions=partitions,
+        **({"denied": CREATE} if denied else {}),
     )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
-from typing import Any, TypeVar
+import weakref
+from typing import Any, Protocol, TypeVar
 
 _alive: dict[int, Any] = {}
 
@@ -28,10 +28,32 @@ def released(client: object) -> None:
     _alive.pop(id(client), None)
 
 
-def closed_before_forks(close: Callable[[], None]) -> Callable[[], None]:
-    """Register a function that closes the idle clients of this process: it runs before each fork."""
-    os.register_at_fork(before=close)
-    return close
+class Holder(Protocol):
+    """Holder of clients of this process."""
+
+    def close_idle(self) -> None:
+        """Close the clients that nobody uses: this process forks."""
+
+    def forget(self) -> None:
+        """Leave all clients to the parent: this process is its child."""
+
+
+_holders = weakref.WeakSet[Holder]()
+
+
+def closed_before_forks(holder: Holder) -> None:
+    """Have the idle clients of a holder closed before each fork, and forgotten by children."""
+    _holders.add(holder)
+
+
+def _close_idle() -> None:
+    for holder in list(_holders):
+        holder.close_idle()
+
+
+def _forget_inherited() -> None:
+    for holder in list(_holders):
+        holder.forget()
 
 
 def _keep_inherited() -> None:
@@ -41,4 +63,5 @@ def _keep_inherited() -> None:
     _alive.clear()
 
 
-os.register_at_fork(after_in_child=_keep_inherited)
+os.register_at_fork(before=_close_idle, after_in_child=_keep_inherited)
+os.register_at_fork(after_in_child=_forget_inherited)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import tenacity
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.systems.kafka.asking import asked
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import WarmConsumer, admin
 from airflow_samza.systems.kafka.connection_failures import GROUP, READ, connection_failure, missing_right
@@ -129,28 +129,10 @@ def commit_offsets(brokers: Brokers, group: str, topic: str, offsets: Mapping[in
             raise _failed(brokers, group, place.error)
 
 
-_MOVES = frozenset(
-    {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-    }
-)
-"""Codes of a group whose broker has just started, or has just got it."""
-
-
 def _asked(brokers: Brokers, group: str, ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
     """Return the partitions of an answer about a group; none of a group that is not there."""
-    asking = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(
-            lambda raised: isinstance(raised, KafkaException) and error_of(raised).code() in _MOVES
-        ),
-        stop=tenacity.stop_after_delay(brokers.patience),
-        wait=tenacity.wait_exponential(0.05, 1.0),
-        reraise=True,
-    )
     try:
-        return asking(ask)
+        return asked(ask, brokers.patience)
     except KafkaException as error:
         if error_of(error).code() == KafkaError.GROUP_ID_NOT_FOUND:
             return []

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -72,7 +70,7 @@ class Publisher:
         self.known: Mapping[str, bytes] = {}
         self.busy = threading.Lock()
         """Held by whoever uses the publisher: one that is idle is closed before this process forks."""
-        _publishers.add(self)
+        closed_before_forks(self)
 
     def take_turn(self) -> None:
         """Fence former publishers, and read the markers that now stand."""
@@ -122,6 +120,14 @@ class Publisher:
         self.close()
         return contended(self.place.keys.topic, generation)
 
+    def close_idle(self) -> None:
+        """Give the client up if nobody uses it: this process forks."""
+        if self.busy.acquire(blocking=False):
+            try:
+                self.close()
+            finally:
+                self.busy.release()
+
     def forget(self) -> None:
         """Leave the client to the parent, in a child of the process that made it."""
         self.busy, self._writer = threading.Lock(), None
@@ -168,27 +174,6 @@ class Publisher:
         assert self._writer is not None
         self._writer.commit(self._markers.name, self._partition, {**more, self._key: marker.encode()})
         self.marker = marker
-
-
-_publishers = weakref.WeakSet[Publisher]()
-
-
-@closed_before_forks
-def _close_idle() -> None:
-    for publisher in list(_publishers):
-        if publisher.busy.acquire(blocking=False):
-            try:
-                publisher.close()
-            finally:
-                publisher.busy.release()
-
-
-def _forget_inherited() -> None:
-    for publisher in list(_publishers):
-        publisher.forget()
-
-
-os.register_at_fork(after_in_child=_forget_inherited)
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -43,7 +43,10 @@ _AT_A_TIME = 500
 """Messages that are objects at a time: thousands cost three times as much each, in memory that is new every time."""
 
 _WAIT_SECONDS = 0.1
-"""Time for which messages are waited for."""
+"""Time for which messages are waited for: as many as are asked for have to come."""
+
+_LAST_SECONDS = 0.01
+"""The same for the last ones of a range, which are fewer than its offsets where these have holes."""
 
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
@@ -133,7 +136,8 @@ class KafkaConsumer:
         """Return the next messages and reports, some; a partition that stays silent for too long is an error."""
         waiting = self._brokers.waiting(f"Messages of {self._stream.name!r}, partition {partition},")
         while True:
-            found = lent.client.consume(min(_AT_A_TIME, end - position), _WAIT_SECONDS)
+            left = end - position
+            found = lent.client.consume(min(_AT_A_TIME, left), _WAIT_SECONDS if left > _AT_A_TIME else _LAST_SECONDS)
             reports = (
                 [message for message in found if message.error() is not None] if any(map(Message.error, found)) else []
             )
@@ -144,7 +148,7 @@ class KafkaConsumer:
             if any(error.code() not in PASSING for error in errors):
                 return [], reports
             for error in errors:
-                lent.trouble = error
+                lent.note(error)
             why = lent.trouble.str() if lent.trouble is not None else "no answer came"
             waiting.still(why)
             if waiting.is_over:

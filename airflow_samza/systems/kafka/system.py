@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow_samza.systems.capabilities import Compaction, OutputClaim
+from airflow_samza.systems.capabilities import Compaction, ExpiringTopic, OutputClaim
 from airflow_samza.systems.kafka.access import access_of
+from airflow_samza.systems.kafka.access_check import PATIENCE as CHECK_PATIENCE
 from airflow_samza.systems.kafka.access_check import check_brokers, check_group, check_readable
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.column_reader import ColumnReader
@@ -17,7 +18,6 @@ from airflow_samza.systems.kafka.input_range import fix_range, without_expired
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
 from airflow_samza.systems.kafka.own_topics.system import OwnTopics, is_own
 from airflow_samza.systems.kafka.reading import KafkaConsumer
-from airflow_samza.systems.log.maintenance import ExpiringLogTopic
 from airflow_samza.systems.serdes.serde import Serde
 from airflow_samza.systems.system import (
     Publication,
@@ -58,6 +58,10 @@ class KafkaSystem:
         """The system is its own admin."""
         return self
 
+    def wait_at_most(self, seconds: float) -> None:
+        """Give up brokers that do not answer a question for so long."""
+        self.brokers.patience = seconds
+
     def value_serde(self, stream: StreamSpec) -> Serde:
         """Return the serde of a stream's values, for the columns inside of them."""
         if stream.written:
@@ -73,8 +77,9 @@ class KafkaSystem:
         if own:
             others = [stream for stream in streams if not is_own(stream)]
             return {**self.own_topics.admin.metadata(own), **(self.metadata(others) if others else {})}
-        check_brokers(self.brokers.access)
-        check_readable(self.brokers.access, [stream.name for stream in streams if not stream.written])
+        patience = min(CHECK_PATIENCE, self.brokers.patience)
+        check_brokers(self.brokers.access, patience)
+        check_readable(self.brokers.access, [stream.name for stream in streams if not stream.written], patience)
         topics = self.brokers.find_all([stream.name for stream in streams])
         found = {}
         for stream in streams:
@@ -191,7 +196,7 @@ class KafkaSystem:
         """Delete what a producer staged and nobody will publish."""
         (self.own_topics if is_own(stream) else self.outputs).discard(stream, staged)
 
-    def expiring(self, name: str) -> ExpiringLogTopic | None:
+    def expiring(self, name: str) -> ExpiringTopic | None:
         """Return a topic of a run: one between stages, or one under the root, in which messages wait."""
         own = self.own_topics.expiring(name)
-        return own if own is not None and self.own_topics.store.holds(own.topic) else self.outputs.log.expiring(name)
+        return own if own is not None else self.outputs.log.expiring(name)

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.client_log import CLIENT_LOG
-from airflow_samza.systems.kafka.failures import error_of
+from airflow_samza.systems.kafka.failures import cause_of, error_of
 from airflow_samza.systems.kafka.forks import guarded, released
 from airflow_samza.systems.kafka.waiting import Waiting
 from airflow_samza.systems.kafka.write_failures import FENCED, write_failed
@@ -22,16 +22,19 @@ T = TypeVar("T")
 TRANSACTION_SECONDS = 60.0
 """Time for which a transaction may be open, and for which the death of its publisher holds readers up at most."""
 
+_AT_A_TIME = 500
+"""Messages that are objects at a time: thousands cost twice as much each, in memory that is new every time."""
+
 _WRITING = {
     "enable.idempotence": True,
     "acks": "all",
     # Successful deliveries are counted by nobody: a transaction, or a flush, says that all came.
     "delivery.report.only.error": True,
     "compression.type": "lz4",
-    "linger.ms": 20,
-    "batch.size": 1_000_000,
-    "batch.num.messages": 100_000,
-    "queue.buffering.max.messages": 500_000,
+    # The client goes through its messages several times: those that are on their way have to be in a cache still.
+    "linger.ms": 5,
+    "batch.size": 256 * 2**10,
+    "queue.buffering.max.messages": 50_000,
     "queue.buffering.max.kbytes": 128 * 2**10,
     # As Kafka's own producer: by the key's murmur2.
     "partitioner": "murmur2_random",
@@ -87,10 +90,16 @@ class Writer:
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Send messages: rows of ``output_columns.STAGED``."""
-        columns = [rows.column(place) for place in range(rows.num_columns)]
-        keys, values, partitions, times, lists = (column.to_pylist() for column in columns)
+        simple = rows.column(3).null_count == rows.column(4).null_count == rows.num_rows
+        for first in range(0, rows.num_rows, _AT_A_TIME):
+            self._send(rows.slice(first, _AT_A_TIME), simple)
+            self._checked(lambda: self._client.poll(0))
+
+    def _send(self, rows: pa.RecordBatch, simple: bool) -> None:
+        """Send few messages; ``simple`` ones have neither times nor headers."""
+        keys, values, partitions = (column.to_pylist() for column in rows.columns[:3])
+        times, lists = ([], []) if simple else (column.to_pylist() for column in rows.columns[3:])
         produce, topic = self._client.produce, self._topic
-        simple = columns[3].null_count == columns[4].null_count == rows.num_rows
         at, places = 0, iter(range(rows.num_rows))
         # The client takes messages one by one; its own batch call is slower, and has no headers.
         while at < rows.num_rows:
@@ -108,7 +117,6 @@ class Writer:
                 places = iter(range(at, rows.num_rows))
             except KafkaException as error:
                 raise self._failed(error_of(error), keys[at]) from error
-        self._checked(lambda: self._client.poll(0))
 
     def commit(self, topic: str, partition: int, markers: dict[str, bytes]) -> None:
         """Wait until all that was sent has come, write the markers, and commit."""
@@ -148,7 +156,7 @@ class Writer:
                 waiting.over()
                 return
             except (KafkaException, SystemError) as error:
-                found = _cause(error)
+                found = cause_of(error)
                 if not found.retriable() or waiting.is_over:
                     raise self._failed(found) from error
                 waiting.still(found.str())
@@ -160,7 +168,7 @@ class Writer:
         try:
             return function()
         except (KafkaException, SystemError) as error:
-            raise self._failed(_cause(error)) from error
+            raise self._failed(cause_of(error)) from error
 
     def _failed(self, error: KafkaError, key: bytes | None = None) -> Exception:
         """Return the cause: of a transaction that has to be aborted, the failure of a message says more."""
@@ -171,11 +179,3 @@ class Writer:
         if error.code() in FENCED:
             return Fenced(error.str())
         return write_failed(error, topic=self._topic, brokers=self._brokers, key=key)
-
-
-def _cause(error: KafkaException | SystemError) -> KafkaError:
-    """Return the client's error; a fatal one is raised while callbacks run, and is then another's cause."""
-    found = error if isinstance(error, KafkaException) else error.__cause__
-    if not isinstance(found, KafkaException):
-        raise error
-    return error_of(found)

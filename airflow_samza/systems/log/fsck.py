@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
 from airflow_samza.systems.log.commits import record_numbers
 from airflow_samza.systems.log.index import Control, LogIndex
 from airflow_samza.systems.log.records import Commit, control_message
@@ -157,13 +157,7 @@ def _snapshots(topic: Topic, commits: dict[int, Commit]) -> Iterator[Finding]:
 
 def _segments(topic: Topic, index: LogIndex) -> Iterator[Finding]:
     if topic.messages is not None and (topic.store or FILES) is FILES:
-        said = elsewhere(topic)
-        yield Finding(
-            topic.filesystem.location(topic.directory),
-            f"was checked without its messages: {said.sentence[:-1]}",
-            said.hint,
-            False,
-        )
+        yield without_messages(topic, elsewhere(topic))
         return
     readers = store_of(topic).readers(topic)
     for segment in index.live_segments():
@@ -171,6 +165,9 @@ def _segments(topic: Topic, index: LogIndex) -> Iterator[Finding]:
             readers.verify(segment)
         except FileNotFoundError:
             yield _finding(topic, topic.damaged(topic.segment_path(segment.name), "is missing"))
+        except StorageUnavailable as error:
+            yield without_messages(topic, error)
+            break
         except TopicError as error:
             yield _finding(topic, error)
     readers.close()
@@ -184,6 +181,14 @@ def _segments(topic: Topic, index: LogIndex) -> Iterator[Finding]:
                 "Nothing to do: the sweep deletes it when it is old enough.",
                 serious=False,
             )
+
+
+def without_messages(topic: Topic, error: SamzaError) -> Finding:
+    """Return the finding on a topic whose messages cannot be looked at from here, or not now."""
+    where = topic.filesystem.location(topic.directory)
+    return Finding(
+        where, f"was checked without its messages: {error.sentence.rstrip('.')}", error.hint or "", serious=False
+    )
 
 
 def is_sound(findings: list[Finding]) -> bool:

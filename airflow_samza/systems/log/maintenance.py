@@ -10,7 +10,7 @@ import functools
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,6 +88,17 @@ class Swept:
     files: int = 0
     bytes: int = 0
     damaged: dict[str, TopicError] = field(default_factory=dict)
+    later: list[str] = field(default_factory=list)
+    """Sentences on what could not be deleted, and is by the next sweep: where messages lie, nobody answers."""
+
+    def take(self, delete: Callable[[], Iterable[str]]) -> None:
+        """Note the topics that are deleted; what their store does not delete is for the next sweep."""
+        try:
+            for name in delete():
+                self.topics.append(name)
+        except TopicError as error:
+            if error.sentence not in self.later:
+                self.later.append(error.sentence)
 
 
 def sweep(
@@ -117,8 +128,7 @@ def sweep(
                 continue
             floor = read_floor(topic)
             if floor.expires_at is not None and floor.expires_at <= now and not is_held(name):
-                if dry or delete_topic(topic, functools.partial(is_held, name)):
-                    swept.topics.append(name)
+                swept.take(functools.partial(deleting, topic, functools.partial(is_held, name), dry=dry))
                 continue
             if topic.is_staging:  # what waits there may be committed by its run, and goes when it is published
                 continue
@@ -130,7 +140,7 @@ def sweep(
         except TopicError as error:
             if filesystem.exists(f"{topic_directory(name)}/topic.json"):
                 swept.damaged[name] = error
-    swept.topics += store.sweep(filesystem, (now - grace_ms) / 1000, dry=dry)
+    swept.take(lambda: store.sweep(filesystem, (now - grace_ms) / 1000, dry=dry))
     if not dry:
         for name in list_half_deleted(filesystem):
             half = Topic(filesystem, system, name, 1, None)
@@ -169,6 +179,12 @@ def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> b
         filesystem.delete_empty("/".join(parts[:end]))
     store.delete(topic)
     return True
+
+
+def deleting(topic: Topic, is_held: Callable[[], bool] = lambda: False, *, dry: bool = False) -> Iterator[str]:
+    """Delete a topic, unless ``dry``; yield its name, if it is deleted, or would be."""
+    if dry or delete_topic(topic, is_held):
+        yield topic.name
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ sections, generations) for messages that lie with itself: it brings a store, and
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_samza.control.messages import ControlMessage
@@ -49,6 +49,10 @@ class SegmentStore(Protocol):
         """Return whether the messages of a topic lie here."""
         ...
 
+    def check(self) -> None:
+        """Reject, soon, a place that cannot be asked at all."""
+        ...
+
     def make(self, name: str, partitions: int) -> Mapping[str, Any] | None:
         """Make the place of a topic's messages, before its record; return what the record keeps of it."""
         ...
@@ -61,8 +65,8 @@ class SegmentStore(Protocol):
         """Delete the place of a topic's messages, whose record is gone."""
         ...
 
-    def sweep(self, filesystem: Filesystem, before: float, *, dry: bool) -> list[str]:
-        """Delete places that were made before a time (s since 1970) and have no record; return the topics' names."""
+    def sweep(self, filesystem: Filesystem, before: float, *, dry: bool) -> Iterable[str]:
+        """Delete places that were made before a time (s since 1970) and have no record; yield the topics' names."""
         ...
 
     def writer(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool) -> SegmentWriter:
@@ -93,6 +97,9 @@ class FileSegments:
         """Return whether the messages of a topic lie here."""
         return topic.messages is None
 
+    def check(self) -> None:
+        """Do nothing: who has read the record can read the folder."""
+
     def make(self, name: str, partitions: int) -> Mapping[str, Any] | None:
         """Do nothing: the folder is made with the first file."""
         return None
@@ -104,9 +111,9 @@ class FileSegments:
     def delete(self, topic: Topic) -> None:
         """Do nothing: they are deleted with the record."""
 
-    def sweep(self, filesystem: Filesystem, before: float, *, dry: bool) -> list[str]:
+    def sweep(self, filesystem: Filesystem, before: float, *, dry: bool) -> Iterable[str]:
         """Return nothing: there is no place without a record."""
-        return []
+        return ()
 
     def writer(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool) -> SegmentWriter:
         """Return a writer of one file."""

@@ -142,3 +142,36 @@ def test_a_remote_table_has_callables() -> None:
         lambda app: app.input_stream("s").join(app.remote_table("t", key="id", reader=read), lambda a, b: a, id="j")
     )
     assert (spec.tables["t"].kind, spec.tables["t"].reader) == (TableKind.REMOTE, read)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("changes", (None, "changes", None)),
+        ("events.changes", ("events", "changes", None)),
+        ("events.my.topic", ("events", "my-topic", "my.topic")),
+    ],
+)
+def test_the_first_dot_of_a_changelog_ends_the_system(name: str, found: tuple[str | None, str, str | None]) -> None:
+    stream = _written_to(changelog=name).outputs[found[1]]
+    assert (stream.system, stream.stream_id, stream.topic) == found
+
+
+def test_the_first_dot_of_a_side_input_ends_the_system() -> None:
+    def describe(app: Any) -> None:
+        app.side_input("topic", schema="id bigint", key="id")  # another stream than events.my.topic
+        for table in ("t", "u"):
+            app.table(table, key="id", side_inputs=["events.my.topic"])
+
+    spec = described(describe)
+    assert [spec.tables[table].side_inputs for table in ("t", "u")] == [("my-topic",)] * 2
+    stream = spec.side_inputs["my-topic"]
+    assert (stream.system, stream.topic) == ("events", "my.topic")
+
+
+def _written_to(**given: Any) -> ApplicationSpec:
+    def describe(app: Any) -> None:
+        table = app.local_table("t", key="id", schema="id bigint", **given)
+        app.input_stream("views", schema="id bigint", key="id").send_to(table)
+
+    return described(describe)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 
+BEGINNING = "samza."
+"""Beginning of all these names, for the rights of a user."""
+
 _LONGEST = 249
 _DIGEST = 16
 
@@ -18,5 +21,5 @@ def broker_topic(root: str, name: str) -> str:
     'samza.views-1-by-member.run_1.1.1.c9a53b0f3d82d6d8'
     """
     digest = hashlib.sha256(f"{root}\0{name}".encode()).hexdigest()[:_DIGEST]
-    shown = re.sub(r"[^A-Za-z0-9._-]", "_", ".".join(["samza", *name.split("/")]))
+    shown = re.sub(r"[^A-Za-z0-9._-]", "_", BEGINNING + ".".join(name.split("/")))
     return f"{shown[: _LONGEST - _DIGEST - 1]}.{digest}"

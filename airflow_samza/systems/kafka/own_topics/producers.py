@@ -1,9 +1,7 @@
-"""Producers of this process for runs' own topics: kept warm between task attempts, never used behind a fork."""
+"""Producers of this process for runs' own topics, kept warm between task attempts."""
 
 from __future__ import annotations
 
-import os
-import threading
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +10,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.client_log import CLIENT_LOG
-from airflow_samza.systems.kafka.forks import closed_before_forks, guarded, released
+from airflow_samza.systems.kafka.forks import guarded, released
+from airflow_samza.systems.kafka.pools import Pool
 
 _WRITING = {
     "enable.idempotence": True,
@@ -24,16 +23,10 @@ _WRITING = {
 }
 
 
-_Key = tuple[KafkaAccess, int, float]
-
-
 class WarmProducer:
     """Producer for topics that take messages of ``largest`` bytes; behind the error ``fatal`` it sends no more."""
 
-    def __init__(self, key: _Key) -> None:
-        access, largest, patience = key
-        self.key = key
-        self.process = os.getpid()
+    def __init__(self, access: KafkaAccess, largest: int, patience: float) -> None:
         self.fatal: KafkaError | None = None
         settings: dict[str, Any] = {
             **access.settings,
@@ -45,10 +38,12 @@ class WarmProducer:
         }
         self.client = guarded(Producer(settings, logger=CLIENT_LOG))
 
+    def rest(self) -> bool:
+        """Return whether it sends more; it has sent all that it was given."""
+        return self.fatal is None
+
     def close(self) -> None:
-        """Throw away what is not sent, and close its connections; what a parent process has made is left alone."""
-        if self.process != os.getpid():
-            return
+        """Throw away what is not sent, and close its connections."""
         with suppress(KafkaException, SystemError):  # what has failed before fails once more
             self.client.purge()
             self.client.flush(0)
@@ -59,42 +54,10 @@ class WarmProducer:
             self.fatal = error
 
 
-_LOCK = threading.Lock()
-_idle: dict[_Key, list[WarmProducer]] = {}
-
-
-def _after_fork() -> None:
-    """Take a lock that no other thread can hold, and no producers: threads are not copied."""
-    global _LOCK
-    _LOCK = threading.Lock()
-    _idle.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-@closed_before_forks
-def _close_idle() -> None:
-    with _LOCK:
-        found = [producer for producers in _idle.values() for producer in producers]
-        _idle.clear()
-    for producer in found:
-        producer.close()
+producers: Pool[tuple[KafkaAccess, int, float], WarmProducer] = Pool()
 
 
 def take_producer(brokers: Brokers, largest: int) -> WarmProducer:
-    """Return a producer that nobody else uses until it is given back, or closed."""
+    """Return a producer that nobody else uses until it is given back to :data:`producers`, or discarded."""
     key = (brokers.access, largest, brokers.patience)
-    with _LOCK:
-        idle = _idle.get(key)
-        found = idle.pop() if idle else None
-    return found or WarmProducer(key)
-
-
-def give_back_producer(producer: WarmProducer) -> None:
-    """Keep a producer that has sent all it was given for the next one who needs it."""
-    if producer.process != os.getpid() or producer.fatal is not None:
-        producer.close()
-        return
-    with _LOCK:
-        _idle.setdefault(producer.key, []).append(producer)
+    return producers.take(key, lambda: WarmProducer(*key))

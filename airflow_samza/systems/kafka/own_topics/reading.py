@@ -139,7 +139,7 @@ class _Partition:
         self._partition = partition
         self._position: int | None = None
         self._held = ExitStack()
-        self._lent = self._held.enter_context(consumer(brokers.access, waits=False))
+        self._lent = self._held.enter_context(consumer(brokers.access))
 
     def close(self) -> None:
         """Give the client back."""
@@ -182,7 +182,7 @@ class _Partition:
                     self._reject_lost(error)
                 elif error.code() not in PASSING and not error.retriable():
                     raise failed(self._brokers.access, error, self._topic, self._brokers.patience)
-                self._lent.trouble = error
+                self._lent.note(error)
             waited = time.monotonic() - since
             if waited > self._brokers.patience:
                 raise silent(

@@ -7,17 +7,21 @@ leaves none that nobody knows of.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from airflow_samza.control.messages import ControlMessage
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.kafka.access_check import check_brokers, check_own_topic
 from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.brokers import Topic as BrokersTopic
+from airflow_samza.systems.kafka.connection_failures import TOPIC, missing_right
 from airflow_samza.systems.kafka.failures import other_count
 from airflow_samza.systems.kafka.own_topics.frames import OVERHEAD
-from airflow_samza.systems.kafka.own_topics.names import broker_topic
+from airflow_samza.systems.kafka.own_topics.names import BEGINNING, broker_topic
 from airflow_samza.systems.kafka.own_topics.reading import MessageSegmentReaders
 from airflow_samza.systems.kafka.own_topics.writing import MessageSegmentWriter, send_control
 from airflow_samza.systems.kafka.root_identity import root_identity
@@ -35,6 +39,24 @@ _KEPT = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delet
 """Settings of a run's own topic: it keeps its messages until it is deleted."""
 
 
+@dataclass(frozen=True)
+class LeftTopic:
+    """A topic at the brokers whose record was deleted while they were away: it may go at once."""
+
+    remove: Callable[[], None]
+    expires_at: int | None = 0
+
+    def expire(self, at: int | None) -> None:
+        """Do nothing: its messages can no longer be read."""
+
+    def delete(self, is_held: Callable[[], bool] = lambda: False) -> bool:
+        """Delete it."""
+        if is_held():
+            return False
+        self.remove()
+        return True
+
+
 class MessageSegments:
     """Store of the own topics of runs in one system, whose records lie under a root."""
 
@@ -46,12 +68,15 @@ class MessageSegments:
         """Return whether the messages of a topic lie in this system."""
         return topic.messages is not None and topic.messages.get("system") == self.brokers.system
 
+    def check(self) -> None:
+        """Reject brokers that cannot be asked."""
+        check_brokers(self.brokers.access)
+
     def make(self, name: str, partitions: int) -> Mapping[str, Any]:
         """Make the topic at the brokers; one of its name that is there must have its partition count."""
         at_brokers = broker_topic(root_identity(self._files), name)
         self._files.put(self._note(at_brokers), json.dumps({"version": 1, "topic": name}).encode())
-        self.brokers.create(at_brokers, partitions, _KEPT)
-        found = self.brokers.await_topic(at_brokers)
+        found = self._create(at_brokers, partitions)
         if found.partitions != partitions:
             raise other_count(at_brokers, self.brokers.system, found.partitions, partitions)
         largest = self.brokers.setting(at_brokers, "max.message.bytes", self.brokers.patience)
@@ -61,6 +86,18 @@ class MessageSegments:
             "id": found.identity,
             "largest": max(int(largest or _USUAL_LARGEST), 2 * OVERHEAD),
         }
+
+    def _create(self, at_brokers: str, partitions: int) -> BrokersTopic:
+        """Make the topic at the brokers, if it may be written, read and deleted, too, by this user; return it."""
+        access = self.brokers.access
+        try:
+            made = self.brokers.create(at_brokers, partitions, _KEPT)
+        except TopicError as error:
+            if "denied" not in error.facts:
+                raise
+            raise missing_right(access, TOPIC, at_brokers, str(error.facts["denied"]), BEGINNING) from error
+        check_own_topic(access, at_brokers, BEGINNING)
+        return made
 
     def is_there(self, topic: Topic) -> bool:
         """Return whether the brokers still have the topic that was made."""
@@ -73,9 +110,15 @@ class MessageSegments:
         if topic.messages is not None:
             self._delete(_place(topic)[0])
 
-    def sweep(self, filesystem: Filesystem, before: float, *, dry: bool) -> list[str]:
-        """Delete topics at the brokers that were made before a time and have no record any more; return their names."""
-        swept = []
+    def left(self, name: str) -> LeftTopic | None:
+        """Return what lies at the brokers of a topic whose record is gone; None when nothing does."""
+        if not self._files.list(self._folder):
+            return None
+        at_brokers = broker_topic(root_identity(self._files), name)
+        return LeftTopic(lambda: self._delete(at_brokers)) if self._files.exists(self._note(at_brokers)) else None
+
+    def sweep(self, filesystem: Filesystem, before: float, *, dry: bool) -> Iterator[str]:
+        """Delete topics at the brokers that were made before a time and have no record any more; yield their names."""
         folder = self._folder
         for file in filesystem.list(folder):
             path = f"{folder}/{file}"
@@ -85,10 +128,9 @@ class MessageSegments:
                     continue
             except FileNotFoundError:  # another sweep took it meanwhile
                 continue
-            swept.append(name)
             if not dry:
                 self._delete(file.removesuffix(".json"))
-        return swept
+            yield name
 
     def writer(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool) -> MessageSegmentWriter:
         """Return a writer of one attempt's messages, which the brokers keep as durably as they keep any."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_samza.system_kinds import EMBEDDED
+from airflow_samza.systems.capabilities import ExpiringTopic
 from airflow_samza.systems.kafka.own_topics.store import MessageSegments
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import find_topic
@@ -24,6 +25,13 @@ class OwnTopics(LogSystem):
     def __init__(self, brokers: Brokers, root: str | None, filesystem: Filesystem | None = None) -> None:
         super().__init__(brokers.system, SystemBinding(EMBEDDED), root, filesystem)
         self.store = MessageSegments(brokers, self.filesystem)
+
+    def expiring(self, name: str) -> ExpiringTopic | None:  # type: ignore[override]
+        """Return the topic of this name, if its messages lie here, or what is left of it here; else None."""
+        found = super().expiring(name)
+        if found is not None:
+            return found if self.store.holds(found.topic) else None
+        return self.store.left(name)
 
     def topics(self) -> list[str]:
         """Return the names of the topics whose messages lie here."""

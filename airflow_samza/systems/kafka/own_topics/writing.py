@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from airflow_samza.control.messages import ControlMessage
 from airflow_samza.systems.kafka.brokers import Brokers
-from airflow_samza.systems.kafka.failures import error_of
+from airflow_samza.systems.kafka.failures import cause_of, error_of
 from airflow_samza.systems.kafka.own_topics.frames import ATTEMPT, OVERHEAD, PART, frames
-from airflow_samza.systems.kafka.own_topics.producers import WarmProducer, give_back_producer, take_producer
+from airflow_samza.systems.kafka.own_topics.producers import WarmProducer, producers, take_producer
 from airflow_samza.systems.kafka.write_failures import write_failed
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segments import SegmentWriter
@@ -44,10 +44,13 @@ class Sender:
         self.offsets.append(-1)
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                self._failure = self._failure or error
-            else:
-                self.offsets[number] = int(message.offset() or 0)
+            offset = message.offset() if error is None else None
+            if offset is not None:
+                self.offsets[number] = int(offset)
+                return
+            # Without an error, too: a broker that has started again has the message, and has forgotten where.
+            unknown = KafkaError(KafkaError._INCONSISTENT, "a message came twice, and nobody says where it lies")
+            self._failure = self._failure or error or unknown
 
         deadline = time.monotonic() + self._brokers.patience
         while True:
@@ -70,24 +73,32 @@ class Sender:
         if self._lent is None:
             return
         deadline = time.monotonic() + self._brokers.patience
-        while self._lent.client.flush(1.0):
-            self._check()
+        while self._call(self._lent.client.flush, 1.0):
             if time.monotonic() > deadline:
                 raise self._failed(KafkaError(KafkaError._TIMED_OUT, "no answer came"))
         self._check()
-        give_back_producer(self._lent)
+        producers.give_back(self._lent)
         self._lent = None
 
     def abort(self) -> None:
         """Give up what is not sent yet; what the brokers have stays there, and nobody reads it."""
         if self._lent is not None:
-            self._lent.close()
+            producers.discard(self._lent)
             self._lent = None
 
     def _serve(self, seconds: float) -> None:
         assert self._lent is not None
-        self._lent.client.poll(seconds)
+        self._call(self._lent.client.poll, seconds)
+
+    def _call(self, serve: Callable[[float], int], seconds: float) -> int:
+        """Return what the client returns when it has served its reports; a fatal one is raised by the client itself."""
+        assert self._lent is not None
+        try:
+            left = serve(seconds)
+        except (KafkaException, SystemError) as raised:
+            raise self._failed(self._lent.fatal or cause_of(raised)) from raised
         self._check()
+        return left
 
     def _check(self) -> None:
         assert self._lent is not None
