@@ -1,0 +1,193 @@
+"""Airflow's own records that the page needs: notes of plans, states of tasks, events of assets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.models.asset import AssetEvent as EventModel
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from fastapi import Depends
+from sqlalchemy import select
+from sqlalchemy.orm import selectinload
+
+from airflow_samza.provider.plan_note import PLAN_NOTE, PlanNote
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+NEWEST = 2000
+"""Notes that a list of all runs looks at."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan's note, and the task that has left it; its run in Airflow has the state ``dag_run_state``."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    note: PlanNote
+    dag_run_state: str | None = None
+
+
+@dataclass(frozen=True)
+class TaskMark:
+    """A task instance: its state, its tries and when it began; another one after each try and each clear."""
+
+    state: str | None
+    try_number: int
+    max_tries: int
+    began_at: float | None
+
+
+@dataclass(frozen=True)
+class StartedRun:
+    """A run of a Dag."""
+
+    dag_id: str
+    run_id: str
+    state: str | None
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of an asset, and the runs that it has started."""
+
+    task_id: str | None
+    uri: str
+    name: str
+    at: float
+    extra: dict[str, Any]
+    runs: tuple[StartedRun, ...]
+
+
+class AirflowRecords:
+    """Questions to Airflow's database; nothing is written."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def has_run(self, dag_id: str, run_id: str) -> bool:
+        """Return whether there is such a Dag run."""
+        query = select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+        return self._session.scalar(query) is not None
+
+    def planned(self, dag_id: str, run_id: str) -> list[Planned]:
+        """Return the plans of a Dag run, by task and map index."""
+        query = self._notes().where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)
+        return self._found(query.order_by(XComModel.task_id, XComModel.map_index))
+
+    def planned_by(self, dag_id: str, task_id: str, most: int) -> list[Planned]:
+        """Return the plans of a task in all runs of its Dag, newest first."""
+        query = self._notes().where(XComModel.dag_id == dag_id, XComModel.task_id == task_id)
+        return self._found(query.order_by(XComModel.timestamp.desc()).limit(most))
+
+    def newest(self, states: Iterable[str] = ()) -> list[Planned]:
+        """Return the newest plans of all Dags, of Dag runs in these states, or in any."""
+        query = self._notes()
+        if wanted := list(states):
+            query = query.where(DagRun.state.in_(wanted))
+        return self._found(query.order_by(XComModel.timestamp.desc()).limit(NEWEST))
+
+    def task_marks(self, dag_id: str, run_id: str, task_ids: Iterable[str], map_index: int) -> dict[str, TaskMark]:
+        """Return the tasks of a Dag run as they are now, by task id: what is unchanged need not be looked at again."""
+        columns = (TaskInstance.task_id, TaskInstance.state, TaskInstance.try_number, TaskInstance.max_tries)
+        query = select(*columns, TaskInstance.start_date).where(
+            TaskInstance.dag_id == dag_id,
+            TaskInstance.run_id == run_id,
+            TaskInstance.map_index == map_index,
+            TaskInstance.task_id.in_(list(task_ids)),
+        )
+        return {
+            task_id: TaskMark(_text(state), try_number, max_tries, None if begun is None else begun.timestamp())
+            for task_id, state, try_number, max_tries, begun in self._session.execute(query)
+        }
+
+    def plan_tasks(self, dag_id: str, run_id: str) -> dict[str, str | None]:
+        """Return the states of the tasks of a Dag run that plan applications, by task id."""
+        kinds = ("SamzaPlanOperator", "SamzaAutoPlanOperator")
+        query = select(TaskInstance.task_id, TaskInstance.state).where(
+            TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.operator.in_(kinds)
+        )
+        return {task_id: None if state is None else str(state) for task_id, state in self._session.execute(query)}
+
+    def events(self, dag_id: str, run_id: str, task_ids: Sequence[str]) -> list[Event]:
+        """Return the events of assets that tasks of a Dag run have sent, oldest first."""
+        query = (
+            select(EventModel)
+            .where(
+                EventModel.source_dag_id == dag_id,
+                EventModel.source_run_id == run_id,
+                EventModel.source_task_id.in_(task_ids),
+            )
+            .options(selectinload(EventModel.created_dagruns), selectinload(EventModel.asset))
+            .order_by(EventModel.timestamp)
+        )
+        return [
+            Event(
+                found.source_task_id,
+                found.uri,
+                found.name,
+                found.timestamp.timestamp(),
+                dict(found.extra or {}),
+                tuple(StartedRun(run.dag_id, run.run_id, _text(run.state)) for run in found.created_dagruns),
+            )
+            for found in self._session.scalars(query)
+            if found.asset is not None
+        ]
+
+    def _notes(self) -> Any:
+        columns = (XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index, XComModel.value)
+        query = select(*columns, DagRun.state).join(DagRun, XComModel.dag_run_id == DagRun.id)
+        return query.where(XComModel.key == PLAN_NOTE)
+
+    def _found(self, query: Any) -> list[Planned]:
+        found = []
+        for dag_id, run_id, task_id, map_index, value, state in self._session.execute(query):
+            note = PlanNote.from_dict(_plain(value))
+            if note is not None:
+                found.append(Planned(dag_id, run_id, task_id, map_index, note, _text(state)))
+        return found
+
+
+def _text(state: Any) -> str | None:
+    return None if state is None else str(getattr(state, "value", state))
+
+
+def _plain(value: Any) -> Any:
+    """Return an XCom's value as the task has pushed it.
+
+    A backend of XComs may keep it elsewhere, and has it fetched by its own class.
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return _from_backend(value)
+    return _from_backend(value) if isinstance(value, str) else value
+
+
+def _from_backend(value: str) -> Any:
+    from types import SimpleNamespace
+
+    from airflow.sdk.execution_time.xcom import XCom
+
+    try:
+        return XCom.deserialize_value(SimpleNamespace(value=value, key=PLAN_NOTE))
+    except Exception:
+        return None  # what cannot be fetched is no note; a backend raises what it likes
+
+
+def airflow_records(session: SessionDep) -> AirflowRecords:
+    """Return Airflow's records for one request."""
+    return AirflowRecords(session)
+
+
+Records = Annotated[AirflowRecords, Depends(airflow_records)]

@@ -1,0 +1,148 @@
+"""The progress of a run: by stage, by input of a stage, by partition."""
+
+from __future__ import annotations
+
+from airflow_samza.provider.page.answers.answer import Answer
+
+
+class Rate(Answer):
+    """Messages per second, read and sent, over so many seconds."""
+
+    read: float
+    sent: float
+    seconds: float
+
+
+class Partition(Answer):
+    """One partition of an input; None where a figure is not known. The watermark is in ms since 1970."""
+
+    stream_id: str
+    partition: int
+    begin: int
+    offset: int | None
+    """The next offset to be read."""
+    head: int | None
+    lag: int | None
+    percent_read: float | None
+    watermark: int | None
+    ends: int
+    ends_expected: int
+    ended: bool
+
+
+class Skew(Answer):
+    """The skew of partitions, by the messages that they hold for this run."""
+
+    largest: int
+    """The number of the largest partition."""
+    largest_messages: int
+    mean_messages: float
+    ratio: float
+    """The largest over the mean; 1.0 where all are equal."""
+
+
+class Input(Answer):
+    """An input of a stage, all its partitions together."""
+
+    stream_id: str
+    producer: str | None
+    """The stage that writes it; None of a source."""
+    partitions: int
+    lag: int | None
+    percent_read: float | None
+    watermark: int | None
+    """The least of the partitions that have not ended, in ms since 1970."""
+    ends: int
+    """End-of-stream messages received: of each producing task in each partition."""
+    ends_expected: int
+    ended_partitions: int
+    idle_partitions: int
+    """Partitions at their head and without a watermark, for which time waits."""
+    skew: Skew | None
+    worst: list[Partition]
+    """The partitions that are furthest behind, three at most."""
+
+
+class HeldTable(Answer):
+    """The version of a pushed table that a stage reads."""
+
+    table_id: str
+    version: int
+    newest: int | None
+    """The current version under the root."""
+    current_from: str | None
+    """Since when the newest is current, an ISO text."""
+
+
+class Count(Answer):
+    """A count or gauge of tasks."""
+
+    name: str
+    value: float
+
+
+class Stage(Answer):
+    """A stage of a run at a moment."""
+
+    stage_id: str
+    title: str
+    task_id: str
+    generation: str
+    state: str
+    """One of *not started*, *queued*, *running*, *unfinished*, *succeeded*, *failed*, *cancelled*, *lost*."""
+    attempt: int
+    epochs: int
+    tasks: int
+    tasks_done: int
+    tasks_ended: int
+    began_at: float | None
+    seconds: float | None
+    """From its first epoch until now, or its end."""
+    read: int
+    sent: int
+    bytes_read: int | None
+    bytes_written: int | None
+    late: int
+    dropped: int
+    dead_letters: int
+    now: Rate | None
+    overall: Rate | None
+    lag: int | None
+    percent_read: float | None
+    watermark: int | None
+    waiting_for: str | None
+    several_epochs: bool
+    inputs: list[Input]
+    side_inputs: list[Input]
+    tables: list[HeldTable]
+    restored: list[Count]
+    """Bytes of state with which tasks began, by where they were found."""
+    metrics: list[Count]
+
+
+class Progress(Answer):
+    """The progress of a run. The same ``ETag`` (send it as ``If-None-Match``) is answered with 304."""
+
+    application: str
+    run: str
+    generation: int
+    mode: str
+    state: str
+    """``open``, ``succeeded`` or ``failed``."""
+    stages: list[Stage]
+    requests: list[Count]
+    """Requests to a root that charges for them, by kind."""
+    state_version: int | None
+    """The version of the application's state that the run has left; None where it leaves none, or none yet."""
+    next_look: float
+    """Seconds after which another look is fitting; 0 when the run has ended."""
+    note: str | None
+
+
+class Partitions(Answer):
+    """A page of the partitions of an input."""
+
+    stage_id: str
+    stream_id: str
+    total: int
+    partitions: list[Partition]

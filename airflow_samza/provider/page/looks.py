@@ -1,0 +1,218 @@
+"""Looks at runs, shared by all who watch: what cannot have changed is not read again.
+
+Airflow's database says which tasks have moved, for all stages in one query. A stage whose task has not begun is not
+looked at under the root; one that has ended is not looked at again until its task is. What is left are the stages that
+are at work; of them, manifests never change. So a look costs about as much as the work that is going on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from airflow_samza.planner.titles import stage_titles
+from airflow_samza.provider.page.airflow_records import TaskMark
+from airflow_samza.provider.page.answers.progress import Count, HeldTable, Progress, Stage
+from airflow_samza.provider.page.opened_run import OpenedRun
+from airflow_samza.provider.page.stage_answers import ended_stage, stage_answer
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.versions import version_of_run
+from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
+from airflow_samza.runs.progress.run_facts import OPEN, run_state
+from airflow_samza.runs.progress.run_requests import run_requests
+from airflow_samza.runs.progress.stage_progress import newest_generation, read_told_manifest, stage_progress
+from airflow_samza.runs.records.epoch_records import Manifest, Staged, read_commit
+from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, SUCCEEDED, StageHandle, newest_attempt
+from airflow_samza.runs.tables.versions import newest
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+SHARED_SECONDS = 1.0
+"""For how long an answer serves everybody who asks."""
+
+LOOK_SECONDS = 3.0
+"""The pause between two looks of a page, on a storage where they cost nothing."""
+
+OPENED_SECONDS = 300.0
+"""For how long a root, its systems and the versions of tables are kept open: connections may change."""
+
+RUNS_KEPT = 32
+
+MANIFESTS_KEPT = 16_384
+"""Manifests that a run's looks keep: those of eight stages of 2,048 tasks."""
+
+_NOT_BEGUN = (None, "scheduled", "queued", "upstream_failed", "skipped", "removed")
+
+
+class Looked(NamedTuple):
+    """An answer and its mark."""
+
+    progress: Progress
+    etag: str
+
+
+@dataclass
+class _Known:
+    """The records of one run, as they are known."""
+
+    opened: OpenedRun
+    since: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    looked: Looked | None = None
+    at: float = 0.0
+    marks: Mapping[str, TaskMark] = field(default_factory=dict)
+    stages: dict[str, tuple[TaskMark | None, Stage]] = field(default_factory=dict)
+    manifests: OrderedDict[str, Manifest] = field(default_factory=OrderedDict)
+    tables: dict[str, HeldTable] | None = None
+    titles: dict[str, str] = field(default_factory=dict)
+
+    def manifest(self, files: Filesystem, path: str) -> Manifest | None:
+        """Return a manifest without its descriptions of files, which are the most of it."""
+        found = self.manifests.get(path)
+        if found is None:
+            whole = read_told_manifest(files, path)
+            if whole is None:
+                return None
+            staged = {name: Staged({}, part.messages) for name, part in whole.staged.items()}
+            found = self.manifests[path] = replace(whole, staged=staged, state=None)
+            if len(self.manifests) > MANIFESTS_KEPT:
+                self.manifests.popitem(last=False)
+        return found
+
+
+class Looks:
+    """The looks of this process; by run, the last ones are kept."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[object, ...], _Known] = OrderedDict()
+
+    def progress(self, opened: OpenedRun, marks: Mapping[str, TaskMark]) -> Looked:
+        """Return the progress of a run whose tasks are as ``marks`` say."""
+        known = self._of(opened)
+        with known.lock:
+            fresh = time.monotonic() - known.at < max(SHARED_SECONDS, known.opened.files.pace.first)
+            if known.looked is None or not fresh or marks != known.marks:
+                progress = _look(known, marks)
+                known.looked = Looked(progress, _etag(progress))
+                known.at, known.marks = time.monotonic(), dict(marks)
+            return known.looked
+
+    def report(self, opened: OpenedRun, stage_id: str) -> ProgressReport:
+        """Return the report of one stage with all its partitions, read now."""
+        known = self._of(opened)
+        with known.lock:
+            systems, _ = known.opened.bound
+            opened = known.opened
+            return stage_progress(opened.files, systems, opened.run, stage_id, read_manifest=known.manifest)
+
+    def _of(self, opened: OpenedRun) -> _Known:
+        key = (opened.planned.dag_id, opened.planned.run_id, opened.planned.task_id, opened.planned.map_index)
+        with self._lock:
+            known = self._known.pop(key, None)
+            if (
+                known is None
+                or known.opened.note != opened.note
+                or time.monotonic() - known.since > OPENED_SECONDS
+                or (known.looked is not None and not known.opened.is_there())
+            ):
+                known = _Known(opened, time.monotonic())
+            self._known[key] = known
+            if len(self._known) > RUNS_KEPT:
+                self._known.popitem(last=False)
+            return known
+
+
+def _look(known: _Known, marks: Mapping[str, TaskMark]) -> Progress:
+    opened = known.opened
+    run, files, note = opened.run, opened.files, opened.note
+    _, why = opened.bound
+    if known.tables is None:
+        known.tables, known.titles = _tables(opened), stage_titles(run.plan)
+    stages = []
+    for planned in run.plan.stages:
+        stage_id, task_id = planned.stage_id, opened.task_of(planned.stage_id)
+        mark = marks.get(task_id)
+        before = known.stages.get(stage_id)
+        if before is not None and before[0] == mark and before[1].state in (SUCCEEDED, FAILED, CANCELLED):
+            stages.append(before[1])
+            continue
+        if mark is not None and mark.state in _NOT_BEGUN and mark.try_number == 0:
+            found = stage_answer(run, _not_begun(run.generation, stage_id), known.titles[stage_id], task_id, {})
+        else:
+            found = _stage(known, stage_id, task_id)
+        known.stages[stage_id] = (mark, found)
+        stages.append(found)
+    state = run_state(files, opened.folder)
+    return Progress(
+        application=run.application,
+        run=run.run_id,
+        generation=run.generation,
+        mode=note.mode,
+        state=state,
+        stages=stages,
+        requests=[Count(name=kind, value=number) for kind, number in sorted(_requests(opened, state).items())],
+        state_version=_state_version(opened, stages),
+        next_look=0.0 if state != OPEN else files.pace.seldom(LOOK_SECONDS),
+        note=why,
+    )
+
+
+def _stage(known: _Known, stage_id: str, task_id: str) -> Stage:
+    opened = known.opened
+    run, files = opened.run, opened.files
+    handle = StageHandle(run.application, run.run_id, stage_id, newest_generation(files, run, stage_id))
+    result = read(files, handle.folder.result, StageResult)
+    if result is not None:
+        committed = read_commit(files, handle.folder, result.epochs - 1)
+        began_at = committed.totals.began_at if committed is not None else None
+        return ended_stage(run, result, known.titles[stage_id], task_id, newest_attempt(files, handle.folder), began_at)
+    systems, _ = opened.bound
+    report = stage_progress(files, systems, run, stage_id, handle.generation, read_manifest=known.manifest)
+    return stage_answer(run, report, known.titles[stage_id], task_id, known.tables or {})
+
+
+def _not_begun(generation: int, stage_id: str) -> ProgressReport:
+    return ProgressReport(stage_id, f"{generation}.1", NOT_STARTED, 0.0)
+
+
+def _tables(opened: OpenedRun) -> dict[str, HeldTable]:
+    """Return the pushed tables of a run with their current versions."""
+    found = {}
+    for table_id, pinned in opened.run.tables.items():
+        bound = opened.run.side_input(str(pinned["stream_id"]))
+        current = newest(opened.files, bound.system, bound.spec.name)
+        found[table_id] = HeldTable(
+            table_id=table_id,
+            version=int(pinned["number"]),
+            newest=current.number if current is not None else None,
+            current_from=current.current_from if current is not None else None,
+        )
+    return found
+
+
+def _requests(opened: OpenedRun, state: str) -> Mapping[str, int]:
+    """Return the requests of a run that has ended: adding up those of one that goes on would send as many again."""
+    return {} if state == OPEN else run_requests(opened.files, opened.run)
+
+
+def _state_version(opened: OpenedRun, stages: list[Stage]) -> int | None:
+    run = opened.run
+    if run.state is None or any(stage.state != SUCCEEDED for stage in stages):
+        return None
+    left = version_of_run(opened.files, LineageFolder(run.application, run.app_id), run.run_id)
+    return None if left is None else left.number
+
+
+def _etag(progress: Progress) -> str:
+    return f'"{hashlib.sha256(progress.model_dump_json().encode()).hexdigest()[:24]}"'
+
+
+LOOKS = Looks()
+"""The looks of the API server's process."""

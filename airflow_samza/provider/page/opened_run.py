@@ -1,0 +1,181 @@
+"""A run that a route is about: found by the Dag run and the task that have planned it, and by nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.page.airflow_records import Planned, Records
+from airflow_samza.provider.page.problems import NotFound
+from airflow_samza.provider.page.routes.addresses import DagId, MapIndex, PlanTask, RunId
+from airflow_samza.provider.plan_note import PlanNote
+from airflow_samza.runs.progress.run_list import Origin
+from airflow_samza.runs.records.folders import RunFolder, read
+from airflow_samza.runs.records.run_plan import RunPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_samza.systems.filesystems.filesystem import Filesystem
+    from airflow_samza.systems.system import System, SystemBinding
+
+AWAY_SECONDS = 10.0
+"""For how long a root that did not answer is not asked again."""
+
+
+class Away:
+    """Roots that did not answer a moment ago: whoever asks then hears so at once, and does not wait for them, too."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, tuple[float, Exception]] = {}
+
+    @contextmanager
+    def noticed(self, conn_id: str) -> Iterator[None]:
+        """Open a root in the body, unless it has just failed."""
+        at, before = self._since.get(conn_id, (0.0, None))
+        if before is not None and time.monotonic() - at < AWAY_SECONDS:
+            raise before
+        try:
+            yield
+        except (SamzaError, OSError) as error:
+            self._since[conn_id] = (time.monotonic(), error.with_traceback(None))
+            raise
+        self._since.pop(conn_id, None)
+
+
+AWAY = Away()
+
+
+class OpenedRun:
+    """A planned run, and the root of its records.
+
+    The note that names both is an XCom, which users may be allowed to write. So the records have to say, too, that
+    this Dag run has planned them.
+    """
+
+    def __init__(self, planned: Planned) -> None:
+        self.planned = planned
+        self.hook = SamzaHook(planned.note.conn_id, systems=planned.note.systems)
+
+    @property
+    def note(self) -> PlanNote:
+        """The note of the plan."""
+        return self.planned.note
+
+    @property
+    def folder(self) -> RunFolder:
+        """The records of the run."""
+        return RunFolder(self.note.application, self.note.run_id)
+
+    @cached_property
+    def files(self) -> Filesystem:
+        """The root; NotFound where the run's records are gone, or are those of another Dag run."""
+        with AWAY.noticed(self.note.conn_id):
+            files = self.hook.files
+            origin = read(files, f"{self.folder.path}/origin.json", Origin)
+        if origin is None:
+            raise gone(self.note)
+        if (origin.dag_id, origin.run_id) != (self.planned.dag_id, self.planned.run_id):
+            raise NotFound(
+                f"The run {self.note.run_id!r} was not planned by this Dag run.",
+                hint="Clear the plan task: its XCom names a run of another one.",
+                rule="not-planned",
+            )
+        return files
+
+    def is_there(self) -> bool:
+        """Return whether the records that were opened are still there."""
+        return self.files.exists(self.folder.plan(self.note.generation))
+
+    @cached_property
+    def run(self) -> RunPlan:
+        """The plan, of the generation that the task has made."""
+        found = read(self.files, self.folder.plan(self.note.generation), RunPlan)
+        if found is None:
+            raise gone(self.note)
+        return found
+
+    @cached_property
+    def bindings(self) -> dict[str, SystemBinding]:
+        """The bindings of the run's systems, as far as their connections are there."""
+        from airflow_samza.prepare.bound_systems import run_bindings
+
+        return run_bindings(self.run.systems, self.hook.bindings())
+
+    @cached_property
+    def bound(self) -> tuple[dict[str, System], str | None]:
+        """The systems that can be bound here, and a sentence on those that cannot."""
+        from airflow_samza.systems.bindings import bind_system
+
+        try:
+            bindings: Mapping[str, SystemBinding] = self.bindings
+        except SamzaError as error:
+            return {}, f"Heads of inputs are not asked for: {error.sentence}"
+        systems, why = {}, None
+        with self.opening():
+            for name, binding in bindings.items():
+                try:
+                    systems[name] = bind_system(name, binding, self.hook.root)
+                except SamzaError as error:
+                    why = f"Heads of inputs in {name!r} are not asked for: {error.sentence}"
+        return systems, why
+
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """Open the root, in the body, with the connection's own access."""
+        from airflow_samza.systems.filesystems.root_access import access_within
+
+        with access_within(self.hook.root, self.hook.access):
+            yield
+
+    def task_of(self, stage_id: str) -> str:
+        """Return the task that runs a stage; empty where the plan's task does not know."""
+        return self.note.tasks.get(stage_id, "")
+
+
+def gone(note: PlanNote) -> NotFound:
+    """Return the error for a run whose records are deleted."""
+    return NotFound(
+        f"The records of the run {note.run_id!r} are not there any more.",
+        hint="Runs are kept as [samza] keep_runs and keep_runs_days say.",
+        rule="gone",
+    )
+
+
+def open_planned(records: Records, dag_id: DagId, run_id: RunId, plan_task: PlanTask, map_index: MapIndex) -> OpenedRun:
+    """Return the run that an address names."""
+    for planned in records.planned(dag_id, run_id):
+        if (planned.task_id, planned.map_index) == (plan_task, map_index):
+            return OpenedRun(planned)
+    raise not_planned(records, dag_id, run_id, plan_task)
+
+
+def not_planned(records: Records, dag_id: str, run_id: str, plan_task: str | None = None) -> NotFound:
+    """Return the error that says why a Dag run has no plan."""
+    if not records.has_run(dag_id, run_id):
+        return NotFound(f"There is no run {run_id!r} of the Dag {dag_id!r}.", rule="not-found")
+    return NotFound(why_not_planned(records, dag_id, run_id, plan_task), rule="not-planned")
+
+
+def why_not_planned(records: Records, dag_id: str, run_id: str, plan_task: str | None = None) -> str:
+    """Return a sentence on a Dag run without a plan."""
+    states = records.plan_tasks(dag_id, run_id)
+    if plan_task is not None:
+        states = {name: state for name, state in states.items() if name == plan_task}
+    if not states:
+        whose = "This Dag run" if plan_task is None else f"The task {plan_task!r}"
+        return f"{whose} has planned no application of airflow-samza."
+    said = ", ".join(f"{name} ({state or 'not scheduled yet'})" for name, state in sorted(states.items()))
+    if any(state == "success" for state in states.values()):
+        return f"No note of a plan is there, though its task has ended: {said}. A release before this page ran it."
+    return f"Nothing is planned yet: {said}."
+
+
+Opened = Annotated[OpenedRun, Depends(open_planned)]

@@ -1,0 +1,162 @@
+"""A run's plan as the page draws it: nodes, and edges between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from airflow_samza.planner.explain import explain
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.titles import stage_titles
+from airflow_samza.planner.wording import operator_title, partitioning_text
+from airflow_samza.provider.page.answers.plan import (
+    Detail,
+    Edge,
+    Flow,
+    Plan,
+    PlanOperator,
+    PlanStage,
+    PlanStream,
+    PlanTable,
+)
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.secrecy import without_passwords
+
+
+def plan_answer(run: RunPlan, tasks: Mapping[str, str], mode: str) -> Plan:
+    """Return the plan of a run; ``tasks`` are the tasks of its stages, by stage id."""
+    plan = run.plan
+    titles = stage_titles(plan)
+    stage_of = {op_id: stage.stage_id for stage in plan.stages for op_id in stage.operators}
+    engines = {op_id: found for by_operator in run.engines.values() for op_id, found in by_operator.items()}
+    return Plan(
+        application=run.application,
+        app_id=run.app_id,
+        run=run.run_id,
+        generation=run.generation,
+        fingerprint=plan.fingerprint,
+        mode=mode,
+        interval=list(run.interval) if run.interval is not None else None,
+        stages=[
+            PlanStage(
+                node=f"stage:{stage.stage_id}",
+                stage_id=stage.stage_id,
+                title=titles[stage.stage_id],
+                task_id=tasks.get(stage.stage_id, ""),
+                task_count=stage.task_count,
+                inputs=list(stage.inputs),
+                outputs=list(stage.outputs),
+                side_inputs=list(stage.side_inputs),
+                tables=list(stage.tables),
+                upstream=list(stage.upstream),
+                operators=list(stage.operators),
+                several_epochs=stage.several_epochs,
+                engines=list(dict.fromkeys(engines[op_id][0] for op_id in stage.operators if op_id in engines)),
+                flows=[
+                    Flow(stream_id=stream_id, text=text)
+                    for stream_id, text in run.notes.get(stage.stage_id, {}).items()
+                ],
+            )
+            for stage in plan.stages
+        ],
+        operators=[
+            PlanOperator(
+                node=f"operator:{operator.op_id}",
+                op_id=operator.op_id,
+                name=operator.name,
+                op=operator.op,
+                title=operator_title(operator),
+                stage_id=stage_of.get(operator.op_id),
+                stream_id=operator.stream,
+                table_id=operator.table,
+                columns=operator.schema,
+                engine=engines.get(operator.op_id, (None, None))[0],
+                why=engines.get(operator.op_id, (None, None))[1] or None,
+                details=[Detail(name=name, text=without_passwords(text)) for name, text in operator.details],
+            )
+            for operator in plan.operators
+        ],
+        streams=[_stream(run, stream_id) for stream_id in (stream.stream_id for stream in plan.streams)],
+        tables=[
+            PlanTable(
+                node=f"table:{table.table_id}",
+                table_id=table.table_id,
+                kind=table.kind,
+                key=list(table.key),
+                columns=table.schema,
+                side_inputs=list(table.side_inputs),
+                version=run.tables.get(table.table_id, {}).get("number"),
+                push_id=run.tables.get(table.table_id, {}).get("push_id"),
+            )
+            for table in plan.tables
+        ],
+        edges=[*stage_edges(plan), *operator_edges(plan)],
+        join_groups=[list(group.streams) for group in plan.join_groups],
+        warnings=list(plan.warnings),
+        text=without_passwords(explain(plan, run.engine_texts, run.notes)),
+    )
+
+
+def _stream(run: RunPlan, stream_id: str) -> PlanStream:
+    stream, bound = run.plan.stream(stream_id), run.streams.get(stream_id)
+    return PlanStream(
+        node=f"stream:{stream_id}",
+        stream_id=stream_id,
+        role=stream.role,
+        system=bound.system if bound is not None else stream.system,
+        kind=run.systems.get(bound.system, {}).get("kind") if bound is not None else None,
+        place=without_passwords((bound.spec.path or bound.spec.name) if bound is not None else stream_id),
+        partitions=stream.partitions,
+        reason=stream.reason,
+        partitioning=partitioning_text(stream.partitioning),
+        bounded=stream.bounded,
+        broadcast=stream.broadcast,
+        columns=run.schemas.get(stream_id) or stream.schema,
+        slice=list(_slice(bound)) if bound is not None else [],
+    )
+
+
+def _slice(bound: BoundStream) -> Iterator[Detail]:
+    """Yield the size of the range that a run reads, without lists of files and offsets."""
+    found: Mapping[str, Any] = bound.slice or {}
+    if found.get("files") is not None:
+        yield Detail(name="files", text=f"{len(found['files']):,}")
+    if isinstance(found.get("bytes"), int):
+        yield Detail(name="bytes", text=f"{found['bytes']:,}")
+    if found.get("offsets") and "chunks" not in found:
+        yield Detail(name="messages", text=f"{sum(int(end) - int(begin) for begin, end in found['offsets']):,}")
+
+
+def stage_edges(plan: ExecutionPlan) -> Iterator[Edge]:
+    """Yield the arrows between streams, stages and tables."""
+    for stage in plan.stages:
+        node = f"stage:{stage.stage_id}"
+        yield from (_edge(f"stream:{name}", node, "stage", "stream") for name in stage.inputs)
+        yield from (_edge(node, f"stream:{name}", "stage", "stream") for name in stage.outputs)
+        yield from (_edge(f"table:{name}", node, "stage", "table") for name in stage.tables)
+    for table in plan.tables:
+        yield from (_edge(f"stream:{name}", f"table:{table.table_id}", "stage", "table") for name in table.side_inputs)
+
+
+def operator_edges(plan: ExecutionPlan) -> Iterator[Edge]:
+    """Yield the arrows between operators, and between them and streams and tables."""
+    stage_of = {op_id: stage.stage_id for stage in plan.stages for op_id in stage.operators}
+    for stream in plan.streams:
+        node = f"stream:{stream.stream_id}"
+        yield from (_edge(f"operator:{op_id}", node, "operator", "stream") for op_id in stream.writers)
+        yield from (_edge(node, f"operator:{op_id}", "operator", "stream") for op_id in stream.readers)
+    for operator in plan.operators:
+        for op_id in operator.inputs:
+            if stage_of.get(op_id) == stage_of.get(operator.op_id):  # else a stream is between them
+                yield _edge(f"operator:{op_id}", f"operator:{operator.op_id}", "operator", "flow")
+    for table in plan.tables:
+        node = f"table:{table.table_id}"
+        yield from (_edge(f"operator:{op_id}", node, "operator", "table") for op_id in table.writers)
+        yield from (_edge(node, f"operator:{op_id}", "operator", "table") for op_id in table.readers)
+        yield from (_edge(f"stream:{name}", node, "operator", "table") for name in table.side_inputs)
+
+
+def _edge(
+    source: str, target: str, level: Literal["stage", "operator"], kind: Literal["stream", "table", "flow"]
+) -> Edge:
+    return Edge(source=source, target=target, level=level, kind=kind)

@@ -1,0 +1,203 @@
+"""Topics with their messages, tables, state, and the preview of a clear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from airflow_samza.errors import UnknownName
+from airflow_samza.provider.page.airflow_records import AirflowRecords, Records
+from airflow_samza.provider.page.answers.data import (
+    ClearedStage,
+    ClearPreview,
+    Consumer,
+    Lease,
+    Messages,
+    State,
+    StateVersion,
+    Tables,
+    TopicDetail,
+    Topics,
+)
+from airflow_samza.provider.page.opened_run import Opened, OpenedRun
+from airflow_samza.provider.page.rights import OF_ROWS, OF_RUN, ReadableDags
+from airflow_samza.provider.page.routes.addresses import OF_PLAN, StreamId
+from airflow_samza.provider.page.shown import NOT_SHOWN, shows_samples
+from airflow_samza.provider.page.tables import table_answer
+from airflow_samza.provider.page.topics import find_topic, read_messages, run_topics, topic_answer, topic_detail
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.state_upkeep import report_state
+from airflow_samza.runs.lineage.versions import Version, is_reset, state_bytes
+from airflow_samza.runs.progress.clear_preview import clear_preview
+from airflow_samza.runs.progress.run_list import Origin
+from airflow_samza.runs.records.folders import RunFolder, read_told
+
+router = APIRouter(tags=["data"], dependencies=OF_RUN)
+
+HIDDEN_RUN = "a run of a Dag that you may not read"
+
+
+@router.get(f"{OF_PLAN}/topics", operation_id="topics")
+def topics(opened: Opened) -> Topics:
+    """Return the topics of the run: those between its stages, and those that it reads and writes."""
+    return Topics(topics=[topic_answer(topic) for topic in run_topics(opened)])
+
+
+@router.get(f"{OF_PLAN}/topics/{{stream_id}}", operation_id="topic")
+def topic(opened: Opened, stream_id: StreamId) -> TopicDetail:
+    """Return one topic: schema, offsets, commits."""
+    return topic_detail(find_topic(opened, stream_id))
+
+
+@router.get(f"{OF_PLAN}/topics/{{stream_id}}/messages", operation_id="messages", dependencies=OF_ROWS)
+def messages(
+    opened: Opened,
+    stream_id: StreamId,
+    partition: Annotated[int, Query(ge=0)] = 0,
+    from_offset: Annotated[int | None, Query(ge=0, description="The first offset; without it the last messages.")] = (
+        None
+    ),
+    limit: Annotated[int, Query(ge=1, le=200, description="How many messages, at most.")] = 50,
+    control: Annotated[bool, Query(description="Control messages, too.")] = True,
+) -> Messages:
+    """Return messages of one partition; nothing is consumed or committed."""
+    found = find_topic(opened, stream_id)
+    if not shows_samples():
+        return Messages(
+            stream_id=stream_id,
+            partition=partition,
+            oldest=0,
+            head=0,
+            next_offset=0,
+            messages=[],
+            masked=[],
+            note=NOT_SHOWN,
+        )
+    return read_messages(found, partition, from_offset, limit, control)
+
+
+@router.get(f"{OF_PLAN}/tables", operation_id="tables")
+def tables(opened: Opened, may_read: ReadableDags) -> Tables:
+    """Return the tables of the run, with the versions of pushed ones and their readers."""
+    return Tables(tables=[table_answer(opened, planned, may_read) for planned in opened.run.plan.tables])
+
+
+@router.get(f"{OF_PLAN}/state", operation_id="state")
+def state(opened: Opened, may_read: ReadableDags) -> State:
+    """Return the versions of the application's state, and the run that holds it."""
+    run = opened.run
+    report = report_state(opened.files, LineageFolder(run.application, run.app_id))
+    lease = None
+    if report.holder is not None and report.standing is not None:
+        lease = Lease(
+            run=_shown_run(opened, report.holder.run, may_read),
+            fence=report.holder.fence,
+            standing=report.standing.why,
+        )
+    return State(
+        application=run.application,
+        app_id=run.app_id,
+        carried=run.keeps_state,
+        versions=[_version(opened, version, may_read) for version in reversed(report.versions)],
+        lease=lease,
+        apart=[_shown_run(opened, run_id, may_read) for run_id in report.apart],
+        note=None if run.keeps_state else "The runs of this application carry no state: each begins anew.",
+    )
+
+
+@router.get(f"{OF_PLAN}/clear", operation_id="clearPreview")
+def preview_of_clear(
+    opened: Opened,
+    records: Records,
+    may_read: ReadableDags,
+    task_id: Annotated[str, Query(description="The task to clear: of a stage, of `plan`, or the one that runs all.")],
+    downstream: Annotated[bool, Query(description="Clear the tasks after it, too.")] = False,
+) -> ClearPreview:
+    """Return what a clear of a task would make run again, and who has read what is written again."""
+    run, is_plan = opened.run, task_id == opened.planned.task_id
+    tasks = opened.note.tasks or {stage.stage_id: stage.stage_id for stage in run.plan.stages}
+    cleared = [stage_id for stage_id, task in tasks.items() if task == task_id]
+    if not cleared and not is_plan:
+        known = ", ".join(dict.fromkeys([opened.planned.task_id, *tasks.values()]))
+        raise UnknownName(
+            f"The task {task_id!r} runs no stage of this plan.", hint=f"Its tasks are {known}.", name=task_id
+        )
+    systems, _ = opened.bound
+    found = clear_preview(opened.files, systems, run, cleared, plan=is_plan, downstream=downstream)
+    again = {stage.stage_id for stage in found.stages if stage.effect == "runs again"}
+    consumers = [
+        Consumer(
+            kind="application",
+            name=reader.application if _may_read_run(opened, reader.application, reader.run_id, may_read) else "hidden",
+            run=_shown_run(opened, reader.run_id, may_read, reader.application),
+            stream_id=reader.stream_id,
+            why="Its state holds what was written before; its next plan is rejected until the run that read it is "
+            "cleared.",
+        )
+        for reader in found.readers
+    ]
+    stages = [
+        ClearedStage(
+            stage_id=stage.stage_id,
+            task_id=tasks.get(stage.stage_id, ""),
+            effect=stage.effect,
+            why=stage.why,
+            seconds=stage.seconds,
+            messages=stage.messages,
+        )
+        for stage in found.stages
+    ]
+    started = _started(opened, records, {tasks.get(stage_id, "") for stage_id in again}, may_read)
+    return ClearPreview(
+        task_id=task_id, stages=stages, consumers=[*consumers, *started], sentences=list(found.sentences)
+    )
+
+
+def _started(
+    opened: OpenedRun, records: AirflowRecords, task_ids: set[str], may_read: Callable[[str], bool]
+) -> list[Consumer]:
+    """Return the runs of Dags that assets of cleared tasks have started."""
+    here = opened.planned
+    found = []
+    for event in records.events(here.dag_id, here.run_id, sorted(task_ids)):
+        for run in event.runs:
+            shown = may_read(run.dag_id)
+            found.append(
+                Consumer(
+                    kind="dag",
+                    name=run.dag_id if shown else "hidden",
+                    run=run.run_id if shown else HIDDEN_RUN,
+                    stream_id=event.name,
+                    why="An event of this asset has started it; the cleared task sends another event, and so starts it "
+                    "anew.",
+                )
+            )
+    return found
+
+
+def _version(opened: OpenedRun, version: Version, may_read: Callable[[str], bool]) -> StateVersion:
+    return StateVersion(
+        version=version.number,
+        parent=version.parent or None,
+        run=None if is_reset(version) else _shown_run(opened, version.run, may_read),
+        reset_to=version.copy_of if is_reset(version) else None,
+        at=version.at,
+        interval=list(version.interval) if version.interval is not None else None,
+        offsets=sum(sum(offsets) for offsets in version.offsets.values()),
+        files=sum(int(known["files"]) for known in version.arrived.values()),
+        bytes=state_bytes(version.stages),
+    )
+
+
+def _may_read_run(opened: OpenedRun, application: str, run_id: str, may_read: Callable[[str], bool]) -> bool:
+    """Return whether the user may read the Dag that has planned a run; one of the command line is nobody's."""
+    origin = read_told(opened.files, f"{RunFolder(application, run_id).path}/origin.json", Origin)
+    return origin is not None and may_read(origin.dag_id)
+
+
+def _shown_run(opened: OpenedRun, run_id: str, may_read: Callable[[str], bool], application: str | None = None) -> str:
+    """Return a run's id, or that it is not for this user."""
+    whose = application or opened.run.application
+    return run_id if run_id == opened.run.run_id or _may_read_run(opened, whose, run_id, may_read) else HIDDEN_RUN

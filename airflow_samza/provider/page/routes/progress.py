@@ -1,0 +1,74 @@
+"""The progress of a run, and the partitions of an input."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query, Response
+
+from airflow_samza.errors import UnknownName
+from airflow_samza.provider.page.airflow_records import Records
+from airflow_samza.provider.page.answers.progress import Partitions, Progress
+from airflow_samza.provider.page.looks import LOOKS
+from airflow_samza.provider.page.opened_run import Opened
+from airflow_samza.provider.page.rights import OF_RUN
+from airflow_samza.provider.page.routes.addresses import OF_PLAN, Limit, Offset, StageId, StreamId
+from airflow_samza.provider.page.stage_answers import partition_answer, size_of
+from airflow_samza.runs.progress.progress import PartitionProgress
+
+router = APIRouter(tags=["progress"], dependencies=OF_RUN)
+
+
+@router.get(
+    f"{OF_PLAN}/progress",
+    operation_id="progress",
+    response_model=Progress,
+    responses={304: {"description": "Nothing has changed since."}},
+)
+def progress(
+    opened: Opened,
+    records: Records,
+    if_none_match: Annotated[str | None, Header(description="The ETag of the answer before.")] = None,
+) -> Any:
+    """Return the progress of every stage."""
+    here = opened.planned
+    tasks = set(opened.note.tasks.values())
+    looked = LOOKS.progress(opened, records.task_marks(here.dag_id, here.run_id, tasks, here.map_index))
+    headers = {"ETag": looked.etag, "Cache-Control": "private, no-cache"}
+    if if_none_match is not None and looked.etag in if_none_match:
+        return Response(status_code=304, headers=headers)
+    return Response(looked.progress.model_dump_json(), media_type="application/json", headers=headers)
+
+
+_ORDERS: dict[str, Any] = {
+    "partition": lambda found: found.partition,
+    "lag": lambda found: (-(found.lag or 0), found.partition),
+    "size": lambda found: (-size_of(found), found.partition),
+}
+
+
+@router.get(f"{OF_PLAN}/stages/{{stage_id}}/inputs/{{stream_id}}/partitions", operation_id="partitions")
+def partitions(
+    opened: Opened,
+    stage_id: StageId,
+    stream_id: StreamId,
+    order: Annotated[Literal["partition", "lag", "size"], Query(description="Greatest first, but for numbers.")] = (
+        "partition"
+    ),
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> Partitions:
+    """Return the partitions of an input."""
+    stage = opened.run.plan.stage(stage_id)
+    names = (*stage.inputs, *stage.side_inputs)
+    if stream_id not in names:
+        raise UnknownName(
+            f"The stage {stage_id!r} does not read {stream_id!r}.", hint=f"It reads {', '.join(names)}.", name=stream_id
+        )
+    report = LOOKS.report(opened, stage_id)
+    found: list[PartitionProgress] = list(report.of(stream_id))
+    found = found or [part for part in report.side_inputs if part.stream_id == stream_id]
+    shown = sorted(found, key=_ORDERS[order])[offset : offset + limit]
+    return Partitions(
+        stage_id=stage_id, stream_id=stream_id, total=len(found), partitions=[partition_answer(part) for part in shown]
+    )

@@ -1,0 +1,255 @@
+"""Outputs, bad records, failures, logs, links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.provider.page.airflow_records import Event, Records
+from airflow_samza.provider.page.answers.results import (
+    AssetEvent,
+    Bad,
+    BadRecords,
+    DownstreamRun,
+    Failure,
+    Failures,
+    Link,
+    Links,
+    Logs,
+    Output,
+    Outputs,
+    RunnerLog,
+    Sample,
+    Samples,
+    Waiting,
+)
+from airflow_samza.provider.page.looks import LOOKS
+from airflow_samza.provider.page.opened_run import Opened, OpenedRun
+from airflow_samza.provider.page.rights import OF_LOGS, OF_ROWS, OF_RUN, ReadableDags
+from airflow_samza.provider.page.routes.addresses import OF_PLAN
+from airflow_samza.provider.page.shown import NOT_SHOWN, masked_columns, shows_samples
+from airflow_samza.quoting import printable
+from airflow_samza.runs.progress.stage_progress import DEAD_LETTERS, DROPPED, LATE, newest_generation
+from airflow_samza.runs.records.epoch_records import newest_intent, read_commit
+from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.records.stage_result import OutputResult, StageResult
+from airflow_samza.runs.stages.runner_log import log_end
+from airflow_samza.runs.stages.spark_page import read_spark_page
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
+from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, LOST, StageHandle, stage_status
+from airflow_samza.runs.upkeep.waiting_output import is_worked_on, waiting_output
+from airflow_samza.secrecy import without_passwords
+
+router = APIRouter(tags=["results"], dependencies=OF_RUN)
+
+FILES_SHOWN = 50
+
+SAMPLES = "bad_records"
+"""The fact of tasks that holds samples."""
+
+RUNNERS_SHOWN = 5
+
+
+@router.get(f"{OF_PLAN}/outputs", operation_id="outputs")
+def outputs(opened: Opened, records: Records, may_read: ReadableDags) -> Outputs:
+    """Return what the stages have written, and the runs of other Dags that it has started."""
+    here, run, files = opened.planned, opened.run, opened.files
+    systems, _ = opened.bound
+    waiting = [] if is_worked_on(files, run) else waiting_output(files, systems, run)
+    tasks = {opened.task_of(stage.stage_id) for stage in run.plan.stages} - {""}
+    return Outputs(
+        outputs=[_output(result, found) for result in _results(opened) for found in result.outputs],
+        waiting=[Waiting(stage_id=found.stage_id, text=str(found)) for found in waiting],
+        events=[_event(event, may_read) for event in records.events(here.dag_id, here.run_id, sorted(tasks))],
+    )
+
+
+@router.get(f"{OF_PLAN}/bad-records", operation_id="badRecords")
+def bad_records(opened: Opened, records: Records) -> Bad:
+    """Return how many messages got no further, by operator."""
+    here = opened.planned
+    marks = records.task_marks(here.dag_id, here.run_id, set(opened.note.tasks.values()), here.map_index)
+    found = []
+    for stage in LOOKS.progress(opened, marks).progress.stages:
+        for metric in stage.metrics:
+            kind, _, operator = metric.name.partition(".")
+            if kind in (LATE, DROPPED, DEAD_LETTERS) and metric.value:
+                kind = kind.removesuffix("_messages")
+                row = BadRecords(stage_id=stage.stage_id, operator=operator, kind=kind, count=int(metric.value))
+                found.append(row)
+    return Bad(records=found, samples_note=None if shows_samples() else NOT_SHOWN)
+
+
+@router.get(f"{OF_PLAN}/bad-records/samples", operation_id="samples", dependencies=OF_ROWS)
+def samples(opened: Opened) -> Samples:
+    """Return samples of bad records.
+
+    They are texts, in which columns cannot be told apart: where columns are masked, the place alone is shown.
+    """
+    if not shows_samples():
+        return Samples(samples=[], note=NOT_SHOWN)
+    masked = bool(masked_columns())
+    found = []
+    for stage in opened.run.plan.stages:
+        for text in _facts(opened, stage.stage_id).get(SAMPLES) or ():
+            place = str(text).partition(": ")[0]
+            shown = place if masked else without_passwords(str(text))
+            found.append(Sample(stage_id=stage.stage_id, operator=place.partition(" (")[0], text=shown))
+    note = "Messages are left out of the samples: columns are masked ([samza] page_masked_columns)." if masked else None
+    return Samples(samples=found, note=note)
+
+
+@router.get(f"{OF_PLAN}/failures", operation_id="failures", dependencies=OF_LOGS)
+def failures(opened: Opened) -> Failures:
+    """Return the newest failure of each stage, with the callable that raised."""
+    return Failures(failures=list(_failures(opened)))
+
+
+@router.get(f"{OF_PLAN}/logs", operation_id="logs", dependencies=OF_LOGS)
+def logs(
+    opened: Opened,
+    kilobytes: Annotated[int, Query(ge=1, le=1024, description="The end of each log, of this length.")] = 64,
+) -> Logs:
+    """Return the ends of the logs of the run's stage runners."""
+    found = all_runners(opened.files, opened.folder)
+    shown = sorted(found, key=lambda runner: runner.heard_at(opened.files), reverse=True)[:RUNNERS_SHOWN]
+    notes = []
+    if not found:
+        notes.append("No stage runner has been started yet.")
+    if len(found) > len(shown):
+        notes.append(f"{len(found) - len(shown)} older runners are left out: airflow-samza logs shows all.")
+    return Logs(logs=[_log(opened, runner, kilobytes * 1024) for runner in shown], note=" ".join(notes) or None)
+
+
+@router.get(f"{OF_PLAN}/links", operation_id="links")
+def links(opened: Opened) -> Links:
+    """Return links to Spark's page and the like."""
+    found = []
+    for runner in all_runners(opened.files, opened.folder):
+        page = read_spark_page(opened.files, runner)
+        is_over = not runner.is_alive(opened.files)
+        address = page.link(is_over=is_over) if page is not None else ""
+        if address:
+            gone = "The driver has ended, and its page with it." if is_over and page and not page.history else None
+            found.append(Link(name=f"Spark of runner {runner.number}", url=address, stage_id=None, note=gone))
+    return Links(links=found)
+
+
+def _results(opened: OpenedRun) -> Iterator[StageResult]:
+    for stage in opened.run.plan.stages:
+        result = read(opened.files, _handle(opened, stage.stage_id).folder.result, StageResult)
+        if result is not None:
+            yield result
+
+
+def _handle(opened: OpenedRun, stage_id: str) -> StageHandle:
+    run = opened.run
+    return StageHandle(run.application, run.run_id, stage_id, newest_generation(opened.files, run, stage_id))
+
+
+def _facts(opened: OpenedRun, stage_id: str) -> Mapping[str, Any]:
+    """Return the facts of a stage's tasks: of its result, or of its last commit."""
+    folder = _handle(opened, stage_id).folder
+    result = read(opened.files, folder.result, StageResult)
+    if result is not None:
+        return result.task_facts
+    intent = newest_intent(opened.files, folder)
+    for epoch in (intent.epoch, intent.epoch - 1) if intent is not None else ():
+        committed = read_commit(opened.files, folder, epoch) if epoch >= 0 else None
+        if committed is not None:
+            return committed.totals.facts
+    return {}
+
+
+def _output(result: StageResult, found: OutputResult) -> Output:
+    names = found.facts.get("files")
+    files = [str(name) for name in names] if isinstance(names, list | tuple) else None
+    return Output(
+        stage_id=result.stage_id,
+        stream_id=found.stream_id,
+        system=found.system,
+        place=without_passwords(str(found.facts.get("path") or found.stream)),
+        own=found.own,
+        messages=found.messages,
+        unit=found.unit,
+        bytes=found.bytes,
+        partitions=found.partitions,
+        files=None if files is None else len(files),
+        file_names=(files or [])[:FILES_SHOWN],
+        seconds=result.seconds,
+        generation=result.generation,
+    )
+
+
+def _event(event: Event, may_read: ReadableDags) -> AssetEvent:
+    rows = event.extra.get("rows")
+    readable = [run for run in event.runs if may_read(run.dag_id)]
+    return AssetEvent(
+        task_id=event.task_id,
+        uri=without_passwords(event.uri),
+        name=event.name,
+        at=event.at,
+        messages=rows if isinstance(rows, int) else None,
+        runs=[DownstreamRun(dag_id=run.dag_id, run_id=run.run_id, state=run.state) for run in readable],
+        hidden_runs=len(event.runs) - len(readable),
+    )
+
+
+def _failures(opened: OpenedRun) -> Iterator[Failure]:
+    for stage in opened.run.plan.stages:
+        handle = _handle(opened, stage.stage_id)
+        status = stage_status(opened.files, handle)
+        if not status.attempt or status.state not in (FAILED, CANCELLED, LOST):
+            continue
+        told: Mapping[str, Any] = status.error or {}
+        error = SamzaError.from_dict(dict(told)) if told else SamzaError(_without_error(status.state, stage.stage_id))
+        facts = {str(name): str(value) for name, value in error.facts.items() if value is not None}
+        if masked_columns() or not shows_samples():
+            facts.pop("message", None)
+        file, line = facts.pop("file", None), facts.pop("line", None)
+        yield Failure(
+            stage_id=stage.stage_id,
+            generation=str(handle.generation),
+            attempt=status.attempt,
+            state=status.state,
+            kind=str(told.get("type") or status.state),
+            sentence=without_passwords(error.sentence),
+            hint=without_passwords(error.hint) or None,
+            callable=f"{file}:{line}" if file and line else file,
+            facts=[without_passwords(f"{name}: {value}") for name, value in facts.items()],
+            at=status.updated_at,
+            retryable=error.retryable,
+        )
+
+
+def _without_error(state: str, stage_id: str) -> str:
+    if state == LOST:
+        return f"The runner of the stage {stage_id!r} gives no sign of life."
+    return f"The stage {stage_id!r} was cancelled."
+
+
+def _log(opened: OpenedRun, runner: RunnerFolder, most: int) -> RunnerLog:
+    who = runner.who(opened.files) or {}
+    host = str(who.get("host") or "") or None
+    place, end, note = without_passwords(opened.files.location(runner.log)), None, None
+    try:
+        end = log_end(opened.files, runner.log, opened.hook.secrets(), most)
+    except (SamzaError, OSError) as error:
+        note = without_passwords(f"The log could not be read: {getattr(error, 'sentence', None) or error}.")
+    if end is None and note is None:
+        note = "This runner keeps no log under the root: it prints where its driver runs (yarn logs, kubectl logs)."
+    elif end is not None and end.from_byte:
+        note = f"Its last {end.bytes - end.from_byte:,} of {end.bytes:,} bytes."
+    return RunnerLog(
+        runner=runner.number,
+        host=host,
+        place=place,
+        bytes=end.bytes if end is not None else None,
+        from_byte=end.from_byte if end is not None else 0,
+        text="\n".join(map(printable, end.text.splitlines())) if end is not None else "",
+        lives=runner.is_alive(opened.files),
+        note=note,
+    )

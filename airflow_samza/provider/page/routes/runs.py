@@ -1,0 +1,167 @@
+"""Roots, their runs, and the applications of a Dag run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.provider.page.airflow_records import Planned, Records
+from airflow_samza.provider.page.answers.runs import (
+    Applications,
+    PlannedApplication,
+    Root,
+    Roots,
+    RunRow,
+    Runs,
+    Selected,
+    StageTask,
+)
+from airflow_samza.provider.page.opened_run import OpenedRun, not_planned, why_not_planned
+from airflow_samza.provider.page.problems import NotFound, problem_of
+from airflow_samza.provider.page.rights import OF_RUN, ReadableDags
+from airflow_samza.provider.page.routes.addresses import OF_DAG_RUN, DagId, Limit, Offset, RunId
+from airflow_samza.provider.page.shown import shows_samples
+from airflow_samza.runs.progress.run_facts import run_state
+from airflow_samza.secrecy import without_passwords
+
+router = APIRouter(tags=["runs"])
+
+GONE, UNKNOWN = "gone", "unknown"
+
+
+@router.get("/api/roots", operation_id="roots")
+def roots(may_read: ReadableDags, records: Records) -> Roots:
+    """Return the roots under which Dags that the user may read have runs."""
+    found: dict[str, list[Planned]] = {}
+    for planned in records.newest():
+        if may_read(planned.dag_id):
+            found.setdefault(planned.note.conn_id, []).append(planned)
+    rows = [
+        Root(
+            conn_id=conn_id,
+            applications=sorted({planned.note.application for planned in runs}),
+            runs=len(runs),
+            newest=max(planned.note.planned_at for planned in runs),
+        )
+        for conn_id, runs in found.items()
+    ]
+    note = None if rows else "No run of a Dag that you may read has planned an application yet."
+    return Roots(roots=rows, note=note)
+
+
+@router.get("/api/roots/{conn_id}/runs", operation_id="runs")
+def runs(
+    conn_id: str,
+    may_read: ReadableDags,
+    records: Records,
+    application: Annotated[str | None, Query(description="Only runs of this application.")] = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> Runs:
+    """Return the runs under a root, newest first, of Dags that the user may read."""
+    known = [found for found in records.newest() if found.note.conn_id == conn_id and may_read(found.dag_id)]
+    if not known:
+        raise NotFound(f"No run of a Dag that you may read is under the root of {conn_id!r}.")
+    chosen = [found for found in known if application in (None, found.note.application)]
+    place, note = _place(known[0])
+    return Runs(
+        conn_id=conn_id,
+        place=place,
+        applications=sorted({found.note.application for found in known}),
+        runs=[_row(found) for found in chosen[offset : offset + limit]],
+        total=len(chosen),
+        note=note,
+    )
+
+
+@router.get(f"{OF_DAG_RUN}/applications", operation_id="applications", dependencies=OF_RUN)
+def applications(
+    dag_id: DagId,
+    run_id: RunId,
+    records: Records,
+    task_id: Annotated[str | None, Query(description="A task, for `selected`.")] = None,
+    map_index: Annotated[int, Query(ge=-1, description="The map index of the task.")] = -1,
+) -> Applications:
+    """Return the applications that a Dag run has planned, and the one that a task belongs to."""
+    found = records.planned(dag_id, run_id)
+    if not found and not records.has_run(dag_id, run_id):
+        raise not_planned(records, dag_id, run_id)
+    return Applications(
+        dag_id=dag_id,
+        run_id=run_id,
+        applications=[_application(planned) for planned in found],
+        selected=_selected(found, task_id, map_index) if task_id is not None else None,
+        samples=shows_samples(),
+        note=None if found else why_not_planned(records, dag_id, run_id),
+    )
+
+
+def _application(planned: Planned) -> PlannedApplication:
+    state, note = _state(planned)
+    return PlannedApplication(
+        application=planned.note.application,
+        group=planned.note.group,
+        plan_task=planned.task_id,
+        map_index=planned.map_index,
+        conn_id=planned.note.conn_id,
+        run=planned.note.run_id,
+        generation=planned.note.generation,
+        mode=planned.note.mode,
+        state=state,
+        planned_at=planned.note.planned_at,
+        stages=[StageTask(stage_id=stage_id, task_id=task) for stage_id, task in planned.note.tasks.items()],
+        note=note,
+    )
+
+
+def _row(planned: Planned) -> RunRow:
+    state, note = _state(planned)
+    return RunRow(
+        application=planned.note.application,
+        run=planned.note.run_id,
+        dag_id=planned.dag_id,
+        dag_run_id=planned.run_id,
+        plan_task=planned.task_id,
+        map_index=planned.map_index,
+        state=state,
+        mode=planned.note.mode,
+        planned_at=planned.note.planned_at,
+        generation=planned.note.generation,
+        note=note,
+    )
+
+
+def _state(planned: Planned) -> tuple[str, str | None]:
+    """Return the state of a run, and why it is not known."""
+    opened = OpenedRun(planned)
+    try:
+        return run_state(opened.files, opened.folder), None
+    except NotFound as error:
+        return GONE, error.problem.sentence
+    except SamzaError as error:
+        return UNKNOWN, problem_of(error).sentence
+    except OSError as error:
+        return UNKNOWN, f"The storage could not be read: {error.strerror or error}."
+
+
+def _place(planned: Planned) -> tuple[str | None, str | None]:
+    try:
+        return without_passwords(OpenedRun(planned).hook.root), None
+    except SamzaError as error:
+        return None, problem_of(error).sentence
+
+
+def _selected(found: Iterable[Planned], task_id: str, map_index: int) -> Selected | None:
+    """Return the plan, and the stage where it is one stage, that a task belongs to."""
+    for planned in found:
+        if planned.map_index not in (-1, map_index):
+            continue
+        stages = [stage_id for stage_id, task in planned.note.tasks.items() if task == task_id]
+        group = planned.note.group
+        if stages or task_id == planned.task_id or (group and task_id.startswith(f"{group}.")):
+            only = stages[0] if len(stages) == 1 else None
+            return Selected(plan_task=planned.task_id, map_index=planned.map_index, stage_id=only)
+    return None

@@ -1,0 +1,86 @@
+"""The tables of a run: versions of pushed ones, and which runs read which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from airflow_samza.planner.plan import PlannedTable
+from airflow_samza.provider.page.answers.data import Table, TableReader, TableVersion
+from airflow_samza.provider.page.opened_run import OpenedRun
+from airflow_samza.runs.progress.run_list import Origin
+from airflow_samza.runs.records.folders import RunFolder, read_told
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.retention import readers_of
+from airflow_samza.runs.tables.versions import expired_numbers, newest, versions
+
+VERSIONS_SHOWN = 20
+
+
+def table_answer(opened: OpenedRun, planned: PlannedTable, may_read: Callable[[str], bool]) -> Table:
+    """Return a table; a pushed one with its newest versions and those of their readers that the user may see."""
+    pinned = opened.run.tables.get(planned.table_id)
+    if pinned is None:
+        note = (
+            "Only pushed tables have versions."
+            if planned.kind != "pushed"
+            else "Nothing was pushed when it was planned."
+        )
+        return _table(planned, note=note)
+    files, bound = opened.files, opened.run.side_input(str(pinned["stream_id"]))
+    folder = TableFolder(bound.system, bound.spec.name)
+    current = newest(files, folder.system, folder.topic)
+    gone = expired_numbers(files, folder.system, folder.topic)
+    found, hidden = [], 0
+    for version in reversed(versions(files, folder.system, folder.topic)[-VERSIONS_SHOWN:]):
+        readers = []
+        for application, run_id in readers_of(files, folder, version.number) if version.number not in gone else ():
+            origin = read_told(files, f"{RunFolder(application, run_id).path}/origin.json", Origin) or Origin()
+            if not may_read(origin.dag_id):
+                hidden += 1
+                continue
+            readers.append(
+                TableReader(
+                    application=application,
+                    run=run_id,
+                    version=version.number,
+                    dag_id=origin.dag_id,
+                    dag_run_id=origin.run_id,
+                )
+            )
+        found.append(
+            TableVersion(
+                number=version.number,
+                kind=version.kind,
+                rows=version.rows,
+                deletes=version.deletes,
+                bytes=version.bytes,
+                current_from=version.current_from,
+                push_id=version.push_id,
+                current=version == current,
+                expired=version.number in gone,
+                readers=readers,
+            )
+        )
+    return _table(planned, folder, int(pinned["number"]), None if current is None else current.number, found, hidden)
+
+
+def _table(
+    planned: PlannedTable,
+    folder: TableFolder | None = None,
+    reads: int | None = None,
+    current: int | None = None,
+    found: list[TableVersion] | None = None,
+    hidden: int = 0,
+    note: str | None = None,
+) -> Table:
+    return Table(
+        table_id=planned.table_id,
+        kind=planned.kind,
+        system=folder.system if folder is not None else None,
+        topic=folder.topic if folder is not None else None,
+        reads=reads,
+        current=current,
+        versions=found or [],
+        hidden_readers=hidden,
+        note=note,
+    )

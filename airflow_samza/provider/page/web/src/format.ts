@@ -1,0 +1,85 @@
+/** Numbers, sizes and times as people read them. */
+
+const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
+const tenth = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
+const thisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", ...CLOCK });
+const clock = new Intl.DateTimeFormat(undefined, CLOCK);
+const anyYear = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", ...CLOCK });
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** The text for a figure that is not known. */
+export const UNKNOWN = "–";
+
+/** Return a number with separators. */
+export function count(value: number | null | undefined): string {
+  return value === null || value === undefined ? UNKNOWN : whole.format(value);
+}
+
+/** Return a count with its noun: `1 task`, `2,048 tasks`. */
+export const counted = (value: number, noun: string, plural = `${noun}s`): string =>
+  `${count(value)} ${value === 1 ? noun : plural}`;
+
+/** Return a size in binary units. */
+export function bytes(value: number | null | undefined): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  let size = value;
+  let unit = 0;
+  while (size >= 1024 && unit < UNITS.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? whole.format(size) : tenth.format(size)} ${UNITS[unit]}`;
+}
+
+/** Return a rate per second; small ones keep a decimal. */
+export function rate(value: number | null | undefined): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  return `${value < 100 ? tenth.format(value) : whole.format(value)}/s`;
+}
+
+/** Return per cent; all but everything is never called 100 %. */
+export function percent(value: number | null | undefined): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  const shown = value > 99.9 && value < 100 ? 99.9 : value > 0 && value < 0.1 ? 0.1 : value;
+  return `${tenth.format(shown)} %`;
+}
+
+/** Return a duration of so many seconds in its two greatest units. */
+export function duration(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined) return UNKNOWN;
+  if (seconds < 60) return `${tenth.format(seconds)} s`;
+  const total = Math.round(seconds);
+  const parts: [number, string][] = [
+    [Math.floor(total / 86_400), "d"],
+    [Math.floor((total % 86_400) / 3600), "h"],
+    [Math.floor((total % 3600) / 60), "min"],
+    [total % 60, "s"],
+  ];
+  const first = parts.findIndex(([amount]) => amount > 0);
+  return parts
+    .slice(first, first + 2)
+    .filter(([amount]) => amount > 0)
+    .map(([amount, unit]) => `${whole.format(amount)} ${unit}`)
+    .join(" ");
+}
+
+/** Return a moment (ms since 1970) in the user's zone; the year is left out where it is this one. */
+export const localTime = (ms: number, now = Date.now()): string =>
+  (new Date(ms).getFullYear() === new Date(now).getFullYear() ? thisYear : anyYear).format(ms);
+
+/** Return the time of the day of a moment (ms since 1970) in the user's zone. */
+export const clockTime = (ms: number): string => clock.format(ms);
+
+/** Return a moment (ms since 1970) in UTC, to the second. */
+export const utcTime = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+
+/** Return a text with its first letter in upper case. */
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** Return a value of a message as text: texts as they are, all else as JSON. */
+export const shown = (value: unknown): string =>
+  typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
+
+/** Return a text without the escape sequences by which terminals colour it. */
+export const plain = (text: string): string => text.replace(/\u001b\[[0-9;?]*[ -/]*[@-~]/g, "");

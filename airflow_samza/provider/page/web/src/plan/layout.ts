@@ -1,0 +1,191 @@
+/** The places of a plan's nodes and the courses of its arrows, computed by ELK in a worker. */
+import type { ELK, ElkExtendedEdge, ElkNode } from "elkjs/lib/elk-api";
+import Elk from "elkjs/lib/elk-api";
+import workerUrl from "elkjs/lib/elk-worker.min.js?url";
+import type { Schemas } from "../api/client";
+
+export type Level = "stage" | "operator";
+export type Direction = "RIGHT" | "DOWN";
+
+export interface Point {
+  x: number;
+  y: number;
+}
+
+/** A node with its place and size, in px. A stage that shows its operators is the frame around them. */
+export interface Placed {
+  id: string;
+  kind: "stream" | "table" | "stage" | "frame" | "operator";
+  label: string;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+/** An arrow along its points. */
+export interface Course {
+  id: string;
+  source: string;
+  target: string;
+  kind: Schemas["Edge"]["kind"];
+  points: Point[];
+}
+
+/** The whole picture; its upper left corner is at 0, 0. */
+export interface Layout {
+  width: number;
+  height: number;
+  nodes: Placed[];
+  arrows: Course[];
+}
+
+const GAPS: Readonly<Record<string, string>> = {
+  "elk.algorithm": "layered",
+  "elk.layered.spacing.nodeNodeBetweenLayers": "38",
+  "elk.spacing.nodeNode": "22",
+  "elk.spacing.edgeNode": "16",
+  "elk.layered.nodePlacement.strategy": "BRANDES_KOEPF",
+  "elk.layered.nodePlacement.bk.fixedAlignment": "BALANCED",
+  "elk.edgeRouting": "ORTHOGONAL",
+  "elk.json.shapeCoords": "ROOT",
+  "elk.json.edgeCoords": "ROOT",
+};
+const IN_FRAME = "[top=40,left=16,bottom=16,right=16]";
+
+/** The zoom below which names are not read. */
+const READABLE = 0.62;
+const MARGIN = 20;
+
+let engine: ELK | null = null;
+
+/** Return where everything goes. Without operators at `level` stage; a stage is then a single node. */
+export async function layOut(plan: Schemas["Plan"], level: Level, direction: Direction): Promise<Layout> {
+  engine ??= new Elk({ workerUrl: new URL(workerUrl, import.meta.url).href });
+  const { graph, kinds } = elkGraph(plan, level, direction);
+  return read(await engine.layout(graph), kinds);
+}
+
+interface Described {
+  kind: Placed["kind"];
+  label: string;
+}
+
+/** Return ELK's description of a plan's graph, and what its nodes are. */
+export function elkGraph(
+  plan: Schemas["Plan"],
+  level: Level,
+  direction: Direction,
+): { graph: ElkNode; kinds: Map<string, Described> } {
+  const kinds = new Map<string, Described>();
+  const leaf = (id: string, kind: Placed["kind"], label: string): ElkNode => {
+    kinds.set(id, { kind, label });
+    return { id, ...sizeOf(kind, label) };
+  };
+  const operators = new Map(plan.operators.map((operator) => [operator.op_id, operator]));
+  const edges = plan.edges.filter((edge) => edge.level === level);
+  const used = new Set(edges.flatMap((edge) => [edge.source, edge.target]));
+  const stages = plan.stages.map((stage): ElkNode => {
+    if (level === "stage") return leaf(stage.node, "stage", stage.title || stage.stage_id);
+    kinds.set(stage.node, { kind: "frame", label: stage.title || stage.stage_id });
+    const inside = stage.operators
+      .map((id) => operators.get(id))
+      .filter((operator) => operator !== undefined && used.has(operator.node))
+      .map((operator) => leaf(operator?.node ?? "", "operator", operator?.title ?? ""));
+    const room = sizeOf("stage", stage.title || stage.stage_id);
+    return {
+      id: stage.node,
+      children: inside,
+      layoutOptions: {
+        "elk.padding": IN_FRAME,
+        "elk.nodeSize.constraints": "MINIMUM_SIZE",
+        "elk.nodeSize.minimum": `(${room.width},${room.height})`,
+      },
+    };
+  });
+  const children = [
+    ...plan.streams.map((stream) => leaf(stream.node, "stream", stream.stream_id)),
+    ...plan.tables.filter((table) => used.has(table.node)).map((table) => leaf(table.node, "table", table.table_id)),
+    ...stages,
+  ];
+  const known = new Set(kinds.keys());
+  const graph: ElkNode = {
+    id: "plan",
+    children,
+    edges: edges
+      .filter((edge) => known.has(edge.source) && known.has(edge.target))
+      .map((edge, index) => ({
+        id: `${edge.kind} ${index}`,
+        sources: [edge.source],
+        targets: [edge.target],
+      })),
+    layoutOptions: { ...GAPS, "elk.direction": direction, "elk.hierarchyHandling": "INCLUDE_CHILDREN" },
+  };
+  return { graph, kinds };
+}
+
+function sizeOf(kind: Placed["kind"], label: string): { width: number; height: number } {
+  const aside = kind === "operator" || kind === "stage" ? 34 : 66;
+  const width = Math.round(Math.min(Math.max(label.length * 8 + aside, 132), 280));
+  if (kind === "stage") return { width: Math.max(width, 160), height: 58 };
+  return { width: kind === "table" ? Math.max(width, 168) : width, height: kind === "operator" ? 44 : 50 };
+}
+
+function read(graph: ElkNode, kinds: Map<string, Described>): Layout {
+  const nodes: Placed[] = [];
+  const walk = (node: ElkNode): void => {
+    const { x = 0, y = 0, width = 0, height = 0 } = node;
+    const described = kinds.get(node.id);
+    if (described) nodes.push({ id: node.id, x, y, width, height, ...described });
+    node.children?.forEach(walk);
+  };
+  graph.children?.forEach(walk);
+  return { width: graph.width ?? 0, height: graph.height ?? 0, nodes, arrows: (graph.edges ?? []).map(course) };
+}
+
+function course(edge: ElkExtendedEdge): Course {
+  const points = (edge.sections ?? []).flatMap((section) => [
+    section.startPoint,
+    ...(section.bendPoints ?? []),
+    section.endPoint,
+  ]);
+  const kind = edge.id.split(" ")[0] as Course["kind"];
+  return { id: edge.id, source: edge.sources[0] ?? "", target: edge.targets[0] ?? "", kind, points };
+}
+
+/** Return where a picture is shown at first: all of it if it can be read then, else its beginning. */
+export function firstView(
+  layout: { width: number; height: number },
+  frame: { width: number; height: number },
+): { x: number; y: number; zoom: number } {
+  const fitting = Math.min((frame.width - 2 * MARGIN) / layout.width, (frame.height - 2 * MARGIN) / layout.height);
+  const zoom = Math.min(Math.max(fitting, READABLE), 1);
+  const start = (room: number, size: number): number => Math.max((room - size * zoom) / 2, MARGIN);
+  return { x: start(frame.width, layout.width), y: start(frame.height, layout.height), zoom };
+}
+
+/** Return an SVG path along points, with rounded corners. */
+export function roundedPath(points: readonly Point[], radius = 8): string {
+  const [first, ...rest] = points;
+  if (first === undefined) return "";
+  let path = `M${first.x},${first.y}`;
+  rest.forEach((corner, index) => {
+    const before = points[index] ?? first;
+    const next = rest[index + 1];
+    if (next === undefined) {
+      path += `L${corner.x},${corner.y}`;
+      return;
+    }
+    const enter = towards(corner, before, radius);
+    const leave = towards(corner, next, radius);
+    path += `L${enter.x},${enter.y}Q${corner.x},${corner.y} ${leave.x},${leave.y}`;
+  });
+  return path;
+}
+
+function towards(from: Point, to: Point, radius: number): Point {
+  const length = Math.hypot(to.x - from.x, to.y - from.y);
+  if (length === 0) return from;
+  const part = Math.min(radius, length / 2) / length;
+  return { x: from.x + (to.x - from.x) * part, y: from.y + (to.y - from.y) * part };
+}

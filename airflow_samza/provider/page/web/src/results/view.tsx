@@ -1,0 +1,168 @@
+import type { ReactElement } from "react";
+import { airflowRun } from "../address";
+import { type Schemas, api } from "../api/client";
+import { bytes, count, counted, duration } from "../format";
+import { Answered, Note } from "../parts/answers";
+import { Section } from "../parts/facts";
+import { Inside, Outside, webAddress } from "../parts/links";
+import { Moment } from "../parts/moment";
+import { Chip, State } from "../parts/state";
+import { Table } from "../parts/table";
+import { useRoute } from "../route";
+import { useRun } from "../run";
+import { BadRecords } from "./bad";
+import { Failures } from "./failures";
+import { Logs } from "./logs";
+import { useWhileOpen } from "./repeated";
+
+/** What the run has written, what got no further, why it failed, and what its runners print. */
+export function ResultsView(): ReactElement {
+  const { choices } = useRoute();
+  const stage = choices.stage ?? null;
+  return (
+    <div className="view">
+      {stage ? (
+        <p className="filter">
+          <Chip>Stage {stage}</Chip> <Inside tab="results">Show all stages</Inside>
+        </p>
+      ) : null}
+      <Failures stage={stage} />
+      <Outputs stage={stage} />
+      <BadRecords stage={stage} />
+      <Logs />
+    </div>
+  );
+}
+
+function Outputs({ stage }: { stage: string | null }): ReactElement {
+  const run = useRun();
+  const repeated = useWhileOpen();
+  const outputs = api.useQuery(
+    "get",
+    "/api/dags/{dag_id}/runs/{run_id}/plans/{plan_task}/{map_index}/outputs",
+    { params: { path: run.path } },
+    repeated,
+  );
+  const links = api.useQuery("get", "/api/dags/{dag_id}/runs/{run_id}/plans/{plan_task}/{map_index}/links", {
+    params: { path: run.path },
+  });
+  const reachable = (links.data?.links ?? []).flatMap((link) => {
+    const url = webAddress(link.url);
+    return url === null ? [] : [{ ...link, url }];
+  });
+  return (
+    <Answered query={outputs} loading="The outputs are being read.">
+      {(data) => (
+        <>
+          <Section
+            title="Outputs"
+            more={
+              <span className="actions">
+                {reachable.map((link) => (
+                  <span key={`${link.name} ${link.url}`} title={link.note ?? undefined}>
+                    <Outside href={link.url} tabOfItsOwn>
+                      {link.stage_id ? `${link.name} of ${link.stage_id}` : link.name}
+                    </Outside>
+                  </span>
+                ))}
+              </span>
+            }
+          >
+            {data.waiting.map((found) => (
+              <Note key={`${found.stage_id} ${found.text}`}>{found.text}</Note>
+            ))}
+            <Written outputs={data.outputs.filter((output) => stage === null || output.stage_id === stage)} />
+          </Section>
+          <Section title="Asset events and the runs that they started">
+            <Events events={data.events} />
+          </Section>
+        </>
+      )}
+    </Answered>
+  );
+}
+
+function Written({ outputs }: { outputs: readonly Schemas["Output"][] }): ReactElement {
+  return (
+    <Table
+      label="Outputs"
+      rows={outputs}
+      rowKey={(output) => `${output.stage_id} ${output.stream_id}`}
+      empty="Nothing has been written yet."
+      columns={[
+        {
+          id: "stream",
+          name: "Stream",
+          width: 260,
+          sort: (output) => output.stream_id,
+          show: (output) => (
+            <>
+              {output.stream_id} {output.own ? <Chip>between stages</Chip> : null}
+            </>
+          ),
+        },
+        { id: "stage", name: "Stage", width: 170, sort: (o) => o.stage_id, show: (output) => output.stage_id },
+        {
+          id: "messages",
+          name: "Rows",
+          width: 120,
+          number: true,
+          sort: (output) => output.messages,
+          show: (o) => (o.unit === "messages" ? count(o.messages) : `${count(o.messages)} ${o.unit}`),
+        },
+        { id: "bytes", name: "Bytes", width: 90, number: true, sort: (o) => o.bytes, show: (o) => bytes(o.bytes) },
+        {
+          id: "files",
+          name: "Files",
+          width: 90,
+          number: true,
+          sort: (output) => output.files,
+          show: (output) => <span title={output.file_names.join("\n")}>{count(output.files)}</span>,
+        },
+        { id: "partitions", name: "Partitions", width: 95, number: true, sort: (o) => o.partitions, show: (o) => count(o.partitions) },
+        { id: "seconds", name: "Took", width: 112, number: true, sort: (o) => o.seconds, show: (o) => duration(o.seconds) },
+        { id: "place", name: "Place", width: 300, show: (output) => <code>{output.place}</code> },
+      ]}
+    />
+  );
+}
+
+function Events({ events }: { events: readonly Schemas["AssetEvent"][] }): ReactElement {
+  return (
+    <Table
+      label="Asset events"
+      rows={events}
+      rowKey={(event) => `${event.uri} ${event.at} ${event.task_id ?? ""}`}
+      empty="The run has sent no asset event."
+      columns={[
+        { id: "asset", name: "Asset", width: 300, show: (event) => <code title={event.uri}>{event.name}</code> },
+        { id: "at", name: "Sent", width: 150, sort: (event) => event.at, show: (event) => <Moment at={event.at} /> },
+        { id: "rows", name: "Rows", width: 100, number: true, show: (event) => count(event.messages) },
+        {
+          id: "runs",
+          name: "Started",
+          width: 320,
+          show: (event) =>
+            event.runs.length + event.hidden_runs === 0 ? (
+              <span className="quiet">no run</span>
+            ) : (
+              <>
+                {event.runs.map((started) => (
+                  <div key={`${started.dag_id} ${started.run_id}`}>
+                    <Outside href={airflowRun(started.dag_id, started.run_id)}>
+                      {started.dag_id} · {started.run_id}
+                    </Outside>{" "}
+                    {started.state ? <State state={started.state === "success" ? "succeeded" : started.state} /> : null}
+                  </div>
+                ))}
+                {event.hidden_runs > 0 ? (
+                  <span className="quiet">{counted(event.hidden_runs, "run")} of Dags that you may not read</span>
+                ) : null}
+              </>
+            ),
+        },
+      ]}
+    />
+  );
+}
+

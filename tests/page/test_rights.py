@@ -1,0 +1,98 @@
+"""Who may read what: every route of the page against users of a real Airflow, from the list of routes itself."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from airflow_samza.provider.page import rights
+from airflow_samza.provider.page.routes import data, plan, progress, results, runs
+from tests.page.conftest import Site
+from tests.page.site_setup import DAG_RUN, PLAN_TASK
+
+pytestmark = pytest.mark.airflow
+
+ROUTES = {
+    route.path: route
+    for module in (runs, plan, progress, results, data)
+    for route in module.router.routes
+    if isinstance(route, APIRoute)
+}
+
+OF_DAGS = sorted(path for path in ROUTES if "{dag_id}" in path)
+
+ASKED: dict[str, dict[str, Any]] = {
+    "difference": {"other_run_id": DAG_RUN},
+    "clearPreview": {"task_id": "flow.visits"},
+}
+"""The parameters that routes need, by their operations' ids."""
+
+NOTHING_TO_FIND = {"difference"}
+"""Routes that answer 404 here, because there is one run of each Dag."""
+
+
+def address(path: str, dag_id: str) -> str:
+    """Return an address of a route, about the run of a Dag."""
+    values = {"dag_id": dag_id, "run_id": DAG_RUN, "plan_task": PLAN_TASK, "map_index": -1}
+    streams = {"stage_id": "by-country", "stream_id": "by-country", "conn_id": "samza_page"}
+    return f"/samza{path}".format(**values, **streams)
+
+
+def needs(route: APIRoute, right: Any) -> bool:
+    return any(dependency.call is right for dependency in route.dependant.dependencies)
+
+
+@pytest.mark.parametrize("path", sorted(ROUTES))
+def test_nobody_gets_an_answer_without_a_session(site: Site, path: str) -> None:
+    asked = ASKED.get(str(ROUTES[path].operation_id), {})
+    found = site.get(address(path, "ours"), **asked)
+    assert (found.status_code, found.json()["rule"]) == (401, "not-signed-in")
+    assert site.get(address(path, "ours"), "no-token", **asked).status_code in (401, 403)
+
+
+@pytest.mark.parametrize("path", OF_DAGS)
+def test_the_run_of_a_dag_is_for_those_who_may_read_it(site: Site, tokens: dict[str, str], path: str) -> None:
+    route = ROUTES[path]
+    asked = ASKED.get(str(route.operation_id), {})
+    own = site.get(address(path, "ours"), tokens["ours"], **asked)
+    assert own.status_code == (404 if route.operation_id in NOTHING_TO_FIND else 200), own.text
+    other = site.get(address(path, "ours"), tokens["theirs"], **asked)
+    assert (other.status_code, other.json()["rule"]) == (403, "not-permitted")
+    nowhere = site.get(address(path, "~"), tokens["theirs"], **asked)
+    assert nowhere.status_code in (403, 404)
+
+
+@pytest.mark.parametrize("path", OF_DAGS)
+def test_logs_and_rows_need_a_right_of_their_own(site: Site, tokens: dict[str, str], path: str) -> None:
+    route = ROUTES[path]
+    assert needs(route, rights.may_read_run)
+    found = site.get(address(path, "ours"), tokens["limited"], **ASKED.get(str(route.operation_id), {}))
+    more = needs(route, rights.may_read_logs) or needs(route, rights.may_read_rows)
+    assert more == (route.operation_id in ("failures", "logs", "samples", "messages"))
+    assert (found.status_code == 403) == more
+
+
+def test_a_user_sees_the_runs_of_the_dags_that_are_his(site: Site, tokens: dict[str, str]) -> None:
+    for user in ("ours", "theirs"):
+        assert [root["runs"] for root in site.get("/samza/api/roots", tokens[user]).json()["roots"]] == [1]
+        found = site.get("/samza/api/roots/samza_page/runs", tokens[user]).json()
+        assert [(row["dag_id"], row["state"]) for row in found["runs"]] == [(user, "succeeded")]
+
+
+def test_airflow_finds_the_plugin_by_its_entry_point() -> None:
+    points = importlib.metadata.entry_points(group="airflow.plugins", name="samza")
+    assert [point.value for point in points] == ["airflow_samza.provider.page.plugin:SamzaPlugin"]
+
+
+def test_the_page_itself_may_be_framed_by_airflow_alone(site: Site) -> None:
+    found = site.get("/samza/runs/ours/manual__1")
+    assert "frame-ancestors 'self'" in found.headers["Content-Security-Policy"]
+    assert found.headers["Content-Type"].startswith("text/html")
+
+
+@pytest.fixture(scope="session")
+def tokens(site: Site) -> dict[str, str]:
+    return {user: site.token(user) for user in ("ours", "theirs", "limited")}

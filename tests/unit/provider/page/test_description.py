@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from airflow_samza.provider.page.app import DESCRIPTION, description_text
+
+
+def test_the_description_in_the_package_is_that_of_the_code() -> None:
+    """``WRITE_DESCRIPTION=1`` writes it; the page's types are made of it."""
+    found = description_text()
+    if os.environ.get("WRITE_DESCRIPTION"):
+        DESCRIPTION.write_text(found, encoding="utf-8")
+    assert DESCRIPTION.read_text(encoding="utf-8") == found
+
+
+def test_the_plugin_loads_nothing_of_the_page() -> None:
+    """Schedulers, Dag processors and workers import it, too."""
+    code = """
+import sys
+import airflow.sdk.plugins_manager
+before = set(sys.modules)
+import airflow_samza.provider.page.plugin
+loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
+assert not loaded & {"fastapi", "pydantic", "pyarrow", "sqlalchemy", "pyspark"}, sorted(loaded)
+assert "airflow_samza.provider.page.app" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,337 @@
+"""The page's routes over a real run, made by the engine that needs no Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from airflow_samza.provider.page import files
+from airflow_samza.provider.page.airflow_records import Event, StartedRun, TaskMark
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.systems.filesystems.filesystem import raise_storage_error
+from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from tests.unit.provider.page.conftest import DAG, DAG_RUN, PLAN_TASK, Page
+
+
+def test_a_dag_run_lists_its_applications_and_the_one_of_a_task(page: Page) -> None:
+    page.run()
+    found = page.ask(f"{DAG}/runs/{DAG_RUN}/applications", task_id="flow.visits").json()
+    (application,) = found["applications"]
+    assert (application["application"], application["state"], application["group"]) == ("visits", "succeeded", "flow")
+    assert [stage["task_id"] for stage in application["stages"]] == ["flow.visits", "flow.by-country"]
+    assert found["selected"] == {"plan_task": PLAN_TASK, "map_index": -1, "stage_id": "visits"}
+    assert found["note"] is None
+
+
+def test_a_dag_run_without_a_plan_says_so(page: Page) -> None:
+    page.airflow.dag_runs.add((DAG, DAG_RUN))
+    page.airflow.tasks = {PLAN_TASK: "running"}
+    found = page.ask(f"{DAG}/runs/{DAG_RUN}/applications").json()
+    assert found["note"] == "Nothing is planned yet: flow.plan (running)."
+    assert page.get("plan", 404)["rule"] == "not-planned"
+
+
+def test_a_dag_run_that_is_not_there_is_one_sentence(page: Page) -> None:
+    found = page.ask(f"{DAG}/runs/none/applications")
+    assert (found.status_code, found.json()["sentence"]) == (404, "There is no run 'none' of the Dag 'visits'.")
+
+
+def test_the_plan_is_a_graph_with_reasons(page: Page) -> None:
+    page.plan()
+    plan = page.get("plan")
+    nodes = {item["node"] for kind in ("stages", "operators", "streams", "tables") for item in plan[kind]}
+    assert {edge["source"] for edge in plan["edges"]} | {edge["target"] for edge in plan["edges"]} <= nodes
+    assert {"stage:visits", "stage:by-country", "stream:by-country", "operator:visits-1-map-calibrate"} <= nodes
+    between = next(stream for stream in plan["streams"] if stream["stream_id"] == "by-country")
+    assert between["partitions"] == 2
+    assert between["reason"]
+    (calibrate,) = (operator for operator in plan["operators"] if operator["name"] == "calibrate")
+    assert (calibrate["stage_id"], calibrate["engine"]) == ("visits", "python")
+    assert {(edge["source"], edge["target"]) for edge in plan["edges"] if edge["level"] == "stage"} == {
+        ("stream:visits", "stage:visits"),
+        ("stage:visits", "stream:by-country"),
+        ("stream:by-country", "stage:by-country"),
+        ("stage:by-country", "stream:countries"),
+    }
+
+
+def test_plans_of_two_runs_are_compared(page: Page) -> None:
+    page.plan("manual__0")
+    page.plan()
+    (other,) = page.get("other-plans")["plans"]
+    assert other["dag_run_id"] == "manual__0"
+    same = page.get("difference", other_run_id="manual__0")
+    assert (same["same"], same["changes"]) == (True, [])
+    assert page.get("difference", 404, other_run_id="manual__9")["sentence"].startswith("There is no plan")
+
+
+def test_progress_of_a_run_that_has_ended_says_all_of_it(page: Page) -> None:
+    page.run()
+    found = page.get("progress")
+    assert (found["state"], found["next_look"]) == ("succeeded", 0.0)
+    first, second = found["stages"]
+    assert (first["stage_id"], first["state"], first["read"], first["sent"]) == ("visits", "succeeded", 5, 4)
+    assert first["dropped"] == 1
+    (between,) = second["inputs"]
+    assert (between["producer"], between["ends"], between["ends_expected"]) == ("visits", 4, 4)
+    assert second["began_at"] >= first["began_at"]
+
+
+def test_progress_of_a_run_at_work_tells_stages_apart(page: Page) -> None:
+    run = page.plan()
+    page.here.stages(run, "visits")
+    page.airflow.marks["flow.by-country"] = TaskMark(None, 0, 0, None)
+    found = page.get("progress")
+    assert [stage["state"] for stage in found["stages"]] == ["succeeded", "not started"]
+    assert found["next_look"] > 0
+
+
+def test_the_same_progress_is_not_sent_again(page: Page) -> None:
+    page.run()
+    path = f"{DAG}/runs/{DAG_RUN}/plans/{PLAN_TASK}/-1/progress"
+    first = page.ask(path)
+    again = page.ask(path, {"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert page.ask(path, {"If-None-Match": '"another"'}).status_code == 200
+
+
+def test_a_stage_that_is_cleared_is_looked_at_again(page: Page) -> None:
+    run = page.run()
+    assert page.get("progress")["stages"][0]["generation"] == "1.1"
+    page.here.stages(run, "visits", generation=2)
+    page.airflow.marks["flow.visits"] = TaskMark("success", 2, 1, 2.0)
+    assert page.get("progress")["stages"][0]["generation"] == "1.2"
+
+
+def test_partitions_come_on_request_a_page_at_a_time(page: Page) -> None:
+    page.run()
+    first = page.get("stages/by-country/inputs/by-country/partitions", limit=1)
+    assert (first["total"], len(first["partitions"])) == (2, 1)
+    largest = page.get("stages/by-country/inputs/by-country/partitions", order="size", limit=1)["partitions"][0]
+    assert largest["head"] == max(
+        found["head"] for found in page.get("stages/by-country/inputs/by-country/partitions")["partitions"]
+    )
+    assert page.get("stages/by-country/inputs/visits/partitions", 404)["hint"] == "It reads by-country."
+
+
+def test_outputs_have_rows_and_the_runs_that_they_started(page: Page) -> None:
+    page.run()
+    started = (StartedRun("readers", "asset__1", "running"), StartedRun("secret", "asset__2", "running"))
+    page.airflow.sent = [Event("flow.by-country", "samza://x/countries", "countries", 1.0, {"rows": 2}, started)]
+    page.forbidden = {"secret"}
+    found = page.get("outputs")
+    (countries,) = (output for output in found["outputs"] if not output["own"])
+    assert (countries["stream_id"], countries["messages"]) == ("countries", 4)
+    (event,) = found["events"]
+    assert event["runs"] == [{"dag_id": "readers", "run_id": "asset__1", "state": "running"}]
+    assert (event["hidden_runs"], event["messages"]) == (1, 2)
+
+
+def test_bad_records_are_counted_by_operator_with_samples(page: Page) -> None:
+    page.run()
+    (row,) = page.get("bad-records")["records"]
+    assert (row["stage_id"], row["kind"], row["count"]) == ("visits", "dropped", 1)
+    assert "calibrate" in row["operator"]
+    (sample,) = page.get("bad-records/samples")["samples"]
+    assert "-1 is no number of visits" in sample["text"]
+    assert sample["operator"] == "map 'calibrate'"
+
+
+def test_samples_and_messages_can_be_switched_off(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    page.run()
+    monkeypatch.setenv("AIRFLOW__SAMZA__PAGE_SAMPLES", "False")
+    assert page.get("bad-records/samples")["samples"] == []
+    found = page.get("topics/by-country/messages")
+    assert found["messages"] == []
+    assert "page_samples" in found["note"]
+    assert not page.ask(f"{DAG}/runs/{DAG_RUN}/applications").json()["samples"]
+
+
+def test_masked_columns_are_shown_nowhere(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    page.run()
+    monkeypatch.setenv("AIRFLOW__SAMZA__PAGE_MASKED_COLUMNS", "EMAIL, n")
+    found = page.get("topics/visits/messages", partition=0)
+    found["messages"] += page.get("topics/visits/messages", partition=1)["messages"]
+    values = [message["value"] for message in found["messages"] if message["control"] is None]
+    assert {value["email"] for value in values} == {"***"}
+    assert {value["country"] for value in values} == {"de", "fr"}
+    assert "-1" not in page.get("bad-records/samples")["samples"][0]["text"]
+
+
+def test_topics_show_messages_and_control_messages_from_an_offset_on(page: Page) -> None:
+    page.run()
+    topics = {topic["stream_id"]: topic for topic in page.get("topics")["topics"]}
+    assert set(topics) == {"visits", "by-country", "countries"}
+    assert topics["by-country"]["messages"] == 4
+    detail = page.get("topics/by-country")
+    assert detail["columns"]
+    assert detail["commits"]
+    (filled,) = (part for part in detail["partitions"] if part["messages"] == 4)
+    first = page.get("topics/by-country/messages", partition=filled["partition"], from_offset=0, limit=3)
+    assert [message["value"]["country"] for message in first["messages"]] == ["fr"] * 3
+    rest = page.get("topics/by-country/messages", partition=filled["partition"], from_offset=first["next_offset"])
+    assert [message["control"] for message in rest["messages"]] == [None, "EndOfStream", "EndOfStream"]
+    assert rest["next_offset"] == rest["head"]
+    without = page.get("topics/by-country/messages", partition=filled["partition"], control=False)
+    assert all(message["control"] is None for message in without["messages"])
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "status"),
+    [
+        ("topics/none/messages", {}, 404),
+        ("topics/by-country/messages", {"partition": 7}, 404),
+        ("topics/by-country/messages", {"partition": -1}, 422),
+        ("topics/by-country/messages", {"limit": 100_000}, 422),
+        ("topics/..%2F..%2Fetc", {}, 404),
+        ("stages/none/inputs/by-country/partitions", {}, 404),
+        ("clear", {"task_id": "other.task"}, 404),
+        ("logs", {"kilobytes": "all"}, 422),
+    ],
+)
+def test_wrong_questions_get_a_sentence(page: Page, path: str, asked: dict[str, Any], status: int) -> None:
+    page.run()
+    found = page.get(path, status, **asked)
+    assert found["sentence"].endswith(".")
+
+
+def test_the_preview_of_a_clear_names_what_goes_again_and_what_must(page: Page) -> None:
+    page.run()
+    alone = page.get("clear", task_id="flow.visits")
+    assert [(stage["stage_id"], stage["effect"]) for stage in alone["stages"]] == [
+        ("visits", "runs again"),
+        ("by-country", "must run again"),
+    ]
+    both = page.get("clear", task_id="flow.visits", downstream=True)
+    assert {stage["effect"] for stage in both["stages"]} == {"runs again"}
+    last = page.get("clear", task_id="flow.by-country")
+    assert [stage["effect"] for stage in last["stages"]] == ["stays", "runs again"]
+    plan = page.get("clear", task_id=PLAN_TASK)
+    assert {stage["effect"] for stage in plan["stages"]} == {"must run again"}
+
+
+def test_a_cleared_stage_whose_input_is_deleted_needs_its_producer(page: Page) -> None:
+    page.run()
+    (between,) = (t["topic"] for t in page.get("topics")["topics"] if t["stream_id"] == "by-country")
+    root = open_filesystem(str(page.here.root))
+    root.delete_tree(page.here.log.topic(between).directory)
+    found = page.get("clear", task_id="flow.by-country")
+    assert [stage["effect"] for stage in found["stages"]] == ["must run again", "runs again"]
+
+
+def test_a_run_without_state_and_tables_says_so(page: Page) -> None:
+    page.run()
+    assert page.get("state")["note"].startswith("The runs of this application carry no state")
+    assert page.get("tables")["tables"] == []
+
+
+def test_a_run_whose_records_are_deleted_is_gone(page: Page) -> None:
+    run = page.run()
+    open_filesystem(str(page.here.root)).delete_tree(RunFolder(run.application, run.run_id).path)
+    for path in ("plan", "progress", "outputs", "topics"):
+        assert page.get(path, 404)["rule"] == "gone"
+    row = page.ask(f"{DAG}/runs/{DAG_RUN}/applications").json()["applications"][0]
+    assert row["state"] == "gone"
+
+
+def test_records_of_another_dag_are_not_reached_by_their_ids(page: Page) -> None:
+    theirs = page.run(dag_id="theirs", run_id="manual__9", application="other-visits")
+    page.run()
+    page.rewrite(application=theirs.application, run_id=theirs.run_id)  # an XCom may be written by its Dag's users
+    page.forbidden = {"theirs"}
+    for path in ("plan", "progress", "outputs", "topics", "failures", "logs", "topics/visits/messages"):
+        assert page.get(path, 404)["rule"] == "not-planned"
+
+
+def test_runs_of_a_root_are_those_of_dags_that_the_user_may_read(page: Page) -> None:
+    page.run(dag_id="theirs", run_id="manual__9", application="other-visits")
+    page.run()
+    page.forbidden = {"theirs"}
+    (root,) = page.browse("/api/roots").json()["roots"]
+    assert (root["applications"], root["runs"]) == (["visits"], 1)
+    found = page.browse("/api/roots/samza_page/runs").json()
+    assert [row["dag_id"] for row in found["runs"]] == [DAG]
+    page.forbidden = {"theirs", DAG}
+    assert page.browse("/api/roots").json()["roots"] == []
+    assert page.browse("/api/roots/samza_page/runs").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["plan", "progress", "outputs", "topics", "logs"])
+def test_a_storage_that_is_away_is_one_sentence(page: Page, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    page.run()
+    asked = []
+
+    def away(self: Any, path: str) -> bytes:
+        asked.append(path)
+        raise_storage_error(OSError(errno.EHOSTDOWN, "Host is down"), "be read", path)
+
+    monkeypatch.setattr(LocalFilesystem, "read", away)
+    found = page.get(path, 503)
+    assert "Host is down" in found["sentence"]
+    assert "Traceback" not in found["sentence"]
+    page.get(path, 503)
+    assert len(asked) == 1  # a moment later nobody waits for it again
+
+
+def test_a_connection_that_is_not_there_is_one_sentence(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    page.run()
+    page.rewrite(conn_id="none")
+    from airflow_samza.provider.airflow_versions import AirflowNotFoundException
+    from airflow_samza.provider.hooks import SamzaHook
+
+    def missing(*_: Any) -> Any:
+        raise AirflowNotFoundException("none")
+
+    monkeypatch.setattr(SamzaHook, "get_connection", missing)
+    assert page.get("plan", 503)["sentence"] == "The connection 'none' is not defined."
+
+
+def test_an_unforeseen_error_shows_no_traceback(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    page.run()
+    monkeypatch.setattr(page.airflow, "planned", lambda *_: 1 / 0)
+    found = page.get("plan", 500)
+    assert found["sentence"].startswith("The page's server met an error (ZeroDivisionError)")
+
+
+def test_runs_differ_though_their_dag_runs_have_one_id(page: Page) -> None:
+    page.run()
+    page.run(dag_id="theirs", application="other-visits")
+    assert page.get("plan")["application"] == "visits"
+    theirs = page.ask(f"theirs/runs/{DAG_RUN}/plans/{PLAN_TASK}/-1/plan").json()
+    assert theirs["application"] == "other-visits"
+
+
+def test_a_mapped_group_has_an_application_per_index(page: Page) -> None:
+    page.run()
+    first = page.airflow.plans.pop()
+    page.airflow.plans += [dataclasses.replace(first, map_index=0), dataclasses.replace(first, map_index=1)]
+    found = page.ask(f"{DAG}/runs/{DAG_RUN}/applications", task_id="flow.visits", map_index=1).json()
+    assert [application["map_index"] for application in found["applications"]] == [0, 1]
+    assert found["selected"]["map_index"] == 1
+
+
+def test_every_answer_has_the_policy_of_the_page(page: Page) -> None:
+    for path in ("/", "/api/roots", "/api/none", "/assets/none.js"):
+        headers = page.browse(path).headers
+        assert "frame-ancestors 'self'" in headers["Content-Security-Policy"]
+        assert "script-src 'self';" in headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff"
+    assert page.browse("/api/none").json()["sentence"] == "There is no such address."
+
+
+def test_the_page_finds_its_files_below_the_path_of_airflow(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "index.html").write_text('<head><base href="./" /></head>', encoding="utf-8")
+    monkeypatch.setattr(files, "STATIC", tmp_path)
+    outer = FastAPI()
+    outer.mount("/airflow/samza", page.app)
+    for path in ("/airflow/samza/", "/airflow/samza/runs/a/b", "/airflow/samza/tasks/a/b/c/-1"):
+        assert '<base href="/airflow/samza/" />' in TestClient(outer).get(path).text
