@@ -48,18 +48,28 @@ def partial_schema(spec: KeyedResultSpec, inputs: Schema, output: Schema) -> Sch
 
     The key columns (and the slice's start), then the parts of every aggregation.
     """
-    fields = [inputs[column] for column in spec.key]
+    return Schema(tuple(field for field, _ in partial_fields(spec, inputs, output)))
+
+
+def partial_fields(spec: KeyedResultSpec, inputs: Schema, output: Schema) -> list[tuple[Field, str | None]]:
+    """Return the columns of :func:`partial_schema`, each with the result's column that is made of it.
+
+    None stands beside the key columns and the slice's start.
+    """
+    fields: list[tuple[Field, str | None]] = [(inputs[column], None) for column in spec.key]
     if isinstance(spec, WindowOperatorSpec):
-        fields.append(Field("window_start", _BIGINT, nullable=False))
-    taken = {field.name for field in fields}
+        fields.append((Field("window_start", _BIGINT, nullable=False), None))
+    taken = {field.name for field, _ in fields}
     for accumulator in accumulators_of(spec, inputs, output):
+        made = accumulator.output.name
         for part in accumulator.parts:
-            name = accumulator.output.name if len(accumulator.parts) == 1 else f"{accumulator.output.name}_{part.first}"
+            name = made if len(accumulator.parts) == 1 else f"{made}_{part.first}"
             while name in taken:
                 name += "_"
             taken.add(name)
-            fields.append(Field(name, _kept_type(part, accumulator.kind), nullable=not part.first.startswith("count")))
-    return Schema(tuple(fields))
+            kept = Field(name, _kept_type(part, accumulator.kind), nullable=not part.first.startswith("count"))
+            fields.append((kept, made))
+    return fields
 
 
 def _kept_type(part: Part, kind: DataType | None) -> DataType:

@@ -1,0 +1,357 @@
+"""Facets and datasets of OpenLineage, of what a task has gathered. Loaded only by OpenLineage's own calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from functools import singledispatch
+from typing import Any
+
+import attr
+from airflow.providers.openlineage.extractors import OperatorLineage
+from airflow.providers.openlineage.plugins.listener import get_openlineage_listener
+from airflow.providers.openlineage.plugins.macros import lineage_job_namespace, lineage_root_run_id
+from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
+from openlineage.client.facet_v2 import (
+    JobFacet,
+    RunFacet,
+    column_lineage_dataset,
+    dataset_version_dataset,
+    error_message_run,
+    input_statistics_input_dataset,
+    job_type_job,
+    output_statistics_output_dataset,
+    parent_run,
+    schema_dataset,
+)
+from openlineage.client.uuid import generate_static_uuid
+
+from airflow_samza.provider.dataset_names import DatasetName
+from airflow_samza.provider.push_lineage import PushLineage
+from airflow_samza.provider.task_lineage import TaskLineage, WholeRun
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
+from airflow_samza.schema import Schema
+from airflow_samza.task.program.column_sources import ColumnSource, StreamLineage
+
+Lineage = OperatorLineage[Any, Any]
+
+PRODUCER = "https://pypi.org/project/airflow-samza/"
+
+SCHEMAS = "urn:airflow-samza:openlineage:1-0-0"
+"""The identity of the schemas of our facets, which docs/reference/openlineage-facets.json holds."""
+
+MOST_STAGES = 100
+"""Stages that a facet lists; a plan may have hundreds, and events go over the network."""
+
+MOST_FIELDS = 5000
+"""Pairs of columns that the lineage of one dataset lists; of more, the sources stand for the dataset as a whole."""
+
+MOST_SOURCES = 2000
+"""Columns that are listed for a dataset as a whole."""
+
+_DESCRIPTION = "by a Python callable, or by SQL that only Spark reads: all columns of its input"
+
+
+@attr.define
+class SamzaJobFacet(JobFacet):
+    """The application, and the stage of it that a task runs (None: all, or none)."""
+
+    application: str
+    stage: str | None = None
+
+    @staticmethod
+    def _get_schema() -> str:
+        return f"{SCHEMAS}#/$defs/SamzaJobFacet"
+
+
+@attr.define
+class SamzaPlanRunFacet(RunFacet):
+    """The plan of a run: its stages with what each reads and writes, and the partition counts of its streams."""
+
+    application: str
+    runId: str  # noqa: N815 (OpenLineage's spelling)
+    generation: int
+    fingerprint: str
+    mode: str
+    stages: list[dict[str, Any]]
+    partitions: dict[str, int]
+    leftOut: int = 0  # noqa: N815
+
+    @staticmethod
+    def _get_schema() -> str:
+        return f"{SCHEMAS}#/$defs/SamzaPlanRunFacet"
+
+
+@attr.define
+class SamzaStagesRunFacet(RunFacet):
+    """The stages of a run that have ended."""
+
+    application: str
+    runId: str  # noqa: N815
+    stages: list[dict[str, Any]]
+    leftOut: int = 0  # noqa: N815
+
+    @staticmethod
+    def _get_schema() -> str:
+        return f"{SCHEMAS}#/$defs/SamzaStagesRunFacet"
+
+
+def facets_at_start(application: str, stage: str | None) -> Lineage:
+    """Return what is known of a task before it has done anything."""
+    return OperatorLineage(job_facets={"samza": SamzaJobFacet(application, stage, producer=PRODUCER)})
+
+
+def facets_of(lineage: Any, ti: Any, operator: Any) -> Lineage:
+    """Return what a task read and wrote; one that failed before it knew that says no more than at its start."""
+    begun = facets_at_start(getattr(operator, "application", ""), getattr(operator, "stage", None))
+    if isinstance(lineage, WholeRun):
+        emit_whole_run(lineage, _told(lineage.lineage), ti)
+        return begun
+    return begun if lineage is None else _told(lineage).merge(begun)
+
+
+def emit_whole_run(run: WholeRun, told: Lineage, ti: Any) -> None:
+    """Send the start and the end of a run as a job of its own: ``<Dag>.<task group>``, whose parent is the Dag run.
+
+    Called where OpenLineage's provider sends the task's own event, in a process beside the task.
+    """
+    context = ti.get_template_context()
+    dag_run = context["dag_run"]
+    date = dag_run.logical_date or dag_run.run_after
+    job = f"{ti.dag_id}.{run.scope}"
+    parent = lineage_root_run_id(ti)
+    identity = f"{lineage_job_namespace()}.{job}.{run.lineage.run.run_id}.{run.lineage.run.generation}.{ti.try_number}"
+    run_id = str(generate_static_uuid(instant=date, data=identity.encode()))
+    facets = {
+        **told.run_facets,
+        "parent": parent_run.ParentRunFacet(
+            run=parent_run.Run(runId=parent),
+            job=parent_run.Job(namespace=lineage_job_namespace(), name=ti.dag_id),
+            producer=PRODUCER,
+        ),
+    }
+    job_facets = {
+        "samza": SamzaJobFacet(run.lineage.run.application, producer=PRODUCER),
+        "jobType": job_type_job.JobTypeJobFacet("BATCH", "SAMZA", "APPLICATION", producer=PRODUCER),
+    }
+    made = Job(lineage_job_namespace(), job, job_facets)
+    began = (dag_run.start_date or ti.start_date).isoformat()
+    ended = datetime.now(timezone.utc).isoformat()
+    kind = RunState.COMPLETE if run.succeeded else RunState.FAIL
+    adapter = get_openlineage_listener().adapter
+    start = {"parent": facets["parent"]}
+    for event in (
+        RunEvent(eventTime=began, producer=PRODUCER, eventType=RunState.START, run=Run(run_id, start), job=made),
+        RunEvent(
+            eventTime=ended,
+            producer=PRODUCER,
+            eventType=kind,
+            run=Run(run_id, facets),
+            job=made,
+            inputs=told.inputs,
+            outputs=told.outputs,
+        ),
+    ):
+        adapter.emit(event)
+
+
+@singledispatch
+def _told(lineage: object) -> Lineage:
+    raise AssertionError(f"no facets are made of {lineage!r}")
+
+
+@_told.register
+def _of_plan(run: RunPlan) -> Lineage:
+    return OperatorLineage(run_facets={"samza_plan": plan_facet(run)})
+
+
+@_told.register
+def _of_stages(lineage: TaskLineage) -> Lineage:
+    facets: dict[str, Any] = {"samza_stages": stages_facet(lineage.run, lineage.results)}
+    if lineage.whole:
+        facets["samza_plan"] = plan_facet(lineage.run)
+    if lineage.error is not None:
+        facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(lineage.error, "python", producer=PRODUCER)
+    return OperatorLineage(inputs=inputs_of(lineage), outputs=outputs_of(lineage), run_facets=facets)
+
+
+@_told.register
+def _of_push(push: PushLineage) -> Lineage:
+    facets: dict[str, Any] = {} if push.schema is None else {"schema": schema_facet(push.schema)}
+    statistics: dict[str, Any] = {}
+    if push.version is not None:
+        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(
+            str(push.version.number), producer=PRODUCER
+        )
+        statistics["outputStatistics"] = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+            rowCount=push.version.rows, size=push.version.bytes, producer=PRODUCER
+        )
+    if push.columns is not None and push.source is not None:
+        facets["columnLineage"] = column_facet(push.columns, {push.SOURCE: push.source})
+    failed = {}
+    if push.error is not None:
+        failed["errorMessage"] = error_message_run.ErrorMessageRunFacet(push.error, "python", producer=PRODUCER)
+    source = [] if push.source is None else [InputDataset(*push.source[:2])]
+    return OperatorLineage(
+        inputs=source,
+        outputs=[OutputDataset(*push.table[:2], facets=facets, outputFacets=statistics)],
+        run_facets=failed,
+    )
+
+
+def inputs_of(lineage: TaskLineage) -> list[InputDataset]:
+    """Return the datasets that a task reads, with their columns, and what it read where it has ended."""
+    return [
+        InputDataset(
+            name.namespace, name.name, facets=_schema_of(lineage, streams), inputFacets=_read(lineage.read(streams))
+        )
+        for name, streams in lineage.inputs.items()
+    ]
+
+
+def outputs_of(lineage: TaskLineage) -> list[OutputDataset]:
+    """Return the datasets that a task writes, with their columns and of what those are made."""
+    places = {stream_id: name for name, streams in lineage.inputs.items() for stream_id in streams}
+    found = []
+    for name, streams in lineage.outputs.items():
+        facets: dict[str, Any] = _schema_of(lineage, streams)
+        known = [lineage.columns[stream_id] for stream_id in streams if stream_id in lineage.columns]
+        if known:
+            columns = known[0]
+            for more in known[1:]:
+                columns = columns.with_(more)
+            facets["columnLineage"] = column_facet(columns, places)
+        statistics = _written(lineage.written(streams))
+        found.append(OutputDataset(name.namespace, name.name, facets=facets, outputFacets=statistics))
+    return found
+
+
+def column_facet(
+    columns: StreamLineage, places: Mapping[str, DatasetName]
+) -> column_lineage_dataset.ColumnLineageDatasetFacet:
+    """Return the facet of column lineage; sources in streams without a name are left out.
+
+    Where the columns have more than :data:`MOST_FIELDS` sources together, those stand for the dataset as a whole.
+    """
+    count = sum(len(sources) for sources in columns.columns.values())
+    of_dataset = columns.rows | columns.rest
+    fields = {}
+    if count <= MOST_FIELDS:
+        fields = {
+            name: column_lineage_dataset.Fields(_fields(sources, places)) for name, sources in columns.columns.items()
+        }
+    else:
+        of_dataset = of_dataset.union(*columns.columns.values())
+    return column_lineage_dataset.ColumnLineageDatasetFacet(
+        fields, _fields(of_dataset, places)[:MOST_SOURCES], producer=PRODUCER
+    )
+
+
+def schema_facet(schema: Schema) -> schema_dataset.SchemaDatasetFacet:
+    """Return the columns of a dataset, with their types in DDL."""
+    fields = [schema_dataset.SchemaDatasetFacetFields(field.name, field.type.ddl()) for field in schema.fields]
+    return schema_dataset.SchemaDatasetFacet(fields, producer=PRODUCER)
+
+
+def plan_facet(run: RunPlan) -> SamzaPlanRunFacet:
+    """Return the plan of a run, bounded in size."""
+    stages = [
+        {
+            "id": stage.stage_id,
+            "reads": [*stage.inputs, *stage.side_inputs],
+            "writes": list(stage.outputs),
+            "tasks": stage.task_count,
+            "engines": sorted({engine for engine, _ in run.engines.get(stage.stage_id, {}).values()}),
+        }
+        for stage in run.plan.stages[:MOST_STAGES]
+    ]
+    named = {
+        stream_id
+        for stage in run.plan.stages[:MOST_STAGES]
+        for stream_id in (*stage.inputs, *stage.side_inputs, *stage.outputs)
+    }
+    return SamzaPlanRunFacet(
+        application=run.application,
+        runId=run.run_id,
+        generation=run.generation,
+        fingerprint=run.plan.fingerprint,
+        mode=run.mode,
+        stages=stages,
+        partitions={s.stream_id: s.partitions for s in run.plan.streams if s.stream_id in named},
+        leftOut=len(run.plan.stages) - len(stages),
+        producer=PRODUCER,
+    )
+
+
+def stages_facet(run: RunPlan, results: Sequence[StageResult]) -> SamzaStagesRunFacet:
+    """Return the stages that have ended, bounded in number."""
+    stages = [
+        {
+            "id": result.stage_id,
+            "generation": result.generation,
+            "tasks": result.tasks,
+            "epochs": result.epochs,
+            "seconds": round(result.seconds, 3),
+        }
+        for result in results[:MOST_STAGES]
+    ]
+    return SamzaStagesRunFacet(
+        run.application, run.run_id, stages, leftOut=len(results) - len(stages), producer=PRODUCER
+    )
+
+
+def _schema_of(lineage: TaskLineage, streams: Iterable[str]) -> dict[str, Any]:
+    schema = next((found for stream_id in streams if (found := lineage.schema_of(stream_id)) is not None), None)
+    return {} if schema is None else {"schema": schema_facet(schema)}
+
+
+def _read(results: Sequence[InputResult]) -> dict[str, Any]:
+    if not results:
+        return {}
+    statistics = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
+        rowCount=sum(read.messages for read in results),
+        size=sum(read.bytes for read in results) or None,
+        producer=PRODUCER,
+    )
+    return {"inputStatistics": statistics}
+
+
+def _written(results: Sequence[OutputResult]) -> dict[str, Any]:
+    if not results:
+        return {}
+    files = [len(found) for output in results if isinstance(found := output.facts.get("files"), list | tuple)]
+    statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+        rowCount=sum(output.messages for output in results),
+        size=sum(output.bytes for output in results),
+        fileCount=sum(files) if files else None,
+        producer=PRODUCER,
+    )
+    return {"outputStatistics": statistics}
+
+
+def _fields(
+    sources: Iterable[ColumnSource], places: Mapping[str, DatasetName]
+) -> list[column_lineage_dataset.InputField]:
+    """Return columns of inputs, each once, with the ways in which it plays a part."""
+    by_column: dict[tuple[str, str], list[ColumnSource]] = {}
+    for source in sorted(sources):
+        if source.stream in places:
+            by_column.setdefault((source.stream, source.column), []).append(source)
+    return [
+        column_lineage_dataset.InputField(
+            namespace=places[stream].namespace,
+            name=places[stream].name,
+            field=column,
+            transformations=[
+                column_lineage_dataset.Transformation(
+                    "DIRECT" if source.is_direct else "INDIRECT",
+                    source.how,
+                    _DESCRIPTION if source.opaque else "",
+                    False,
+                )
+                for source in found
+            ],
+        )
+        for (stream, column), found in by_column.items()
+    ]

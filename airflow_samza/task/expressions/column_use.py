@@ -1,0 +1,64 @@
+"""The columns of which a SQL expression makes its value, and those that only decide which value it is."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.task.expressions.references import tree_of
+
+
+@dataclass(frozen=True)
+class ColumnUse:
+    """The columns, in lower case, that one select expression uses.
+
+    ``name`` is that of its result ("" where it has none), ``values`` are the columns of which the value is made,
+    ``conditions`` those of its ``CASE WHEN`` and ``IF``. ``is_column``: it is one column as it stands.
+    """
+
+    name: str
+    values: frozenset[str]
+    conditions: frozenset[str]
+    is_column: bool = False
+
+
+@functools.lru_cache(maxsize=4096)
+def column_use(text: str) -> ColumnUse | None:
+    """Return the columns that a select expression uses; None when that is not certain.
+
+    A field of a structure counts as its column.
+
+    >>> use = column_use("CASE WHEN late > 15 THEN fee + 1 ELSE 0 END AS due")
+    >>> use.name, sorted(use.values), sorted(use.conditions)
+    ('due', ['fee'], ['late'])
+    """
+    from sqlglot import exp
+
+    tree = tree_of(text)
+    if tree is None or tree.find(exp.Star, exp.Subquery, exp.Query) is not None:
+        return None
+    body = tree.this if isinstance(tree, exp.Alias) else tree
+    values: set[str] = set()
+    conditions: set[str] = set()
+    waiting = [(body, False)]
+    while waiting:  # without recursion: an expression may have thousands of terms
+        node, decides = waiting.pop()
+        if isinstance(node, exp.Column):
+            (conditions if decides else values).add(node.parts[0].name.lower())
+            continue
+        deciding = _deciding(node)
+        waiting += [(child, decides or any(child is part for part in deciding)) for child in node.iter_expressions()]
+    is_column = isinstance(body, exp.Column) and len(body.parts) == 1
+    return ColumnUse(str(tree.alias_or_name), frozenset(values), frozenset(conditions), is_column)
+
+
+def _deciding(node: Any) -> list[Any]:
+    """Return the parts of a node that decide about its value and are no part of it."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.If | exp.Case):
+        return [node.this] if node.this is not None else []
+    if isinstance(node, exp.Anonymous) and str(node.this).lower() in ("if", "nvl2"):
+        return list(node.expressions[:1])
+    return []
