@@ -1,10 +1,11 @@
 """``make demo``: the flights example in a real Airflow, from nothing to the first rows of the result.
 
-    python -m demo [--root local|s3|azure] [--kafka] [--keep] [--screenshot FILE] [--home DIR]
+    python -m demo [--root local|s3|azure] [--kafka] [--month] [--keep] [--screenshot FILE] [--home DIR]
 
 Everything lies under ``.demo``: the data, Airflow's home, the log's root and the warehouse; with ``--root s3`` or
 ``azure`` root and warehouse lie in a bucket of a store that the demo starts. With ``--kafka`` (``make demo-kafka``) it
-is an hourly Dag over a topic of a broker that the demo starts. Every process that is started is ended.
+is an hourly Dag over a topic of a broker that the demo starts; with ``--month`` (``make demo-month``) it is a daily Dag
+over a month, twice, with PostgreSQL as Airflow's database. Every process that is started is ended.
 """
 
 from __future__ import annotations
@@ -22,14 +23,24 @@ from types import FrameType
 
 from airflow_samza.launch.class_archive import VARIABLE, class_archive
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS
-from demo import flights_data, kafka_hours, show
+from demo import flights_data, kafka_hours, month, show
+from demo.airflow_api import AirflowProblem
+from demo.databases import NoDatabase
 from demo.kafka import NoKafka
-from demo.local_airflow import AirflowProblem, LocalAirflow
+from demo.local_airflow import LocalAirflow
 from demo.object_stores import ROOTS, DemoStore, running_store
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DAG = "flights"
 GROUP = "delays"
+PICTURED = {
+    "progress": "?stage=by-tail-and-planes-by-tail",
+    "data": "?topic=by-tail",
+    "clear": f"?task={GROUP}.flights",
+}
+"""What the pictures of the page show, by view."""
+
+WHO = {AirflowProblem: "Airflow", NoKafka: "Kafka", NoDatabase: "PostgreSQL"}
 
 RUN_SECONDS = 1200.0
 """A run takes a minute on two idle cores; a laptop that is busy gets twenty."""
@@ -45,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         help="where the root lies: on this disk, or on a store that is started",
     )
     parser.add_argument("--kafka", action="store_true", help="run an hourly Dag over a topic of Kafka instead")
+    parser.add_argument("--month", action="store_true", help="run a daily Dag over a month, twice, instead")
     parser.add_argument("--keep", action="store_true", help="leave Airflow running until Ctrl-C")
     parser.add_argument(
         "--screenshot", type=Path, metavar="FILE", help="take a picture of the finished Dag run in Airflow's page (PNG)"
@@ -53,16 +65,18 @@ def main(arguments: list[str] | None = None) -> int:
         "--home", type=Path, default=REPOSITORY / ".demo", metavar="DIR", help="where everything lies (default: .demo)"
     )
     options = parser.parse_args(arguments)
-    if options.kafka and (options.root != "local" or options.screenshot):
-        parser.error("--kafka goes with neither --root nor --screenshot")
+    if (options.kafka or options.month) and (options.root != "local" or options.screenshot):
+        parser.error("--kafka and --month go with neither --root nor --screenshot")
+    if options.kafka and options.month:
+        parser.error("--kafka does not go with --month")
     home: Path = options.home.resolve()
     signal.signal(signal.SIGTERM, _interrupt)
-    show_all = _hours if options.kafka else _year
+    show_all = _hours if options.kafka else _month if options.month else _year
     try:
         with _alone(home):
             return 0 if show_all(home, options, time.monotonic()) else 1
-    except (AirflowProblem, NoKafka) as problem:
-        print(f"\n{'Kafka' if isinstance(problem, NoKafka) else 'Airflow'}: {problem}", file=sys.stderr)
+    except (AirflowProblem, NoKafka, NoDatabase) as problem:
+        print(f"\n{WHO[type(problem)]}: {problem}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nInterrupted; everything that was started is stopped.", file=sys.stderr)
@@ -91,6 +105,19 @@ def _hours(home: Path, options: argparse.Namespace, clock: float) -> bool:
             return _end(airflow, options, clock, "" if equal else "The outputs are not those of the model")
 
 
+def _month(home: Path, options: argparse.Namespace, clock: float) -> bool:
+    """Shows a month of daily runs, forwards and backwards; all but the data lies in a folder of its own."""
+    flights_data.prepare(home / "data")
+    place = home / "month"
+    connections = _connections(place, home / "data")
+    with (
+        month.airflow_on_postgres(place, dags=REPOSITORY / "dags", env=_archives(), connections=connections) as parts,
+        _started(parts, clock) as airflow,
+    ):
+        good = month.run(airflow, place, home / "data", RUN_SECONDS)
+        return _end(airflow, options, clock, "" if good else "The runs did not end as they should")
+
+
 @contextmanager
 def _started(airflow: LocalAirflow, clock: float) -> Iterator[LocalAirflow]:
     show.step("Airflow starts (half a minute; its own log is standalone.log beside its database)")
@@ -105,7 +132,7 @@ def _end(airflow: LocalAirflow, options: argparse.Namespace, clock: float, probl
     if options.keep:
         _keep(airflow)
     else:
-        command = "make demo-kafka" if options.kafka else "make demo"
+        command = "make demo-kafka" if options.kafka else "make demo-month" if options.month else "make demo"
         show.fact(f"Airflow is stopped now; KEEP=1 {command} leaves it running.")
     return not problem
 
@@ -164,10 +191,15 @@ def _run(airflow: LocalAirflow, home: Path, store: DemoStore | None, screenshot:
         }
     )
     if screenshot is not None:
-        from demo.screenshot import take_screenshot
+        from demo.page_pictures import take_page_pictures
+        from demo.screenshot import signed_in_page, take_screenshot
 
         take_screenshot(page, airflow.username, airflow.password, screenshot)
         show.fact(f"The Dag run in Airflow's page: {screenshot}")
+        run = f"{airflow.url}/samza/runs/{DAG}/{run_id}"
+        with signed_in_page(run, airflow.username, airflow.password) as browser:
+            for file in take_page_pictures(browser, run, screenshot.parent / "page", "demo", PICTURED):
+                show.fact(f"{file}")
     return state
 
 
@@ -179,20 +211,30 @@ def _airflow(
 ) -> LocalAirflow:
     for name in ("samza", "warehouse"):
         (home / name).mkdir(parents=True, exist_ok=True)
-    archives = str(Path(sys.prefix) / "class-archives")
-    found = class_archive(archives).find()  # `make test` makes it; here it would cost more time than it spares
     return LocalAirflow(
         home / "airflow",
         dags=REPOSITORY / "dags",
-        env={**(env or {}), **({} if found is None else {VARIABLE: archives})},
+        env={**(env or {}), **_archives()},
         connections={
-            "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(home / "samza")}}),
-            "flights_data": json.dumps({"conn_type": "fs", "extra": {"path": str(home / "data")}}),
-            "flights_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(home / "warehouse")}}),
+            **_connections(home, home / "data"),
             **(store.connections if store is not None else {}),
             **(connections or {}),
         },
     )
+
+
+def _archives() -> dict[str, str]:
+    """The archive of Spark's classes, if `make test` has made it; here it would cost more time than it spares."""
+    archives = str(Path(sys.prefix) / "class-archives")
+    return {} if class_archive(archives).find() is None else {VARIABLE: archives}
+
+
+def _connections(home: Path, data: Path) -> dict[str, str]:
+    return {
+        "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(home / "samza")}}),
+        "flights_data": json.dumps({"conn_type": "fs", "extra": {"path": str(data)}}),
+        "flights_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(home / "warehouse")}}),
+    }
 
 
 def _keep(airflow: LocalAirflow) -> None:

@@ -50,7 +50,7 @@ def take_screenshot(url: str, username: str, password: str, file: Path) -> None:
 
 
 def shown_states(page: Page) -> dict[str, str]:
-    """The states that the page of a Dag run shows, by task id."""
+    """The states that the page of a Dag run shows, by the names under which it shows tasks."""
     rows = page.locator("table tbody tr").filter(has=page.locator("a"))
     rows.first.wait_for()
     names = [name.strip() for name in page.locator("table thead th").all_inner_texts()]

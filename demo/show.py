@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_samza.cli.tables import columns
 from airflow_samza.systems.filesystems.root_access import RootAccess
-from demo.local_airflow import AirflowProblem, LocalAirflow
+from demo.airflow_api import AirflowApi, AirflowProblem
 
 ROWS = 8
 STAGE_LINES = 14
@@ -32,7 +32,7 @@ def indented(text: str) -> None:
         fact(line)
 
 
-def follow(airflow: LocalAirflow, dag_id: str, run_id: str, seconds: float) -> str:
+def follow(airflow: AirflowApi, dag_id: str, run_id: str, seconds: float) -> str:
     """Prints every change of a task's state until the run has ended, then a table of them; returns the run's state."""
     start = time.monotonic()
     told: dict[str, str] = {}
@@ -62,7 +62,7 @@ def follow(airflow: LocalAirflow, dag_id: str, run_id: str, seconds: float) -> s
     return str(state)
 
 
-def failures(airflow: LocalAirflow, dag_id: str, run_id: str) -> None:
+def failures(airflow: AirflowApi, dag_id: str, run_id: str) -> None:
     """The end of the log of each task that failed."""
     for task in airflow.tasks(dag_id, run_id):
         if task["state"] == "failed":

@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 class FlightsAirflow:
     """The running Airflow and the folders of its connections.
 
-    ``signals`` hold and release the tests' own applications.
+    ``signals`` hold and release the tests' own applications; ``lineage`` is the file of OpenLineage's events, of Dags
+    that switch it on.
     """
 
     airflow: LocalAirflow
@@ -29,6 +30,7 @@ class FlightsAirflow:
     warehouse: Path
     root: Path
     signals: Path
+    lineage: Path
 
 
 @pytest.fixture(scope="session")
@@ -38,12 +40,17 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlightsAirflow
     for folder in folders.values():
         folder.mkdir()
     prepare(folders["data"])
+    lineage = place / "lineage.jsonl"
     airflow = LocalAirflow(
         place / "home",
         dags={"examples": ROOT / "dags", "tests": Path(__file__).parent / "dags"},
         env={
             "SAMZA_TEST_SIGNALS": str(folders["signals"]),
             "AIRFLOW__SAMZA__POLL_INTERVAL": "0.2",
+            "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
+                {"type": "file", "log_file_path": str(lineage), "append": True}
+            ),
+            "AIRFLOW__OPENLINEAGE__SELECTIVE_ENABLE": "True",
         },
         connections={
             "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(folders["root"])}}),
@@ -52,4 +59,4 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlightsAirflow
         },
     )
     with airflow:
-        yield FlightsAirflow(airflow, **folders)
+        yield FlightsAirflow(airflow, **folders, lineage=lineage)

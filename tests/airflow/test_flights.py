@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.delays import asked_of_duckdb, written
+from demo.flights_answers import asked_of_duckdb, written
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 

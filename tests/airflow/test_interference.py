@@ -8,10 +8,11 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from demo.flights_answers import rows_of
 from demo.flights_data import PLANES
-from tests.support.delays import rows_of
 from tests.support.signals import is_gone, let_go, started, wait_for_start
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
@@ -81,6 +82,12 @@ def test_a_deferred_task_survives_its_runner_and_when_it_is_marked_failed_cancel
     run_id = flights.airflow.trigger("deferred")
     wait_for_start(flights, "deferred")
     flights.airflow.wait_for_task("deferred", run_id, "deferred.planes", ("deferred",))
+    # Spark came up after the task had deferred, so its link is its trigger's.
+    spark = flights.airflow.wait_until(
+        lambda: flights.airflow.links("deferred", run_id, "deferred.planes")["Spark"], 120, "the link to Spark"
+    )
+    assert flights.airflow.task("deferred", run_id, "deferred.planes")["state"] == "deferred"
+    assert httpx.get(spark, follow_redirects=True, trust_env=False).status_code == 200
     (claim,) = stage_folder(flights, "deferred", run_id, "planes").parents[1].glob("servers/*/1/claim.json")
     os.kill(json.loads(claim.read_text())["pid"], signal.SIGKILL)
     # The trigger notices, the task fails, and its retry has another runner do the work, and defers, too.
@@ -164,3 +171,7 @@ def test_a_failing_callable_is_named_with_message_operator_file_and_line(flights
     line = next(number for number, text in enumerate(source.read_text().splitlines(), 1) if "raise ValueError" in text)
     for told in ("ValueError: no such plane", "N103US", "check", f"interference.py:{line}"):
         assert told in log, log
+    folded, _, below = log.partition("::group::The last ")[2].partition("::endgroup::")
+    assert "planes@1.1@1: failed" in folded
+    assert below.count("no such plane") == 1
+    assert "Traceback" not in below

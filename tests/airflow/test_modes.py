@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.support.delays import asked_of_duckdb, written
+from demo.flights_answers import asked_of_duckdb, written
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -198,3 +198,47 @@ def test_a_producers_asset_starts_the_consumer_which_reads_that_runs_part_to_its
         "WHERE dep_delay IS NOT NULL GROUP BY 1 ORDER BY 1"
     ).fetchall()
     assert found == expected
+
+
+# -- decorated, and as the data is ------------------------------------------------------------------------------------
+
+
+def test_a_decorated_function_is_an_application_on_spark(flights: Any) -> None:
+    run_id = flights.airflow.trigger("decorated")
+    assert flights.airflow.wait_for_run("decorated", run_id, timeout=600)["state"] == "success"
+    folder = output_of(flights, "decorated", run_id, "planes_per_maker", "makers")
+    found = duckdb.execute(f"SELECT manufacturer, planes FROM read_parquet('{folder}/*.parquet')").fetchall()
+    wanted = duckdb.execute(
+        f"SELECT manufacturer, count(*) FROM read_parquet('{flights.data}/planes/*.parquet') GROUP BY 1"
+    ).fetchall()
+    assert sorted(found, key=str) == sorted(wanted, key=str)
+    links = flights.airflow.links("decorated", run_id, "planes_per_maker")
+    assert all(links[name] for name in ("Samza", "Runner's log", "Output"))
+
+
+def test_a_cleared_run_that_chooses_its_mode_chooses_again_and_writes_the_same(flights: Any) -> None:
+    run_id = flights.airflow.trigger("automatic")
+    assert flights.airflow.wait_for_run("automatic", run_id, timeout=600)["state"] == "success"
+    chosen = {
+        "automatic.plan": "success",
+        "automatic.run": "success",
+        "automatic.planes": "skipped",
+        "automatic.by-tail": "skipped",
+        "automatic.done": "success",
+        "automatic.cleanup": "success",
+    }
+    assert flights.airflow.task_states("automatic", run_id) == chosen
+    folder = output_of(flights, "automatic", run_id, "automatic.run", "out")
+    first = planes_written(folder)
+    assert first == duckdb.execute(f"SELECT count(*) FROM '{flights.data}/planes/*.parquet'").fetchall()
+    flights.airflow.clear("automatic", run_id)
+    assert flights.airflow.wait_for_run("automatic", run_id, timeout=600)["state"] == "success"
+    assert flights.airflow.task_states("automatic", run_id) == chosen
+    assert flights.airflow.task("automatic", run_id, "automatic.run")["try_number"] == 2
+    assert flights.airflow.xcom("automatic", run_id, "automatic.run")["generation"] == "2.2"
+    assert planes_written(folder) == first
+
+
+def planes_written(folder: Path) -> list[Row]:
+    rows: list[Row] = duckdb.execute(f"SELECT count(*) FROM read_parquet('{folder}/*.parquet')").fetchall()
+    return rows

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airflow_samza import stream_application
+from airflow_samza import count, stream_application
 
 LONGEST_WAIT = 240.0
 
@@ -114,4 +115,45 @@ def broken_chain(app: Any) -> None:
     planes = app.input_stream("planes", system="data", schema=PLANE, path="planes", partitions=1)
     planes.map(of_the_fifth, id="check").partition_by("tailnum", id="by-tail").send_to(
         app.output_stream("out", system="warehouse", path="broken-chain/{run_id}")
+    )
+
+
+@dataclass(frozen=True)
+class Flight:
+    """What counts here of a message."""
+
+    carrier: str
+    tailnum: str | None
+    dep_delay: int | None
+
+
+def held_arrivals(message: Any) -> bool:
+    """Keeps every message; waits first where the tests say so."""
+    if (Path(os.environ["SAMZA_TEST_SIGNALS"]) / "arrivals.hold").exists():
+        hold("arrivals")
+    return True
+
+
+def held_between(message: Any) -> bool:
+    """Keeps every message, after the wait."""
+    hold("between")
+    return True
+
+
+@stream_application("arrivals-held")
+def arrivals_held(app: Any) -> None:
+    """The messages that came since the run before, which can be held up."""
+    flights = app.input_stream("flights", system="events", schema=Flight, slice="checkpoint")
+    flights.filter(held_arrivals, id="hold").send_to(
+        app.output_stream("out", system="warehouse", path="arrivals-held/{run_id}")
+    )
+
+
+@stream_application("between", default_system="events")
+def between(app: Any) -> None:
+    """Three stages that hand over through topics of Kafka, of which the middle one can be held up."""
+    flights = app.input_stream("flights", schema=Flight).where("dep_delay IS NOT NULL", id="that-left")
+    planes = flights.partition_by("tailnum", id="by-plane").filter(held_between, id="hold")
+    planes.partition_by("carrier", id="by-carrier").aggregate("carrier", flights=count(), id="per-carrier").send_to(
+        app.output_stream("out", system="warehouse", path="between/{run_id}")
     )

@@ -17,7 +17,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "faulty": {},
     "chain": {"mode": "pipelined"},
     "broken_chain": {"mode": "pipelined"},
-    "deferred": {"deferrable": True},
+    "deferred": {"deferrable": True, "spark_conf": {"spark.ui.enabled": "true", "spark.ui.port": "0"}},
 }
 
 for name, settings in SETTINGS.items():

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from demo.airflow_api import AirflowProblem
 from demo.kafka_hours import DAY, HOURS, compare
-from demo.local_airflow import AirflowProblem
 
 NOON = int(DAY.timestamp() * 1000) + 12 * 3_600_000
 

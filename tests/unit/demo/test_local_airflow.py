@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from demo.local_airflow import AirflowProblem, LocalAirflow
+from demo.airflow_api import AirflowProblem
+from demo.local_airflow import LocalAirflow
 
 Request = tuple[str, str]
 
@@ -69,7 +70,7 @@ def test_processes_that_outlive_their_tasks_end_with_their_airflow_and_no_other(
         return subprocess.Popen(command, env=environment, start_new_session=True)
 
     runner, of_another = started(tmp_path), started(tmp_path / "another")
-    airflow._process = started(tmp_path)
+    airflow._processes["Airflow"] = started(tmp_path)
     try:
         airflow.stop()
         assert runner.poll() is not None

@@ -1,0 +1,214 @@
+"""``airflow-samza backfill-preview``: what a backfill of a Dag would read, write and cost, before it is started."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from airflow_samza.cli.options import Json
+from airflow_samza.cli.tables import columns, json_line
+from airflow_samza.errors import ConfigError
+from airflow_samza.records import plain
+from airflow_samza.runs.progress.progress_text import duration
+from airflow_samza.runs.progress.run_costs import InputAmount, total
+from airflow_samza.runs.records.stage_result import size
+
+if TYPE_CHECKING:
+    from airflow_samza.provider.backfill_preview import ApplicationPreview, BackfillPreview, SlicePreview
+    from airflow_samza.provider.backfill_slices import Slice
+
+UNKNOWN = "?"
+"""The text in place of an amount that is not known before the run."""
+
+
+def backfill_preview(
+    dag: Annotated[str, typer.Argument(metavar="DAG", help="The Dag's id.", show_default=False)],
+    first: Annotated[
+        str, typer.Option("--from", metavar="DATE", help="The first logical date, in ISO form; without a zone: UTC.")
+    ],
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last logical date; it is part of it.")],
+    dag_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--dag-file", metavar="FILE", help="The Dag's file; otherwise Airflow's bundles are looked through."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a backfill of a Dag would do: its slices, what each reads, what is there, what it may cost.
+
+    Nothing runs, and nothing is written. Needs Airflow, with the Dag's connections.
+    """
+    since, until = _moment("--from", first), _moment("--to", last)
+    try:
+        from airflow_samza.provider.backfill_preview import preview_backfill
+    except ImportError as error:
+        raise ConfigError(
+            f"A backfill is Airflow's, and Airflow cannot be loaded here: {error}.",
+            hint="Run the command in the environment of Airflow: pip install apache-airflow.",
+            key="DAG",
+            value=dag,
+        ) from None
+    with _printing_to_stderr():
+        found = preview_backfill(dag, since, until, dag_file)
+    typer.echo(json_line(facts(found)) if as_json else "\n".join(lines(found)))
+    for note in found.notes:
+        typer.echo(f"Note: {note}", err=True)
+
+
+def facts(found: BackfillPreview) -> dict[str, Any]:
+    """Return a preview as ``--json`` has it."""
+    return {
+        "dag_id": found.dag_id,
+        "slices": [_of_slice(each) for each in found.slices],
+        "applications": [
+            {
+                "application": each.application,
+                "task_id": each.task_id,
+                "root": each.root,
+                "former_runs": each.former,
+                "unreadable_runs": each.unread,
+                "slices": [_of_preview(slice_) for slice_ in each.slices],
+            }
+            for each in found.applications
+        ],
+        "notes": list(found.notes),
+    }
+
+
+def _of_slice(each: Slice) -> dict[str, Any]:
+    moments = {name: getattr(each, name) for name in ("run_after", "logical_date", "start", "end")}
+    told = {name: moment.isoformat() if moment is not None else None for name, moment in moments.items()}
+    return {"run_id": each.run_id, **told, "partition_key": each.partition_key}
+
+
+def _of_preview(each: SlicePreview) -> dict[str, Any]:
+    return {
+        **_of_slice(each.slice),
+        "samza_run_id": each.run_id,
+        "interval": list(each.interval) if each.interval is not None else None,
+        "inputs": [plain(amount) for amount in each.inputs],
+        "tables": [plain(table) for table in each.tables],
+        "there": [plain(run) | {"state": run.state} for run in each.there],
+        "airflow_run": each.airflow_run,
+        "estimate": plain(each.estimate) if each.estimate is not None else None,
+        "problem": each.problem,
+    }
+
+
+def lines(found: BackfillPreview) -> list[str]:
+    """Return a preview for people: a table of slices for each application, and what they are together."""
+    count = len(found.slices)
+    if not count:
+        return [f"A backfill of {found.dag_id} makes no runs: the schedule has no interval there that is over."]
+    span = f"{found.slices[0].text} … {found.slices[-1].text}" if count > 1 else found.slices[0].text
+    head = f"A backfill of {found.dag_id} makes {count} run{'s' if count > 1 else ''}: {span}. Nothing was run."
+    return [head, *(line for each in found.applications for line in ["", *_application_lines(each)])]
+
+
+def _application_lines(found: ApplicationPreview) -> list[str]:
+    amounts: dict[str, Callable[[SlicePreview], str]] = {
+        "FILES": lambda each: _number(_files(each.inputs)),
+        "BYTES": lambda each: _size(total(each.inputs, "bytes")),
+        "MESSAGES": lambda each: _number(total(each.inputs, "messages")),
+        "TABLES": lambda each: ", ".join(f"{table.table_id} {table.number}" for table in each.tables) or UNKNOWN,
+    }
+    cells = {name: [text(each) for each in found.slices] for name, text in amounts.items()}
+    known = {name: column for name, column in cells.items() if set(column) != {UNKNOWN}}
+    rows = [
+        [each.slice.text, *(column[place] for column in known.values()), _there(each), _cost(each)]
+        for place, each in enumerate(found.slices)
+    ]
+    text = columns(["SLICE", *known, "THERE", "ESTIMATE"], rows)
+    told = [f"{found.application}, planned by {found.task_id}:", *text.splitlines()]
+    told += [f"  ! {each.slice.text}: {each.problem}" for each in found.slices if each.problem]
+    return [*told, *_summary(found)]
+
+
+def _summary(found: ApplicationPreview) -> list[str]:
+    estimates = [each.estimate for each in found.slices if each.estimate is not None]
+    known = [each.slice.text for each in found.slices if each.airflow_run]
+    told = []
+    if estimates:
+        by = {"run": "their typical cost"}.get(estimates[0].by, f"their cost per {estimates[0].by.rstrip('s')}")
+        told.append(
+            f"Estimate by {estimates[0].runs} of {found.former} former runs ({by}): "
+            f"{duration(sum(each.seconds for each in estimates))} of stages one run after the other, "
+            f"{duration(sum(each.task_seconds for each in estimates))} of work in tasks, "
+            f"{sum(each.rows for each in estimates):,} rows. Airflow's own time comes on top."
+        )
+    elif any(each.problem is None for each in found.slices):
+        told.append(f"No estimate: under {found.root} no former run of {found.application} has succeeded.")
+    if known:
+        told.append(
+            f"{len(known)} of {len(found.slices)} dates have a run of this Dag: a backfill leaves them out, unless "
+            "--reprocess-behavior is failed or completed."
+        )
+    if found.unread:
+        told.append(f"The records of {found.unread} former runs cannot be read: airflow-samza fsck says more.")
+    return told
+
+
+def _there(each: SlicePreview) -> str:
+    """Return what exists already: Airflow's run of the date, and runs of the application over the interval."""
+    told = [f"Dag run {each.airflow_run}"] if each.airflow_run else []
+    for run in each.there[:1]:
+        rows = ", ".join(f"{count:,} rows of {stream_id}" for stream_id, count in sorted(run.rows.items()))
+        told.append(
+            f"{run.state}{f', {rows}' if rows else ''}" + (f" ({len(each.there)} runs)" if each.there[1:] else "")
+        )
+    return "; ".join(told) or "-"
+
+
+def _cost(each: SlicePreview) -> str:
+    if each.problem:
+        return "cannot be planned"
+    return duration(each.estimate.seconds) if each.estimate is not None else UNKNOWN
+
+
+def _files(inputs: Sequence[InputAmount]) -> int | None:
+    found = [amount.files for amount in inputs if amount.files is not None]
+    return sum(found) if found else None
+
+
+def _number(count: int | None) -> str:
+    return UNKNOWN if count is None else f"{count:,}"
+
+
+def _size(count: int | None) -> str:
+    return UNKNOWN if count is None else size(count)
+
+
+@contextmanager
+def _printing_to_stderr() -> Iterator[None]:
+    """Have what Airflow logs and Dag files print go to standard error: standard output is the preview's."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _moment(option: str, text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise ConfigError(
+            f"{option} {text!r} is no date.",
+            hint=f"Write it in ISO form: {option} 2013-01-01, or 2013-01-01T06:00.",
+            key=option,
+            value=text,
+        ) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)

@@ -1,0 +1,209 @@
+"""The preview of a backfill: its slices, what each would read, what is there already, and what it may cost.
+
+Nothing runs, and nothing is written: plans are made as the plan task would make them, and thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.errors import SamzaError
+from airflow_samza.prepare.run_request import FRESH, RunRequest
+from airflow_samza.provider.backfill_slices import Slice, find_dag, for_slice, planning_tasks, slices_of
+from airflow_samza.provider.bindings import text_map
+from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.planning import FUSED, PlanningOperator
+from airflow_samza.provider.run_identity import interval_of, run_id_of
+from airflow_samza.runs.progress.run_costs import (
+    Estimate,
+    History,
+    InputAmount,
+    RunCost,
+    amounts,
+    history,
+)
+from airflow_samza.runs.records.run_plan import STAGED, RunPlan
+from airflow_samza.runs.tables.versions import by_number
+from airflow_samza.secrecy import without_passwords
+
+
+@dataclass(frozen=True)
+class TableRead:
+    """The version of a pushed table that a run would read now; ``rows`` are those that its push wrote."""
+
+    table_id: str
+    number: int
+    push_id: str
+    asked: str
+    rows: int | None = None
+    pushed_at: str | None = None
+
+
+@dataclass(frozen=True)
+class SlicePreview:
+    """One run of a backfill, as far as it is known before it runs.
+
+    ``interval`` is the one that is read: of the slice, unless the task has a ``data_interval`` of its own. ``there``
+    are runs of the application over the same interval, ``airflow_run`` the state of this Dag's run of the same date, if
+    there is one. ``problem`` is the sentence by which its plan task would fail.
+    """
+
+    slice: Slice
+    run_id: str
+    interval: tuple[str, str] | None = None
+    inputs: tuple[InputAmount, ...] = ()
+    tables: tuple[TableRead, ...] = ()
+    there: tuple[RunCost, ...] = ()
+    airflow_run: str | None = None
+    estimate: Estimate | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class ApplicationPreview:
+    """The runs of one application of the Dag; ``former`` is the number of runs of it that are on record."""
+
+    task_id: str
+    application: str
+    root: str
+    former: int
+    unread: int
+    slices: tuple[SlicePreview, ...]
+
+
+@dataclass(frozen=True)
+class BackfillPreview:
+    """The preview of a backfill; ``notes`` are sentences about what could not be found out."""
+
+    dag_id: str
+    slices: tuple[Slice, ...]
+    applications: tuple[ApplicationPreview, ...]
+    notes: tuple[str, ...] = ()
+
+
+def preview_backfill(dag_id: str, first: datetime, last: datetime, file: Path | None = None) -> BackfillPreview:
+    """Return what a backfill of a Dag from ``first`` to ``last`` would do.
+
+    ``file`` is the Dag file; without one the Dag bundles are looked through.
+    """
+    dag = find_dag(dag_id, file)
+    slices = slices_of(dag, first, last)
+    runs, notes = _airflow_runs(dag_id, slices)
+    tasks = planning_tasks(dag)
+    if not tasks:
+        notes.append(f"The Dag {dag_id} has no task that plans an application: only its slices are known.")
+    return BackfillPreview(dag_id, tuple(slices), tuple(_of_task(task, slices, runs) for task in tasks), tuple(notes))
+
+
+def _of_task(task: PlanningOperator, slices: Sequence[Slice], runs: Mapping[datetime, str]) -> ApplicationPreview:
+    of_function = getattr(task, "module", None)
+    if of_function is not None:  # a decorated function's, which the task would write on its worker
+        of_function.bring()
+    name = load_application(task.application).spec(_config(task)).name
+    known = _Known(name)
+    found = tuple(_of_slice(task, slice_, runs, known) for slice_ in slices)
+    former = known.newest
+    return ApplicationPreview(task.task_id, name, known.root, len(former.runs), former.unread, found)
+
+
+class _Known:
+    """The former runs of an application, read once for each root."""
+
+    def __init__(self, application: str) -> None:
+        self.application = application
+        self.root = ""
+        self.newest = History()
+        self._by_root: dict[str, History] = {}
+
+    def of(self, hook: SamzaHook) -> History:
+        self.root = without_passwords(hook.root)
+        if self.root not in self._by_root:
+            self._by_root[self.root] = history(hook.files, self.application)
+        self.newest = self._by_root[self.root]
+        return self.newest
+
+
+def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str], known: _Known) -> SlicePreview:
+    airflow_run = runs.get(slice_.logical_date) if slice_.logical_date is not None else None
+    try:
+        rendered, context = for_slice(task, slice_)
+    except Exception as error:  # whatever a template of the user's raises
+        return SlicePreview(
+            slice_,
+            slice_.run_id,
+            airflow_run=airflow_run,
+            problem=f"What the task {task.task_id} is given is known only when it runs: {error}",
+        )
+    run_id = run_id_of(context, rendered.task_id if rendered.scope is None else rendered.scope)
+    try:
+        hook = rendered.hook
+        interval = interval_of(context, rendered.data_interval)
+        request = RunRequest(
+            rendered.application,
+            run_id,
+            config=_config(rendered),
+            interval=interval,
+            mode=STAGED if rendered.mode == FUSED else rendered.mode,
+            state_from=str(rendered.state_from or FRESH),
+            tables=text_map("table_versions", rendered.table_versions),
+        )
+        former = known.of(hook)
+        run = hook.preview(request)
+        tables = _tables(hook, run)
+    except (SamzaError, OSError) as error:
+        return SlicePreview(slice_, run_id, airflow_run=airflow_run, problem=without_passwords(str(error)))
+    inputs = amounts(run)
+    return SlicePreview(
+        slice_,
+        run_id,
+        run.interval,
+        inputs,
+        tables,
+        tuple(former.of_interval(run.interval)),
+        airflow_run,
+        former.estimate(inputs),
+    )
+
+
+def _config(task: PlanningOperator) -> dict[str, str]:
+    return text_map("config", task.config)
+
+
+def _tables(hook: SamzaHook, run: RunPlan) -> tuple[TableRead, ...]:
+    found = []
+    for table_id, pinned in sorted(run.tables.items()):
+        stream = run.side_input(str(pinned["stream_id"]))
+        rows = pushed_at = None
+        try:
+            version = by_number(hook.files, stream.system, stream.spec.name, int(pinned["number"]))
+            rows, pushed_at = version.rows, version.pushed_at
+        except SamzaError:  # it expires just now
+            pass
+        read = TableRead(table_id, int(pinned["number"]), str(pinned["push_id"]), str(pinned["asked"]), rows, pushed_at)
+        found.append(read)
+    return tuple(found)
+
+
+def _airflow_runs(dag_id: str, slices: Sequence[Slice]) -> tuple[dict[datetime, str], list[str]]:
+    """Return the states of a Dag's runs by logical date, and a note where Airflow's database cannot be asked."""
+    dates = [slice_.logical_date for slice_ in slices if slice_.logical_date is not None]
+    if not dates:
+        return {}, []
+    try:
+        from airflow.models.dagrun import DagRun
+        from airflow.utils.session import create_session
+        from sqlalchemy import select
+
+        with create_session() as session:
+            asked: Any = select(DagRun.logical_date, DagRun.state).where(
+                DagRun.dag_id == dag_id, DagRun.logical_date >= min(dates), DagRun.logical_date <= max(dates)
+            )
+            return {date: str(getattr(state, "value", state)) for date, state in session.execute(asked)}, []
+    except Exception as error:
+        why = without_passwords(str(error).splitlines()[0] if str(error) else type(error).__name__)
+        return {}, [f"Airflow's database was not asked for runs that exist: {why}"]

@@ -1,0 +1,212 @@
+"""The preview of a backfill: slices as Airflow makes them, what each reads and what is there; nothing is made."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from airflow_samza.cli.app import app as command
+from airflow_samza.errors import ConfigError, UnknownName
+from airflow_samza.provider import backfill_preview, backfill_slices
+from airflow_samza.provider.backfill_preview import BackfillPreview, SlicePreview, preview_backfill
+from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.run_identity import interval_of
+from airflow_samza.runs.records.data_interval import DataInterval
+from tests.support.runs_here import Here
+
+APPLICATION = '''
+from airflow_samza import stream_application
+
+ORDER = "id bigint, amount bigint"
+
+
+@stream_application("previewed-orders")
+def orders(app):
+    """Copy the orders of a day."""
+    read = app.input_stream(
+        "orders", system="data", schema=ORDER, path="orders/{data_interval_start:%Y-%m-%d}.json", format="json", partitions=1
+    )
+    read.send_to(app.output_stream("copied", system="log", partitions=1))
+'''
+
+DAG = """
+import pendulum
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+from airflow_samza import SamzaTaskGroup
+
+print("a Dag file that prints")
+
+with DAG("orders", schedule=CronDataIntervalTimetable("@daily", timezone="UTC"), start_date=pendulum.datetime(2013, 1, 1)):
+    SamzaTaskGroup("copy", application="previewed_orders_app:orders", systems={"data": "orders_data"})
+
+with DAG("by_hand", schedule=None):
+    SamzaTaskGroup("copy", application="previewed_orders_app:orders", systems={"data": "orders_data"})
+
+with DAG("from_a_task", schedule=CronDataIntervalTimetable("@daily", timezone="UTC"), start_date=pendulum.datetime(2013, 1, 1)):
+    SamzaTaskGroup(
+        "copy",
+        application="previewed_orders_app:orders",
+        systems={"data": "orders_data"},
+        config={"job.day": "{{ ti.xcom_pull(task_ids='elsewhere') }}"},
+    )
+"""
+
+
+def day(number: int, month: int = 1) -> datetime:
+    return datetime(2013, month, number, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "previewed_orders_app.py").write_text(APPLICATION)
+    (tmp_path / "dags" / "orders.py").write_text(DAG)
+    orders = tmp_path / "data" / "orders"
+    orders.mkdir(parents=True)
+    for number in (1, 2):
+        (orders / f"2013-01-0{number}.json").write_text('{"id": 1, "amount": 2}\n' * number * 10)
+    connections = {
+        "SAMZA_DEFAULT": {"conn_type": "samza", "extra": {"root": str(tmp_path / "root")}},
+        "ORDERS_DATA": {"conn_type": "fs", "extra": {"path": str(tmp_path / "data")}},
+    }
+    for name, connection in connections.items():
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(connection))
+    monkeypatch.syspath_prepend(str(tmp_path / "dags"))
+    monkeypatch.setattr(backfill_preview, "_airflow_runs", lambda dag_id, slices: ({}, []))
+    return tmp_path
+
+
+def preview(place: Path, first: datetime, last: datetime, dag_id: str = "orders") -> BackfillPreview:
+    return preview_backfill(dag_id, first, last, place / "dags" / "orders.py")
+
+
+def slices(found: BackfillPreview) -> tuple[SlicePreview, ...]:
+    (application,) = found.applications
+    return application.slices
+
+
+def run_the_first(place: Path) -> None:
+    """Run the application over the first day, as its Dag would."""
+    here = Here(place / "root", bindings=SamzaHook("samza_default", systems={"data": "orders_data"}).bindings())
+    here.whole("previewed_orders_app:orders", "first", interval=DataInterval(day(1), day(2)))
+
+
+def test_slices_are_those_of_the_schedule_and_read_their_own_files(place: Path) -> None:
+    found = preview(place, day(1), day(2))
+    assert [each.slice.text for each in slices(found)] == ["2013-01-01 – 2013-01-02", "2013-01-02 – 2013-01-03"]
+    amounts = [(each.inputs[0].files, each.inputs[0].bytes) for each in slices(found)]
+    assert amounts == [(1, 230), (1, 460)]
+
+
+def test_nothing_is_made(place: Path) -> None:
+    preview(place, day(1), day(2))
+    assert not (place / "root").exists() or not any((place / "root").rglob("*"))
+
+
+def test_a_slice_that_cannot_be_planned_says_why_and_the_others_are_shown(place: Path) -> None:
+    there, missing = slices(preview(place, day(2), day(3)))
+    assert there.problem is None
+    assert "2013-01-03.json" in str(missing.problem)
+
+
+def test_what_is_there_is_found_by_the_interval_and_former_runs_give_the_estimate(place: Path) -> None:
+    run_the_first(place)
+    done, new = slices(preview(place, day(1), day(2)))
+    assert [(run.state, dict(run.rows)) for run in done.there] == [("succeeded", {"copied": 10})]
+    assert not new.there
+    assert new.estimate is not None
+    assert done.estimate is not None
+    assert (new.estimate.by, new.estimate.runs, new.estimate.rows) == ("bytes", 1, 20)
+    assert done.estimate.rows == 10
+
+
+def test_dates_to_come_are_no_slices(place: Path) -> None:
+    today = datetime.now(timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0)
+    found = preview(place, today - timedelta(days=1), today + timedelta(days=5))
+    assert [each.slice.start for each in slices(found)] == [today - timedelta(days=1)]
+
+
+def test_a_dag_without_a_schedule_has_no_backfill(place: Path) -> None:
+    with pytest.raises(ConfigError, match="has no schedule"):
+        preview(place, day(1), day(2), "by_hand")
+
+
+def test_a_date_after_the_last_is_rejected(place: Path) -> None:
+    with pytest.raises(ConfigError, match="is after --to"):
+        preview(place, day(2), day(1))
+
+
+def test_a_dag_that_is_not_there_is_named_with_those_that_are(place: Path) -> None:
+    with pytest.raises(UnknownName, match="There is no Dag 'order'") as caught:
+        preview(place, day(1), day(2), "order")
+    assert "Did you mean 'orders'?" in caught.value.hint
+
+
+def test_a_file_that_cannot_be_read_is_named_with_its_error(place: Path) -> None:
+    broken = place / "dags" / "broken.py"
+    broken.write_text("from airflow.sdk import DAG\nimport nowhere_at_all\n")
+    with pytest.raises(ConfigError, match="No module named 'nowhere_at_all'"):
+        backfill_slices.find_dag("orders", broken)
+
+
+def test_what_only_a_task_knows_is_said(place: Path) -> None:
+    (each,) = slices(preview(place, day(1), day(1), "from_a_task"))
+    assert "is known only when it runs" in str(each.problem)
+
+
+def test_a_runs_own_interval_is_what_airflow_would_give_it(place: Path) -> None:
+    dag = backfill_slices.find_dag("orders", place / "dags" / "orders.py")
+    (task,) = backfill_slices.planning_tasks(dag)
+    (one,) = backfill_slices.slices_of(dag, day(1), day(1))
+    _, context = backfill_slices.for_slice(task, one)
+    assert interval_of(context) == DataInterval(day(1), day(2))
+    assert (context["ds"], context["ts_nodash"]) == ("2013-01-01", "20130101T000000")
+
+
+def asked(place: Path, *more: str) -> Any:
+    file = str(place / "dags" / "orders.py")
+    words = ["backfill-preview", "orders", "--from", "2013-01-01", "--to", "2013-01-03", "--dag-file", file, *more]
+    return CliRunner().invoke(command, words)
+
+
+def test_the_command_shows_a_table_and_what_the_slices_are_together(place: Path) -> None:
+    run_the_first(place)
+    done = asked(place)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0] == (
+        "A backfill of orders makes 3 runs: 2013-01-01 – 2013-01-02 … 2013-01-03 – 2013-01-04. Nothing was run."
+    )
+    assert "previewed-orders, planned by copy.plan:" in lines
+    rows = {line.split(" – ")[0]: line for line in lines if line.startswith("2013-")}
+    assert "succeeded, 10 rows of copied" in rows["2013-01-01"]
+    assert "cannot be planned" in rows["2013-01-03"]
+    assert any(line.startswith("Estimate by 1 of 1 former runs (their cost per byte): ") for line in lines)
+
+
+def test_json_is_all_that_the_command_prints(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(asked(place, "--json").stdout)
+    assert [each["inputs"][0]["bytes"] for each in found["applications"][0]["slices"][:2]] == [230, 460]
+    assert "a Dag file that prints" not in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2013-1", ""])
+def test_a_date_that_is_none_is_rejected(place: Path, text: str) -> None:
+    done = CliRunner().invoke(command, ["backfill-preview", "orders", "--from", text, "--to", "2013-01-01"])
+    assert done.exit_code != 0
+    assert "is no date" in done.output + str(done.exception)
+
+
+def test_dags_are_looked_for_in_the_bundles(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = "airflow.dag_processing.bundles.local.LocalDagBundle"
+    bundles = [{"name": "mine", "classpath": kind, "kwargs": {"path": os.fspath(place / "dags")}}]
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps(bundles))
+    assert backfill_slices.find_dag("orders").dag_id == "orders"
