@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo demo-kafka hdfs kafka test unit lint format types check bench bench-kafka nightly matrix constraints wheel screenshot clean distclean
+.PHONY: help setup setup-browser setup-databases demo demo-kafka demo-month hdfs kafka test unit lint format types check bench bench-kafka nightly matrix constraints page wheel screenshot clean distclean
 
 # VENV=.venv-3.13 PYTHON=python3.13 works with another Python, in an environment beside.
 VENV := .venv
@@ -25,6 +25,10 @@ demo: setup ## Run the flights example in a real Airflow and show what came out 
 
 demo-kafka: setup ## Run an hourly Dag over a day of a topic of Kafka in a real Airflow, and compare it with a model (KEEP=1 leaves both running).
 	@$(PYTHON_IN_VENV) -m demo --kafka $(if $(KEEP),--keep) $(ARGS)
+
+demo-month: setup ## Run a daily Dag over a month, twice, in a real Airflow on PostgreSQL, and compare it with DuckDB (KEEP=1 leaves both running).
+	@scripts/setup-databases.sh
+	@$(PYTHON_IN_VENV) -m demo --month $(if $(KEEP),--keep) $(ARGS)
 
 hdfs: setup ## Start an HDFS (NameNode and DataNode, from Maven) to try things with, and print its addresses; Ctrl-C stops it.
 	@$(PYTHON_IN_VENV) -m demo.hdfs $(ARGS)
@@ -61,7 +65,10 @@ check: setup ## Do all that continuous integration does.
 	@.ci/run
 
 ##@ Now and then
-nightly: setup setup-browser ## Run what takes long: the matrix of versions, soaks, big data, chaos (an hour of it; CHAOS_SECONDS=1800 for each half).
+setup-databases: setup ## Make sure that PostgreSQL and Redis are there for demo-month and the soak.
+	@scripts/setup-databases.sh
+
+nightly: setup setup-browser setup-databases ## Run what takes long: the matrix of versions, soaks, big data, chaos (an hour of it; CHAOS_SECONDS=1800 for each half).
 	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check "uv>=0.9"  # builds the matrix
 	@$(PYTHON_IN_VENV) -m pytest -m nightly --timeout 7200 $(ARGS)
 	@FUZZ_SECONDS=600 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/fuzz $(ARGS)
@@ -87,6 +94,9 @@ setup-browser: setup ## Make sure that a Chromium is there for the browser tests
 
 screenshot: setup setup-browser ## Run the demo and take the documentation's picture of its Dag run.
 	@$(PYTHON_IN_VENV) -m demo --screenshot docs/images/dag-run.png $(ARGS)
+
+page: ## Build what browsers load of the page in Airflow, after a change of its sources or of its interface (needs Node 20.19 or newer).
+	@cd airflow_samza/provider/page/web && npm ci --silent && npm run --silent types && npm test --silent && npm run --silent build
 
 constraints: setup ## Resolve the dependencies anew into constraints.txt.
 	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check "uv>=0.9"

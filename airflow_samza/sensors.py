@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from airflow_samza.provider.end_of_stream_sensor import (
+    SamzaEndOfStreamSensor,
+)
 from airflow_samza.provider.freshness_sensor import (
     SamzaTableFreshnessSensor,
     TableFreshnessSensor,
@@ -10,4 +13,4 @@ from airflow_samza.provider.kafka_lag_sensor import (
     SamzaKafkaLagSensor,
 )
 
-__all__ = ["SamzaKafkaLagSensor", "SamzaTableFreshnessSensor", "TableFreshnessSensor"]
+__all__ = ["SamzaEndOfStreamSensor", "SamzaKafkaLagSensor", "SamzaTableFreshnessSensor", "TableFreshnessSensor"]

@@ -6,6 +6,9 @@ from airflow_samza.provider.kafka_triggers import (
     KafkaLagTrigger,
     KafkaMessagesTrigger,
 )
+from airflow_samza.provider.stream_triggers import (
+    SamzaEndOfStreamTrigger,
+)
 from airflow_samza.provider.table_triggers import (
     TableFreshnessTrigger,
     TablePushTrigger,
@@ -20,6 +23,7 @@ from airflow_samza.provider.triggers import (
 __all__ = [
     "KafkaLagTrigger",
     "KafkaMessagesTrigger",
+    "SamzaEndOfStreamTrigger",
     "SamzaProducersTrigger",
     "SamzaRunTrigger",
     "SamzaStageTrigger",

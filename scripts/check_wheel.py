@@ -18,6 +18,9 @@ def check_contents(wheel: str) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     foreign = {name.partition("/")[0] for name in names} - {"airflow_samza"}
     assert len(foreign) == 1, f"The wheel has more than the package and its metadata: {sorted(foreign)}."
+    page = "airflow_samza/provider/page"
+    assert f"{page}/static/index.html" in names, "The wheel lacks the page in Airflow."
+    assert not any(name.startswith(f"{page}/web/") for name in names), "The wheel has the sources of the page."
     assert "airflow_samza/py.typed" in names, "The wheel lacks py.typed, so that its types are unknown to users."
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from airflow_samza.cli.backfill_command import backfill_preview
 from airflow_samza.cli.environment import find_environment, parse_setting
 from airflow_samza.cli.init_command import init
 from airflow_samza.cli.options import (
@@ -50,6 +51,7 @@ app.add_typer(runs, name="runs")
 app.command()(logs)
 app.command()(cancel)
 app.command()(init)
+app.command("backfill-preview")(backfill_preview)
 
 
 def _print_version(asked: bool) -> None:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_place, look_from_here
 from airflow_samza.cli.status_command import chosen_run
 from airflow_samza.cli.tables import columns, json_line
-from airflow_samza.errors import ConfigError, SamzaError, UnknownName
+from airflow_samza.errors import ConfigError, UnknownName
+from airflow_samza.planner.titles import stage_named
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
-from airflow_samza.runs.progress.run_list import KnownRun, known_runs, plan_of
+from airflow_samza.runs.progress.run_facts import facts_of
+from airflow_samza.runs.progress.run_list import known_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
-from airflow_samza.runs.records.folders import RunFolder, read
+from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.stages.run_ends import RunEnd
-from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
+from airflow_samza.runs.stages.runner_log import log_lines
+from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
 from airflow_samza.runs.upkeep.waiting_output import is_worked_on, publish_waiting
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
 runs = typer.Typer(help="List the runs that are on record, and finish them.", no_args_is_help=True)
-
-OPEN, SUCCEEDED, FAILED = "open", "succeeded", "failed"
 
 Stage = Annotated[
     str | None, typer.Option("--stage", metavar="STAGE", help="Only this stage; otherwise all of the run.")
@@ -99,7 +98,7 @@ def logs(
     run = chosen_run(files, _two(names, "logs"))
     printed = False
     for runner in all_runners(files, run.folder):
-        text = tail(files, runner, lines)
+        text = log_lines(files, runner.log, lines)
         if text is not None:
             who = runner.who(files) or {}
             where = f" on {who['host']}" if who.get("host") else ""
@@ -121,40 +120,12 @@ def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
     files = open_filesystem(place.environment().root)
     run = plan_of(files, chosen_run(files, _two(names, "cancel")))
     if stage is not None:
-        run.plan.stage(stage)
+        stage = stage_named(run.plan, stage).stage_id
     asked = list(cancel_stages(files, run, stage))
     for stage_id in asked:
         typer.echo(f"Stage {stage_id} of run {run.run_id} is cancelled; what it has committed stays.")
     if not asked:
         typer.echo(f"Nothing of run {run.run_id} of {run.application} is running.")
-
-
-def facts_of(files: Filesystem, run: KnownRun) -> dict[str, Any]:
-    """Return a run as ``runs list --json`` has it; ``mode`` is None where its plan cannot be read."""
-    try:
-        mode: str | None = plan_of(files, run).mode
-    except SamzaError:
-        mode = None
-    end = read(files, run.folder.closed, RunEnd) if run.closed else None
-    return {
-        "application": run.application,
-        "run_id": run.run_id,
-        "state": OPEN if not run.closed else SUCCEEDED if end is not None and end.succeeded else FAILED,
-        "mode": mode,
-        "at": f"{datetime.fromtimestamp(run.at, timezone.utc):%Y-%m-%dT%H:%M:%SZ}" if run.at else None,
-        "generation": run.generation,
-        "dag_id": run.origin.dag_id or None,
-        "dag_run": run.origin.run_id or None,
-    }
-
-
-def tail(files: Filesystem, runner: RunnerFolder, lines: int) -> str | None:
-    """Return the last lines of a runner's log, all with 0; None when there is none."""
-    try:
-        text = files.read(runner.log).decode(errors="replace").rstrip("\n")
-    except FileNotFoundError:
-        return None
-    return "\n".join(text.splitlines()[-lines:]) if lines else text
 
 
 def cancel_stages(files: Filesystem, run: RunPlan, only: str | None = None) -> Iterator[str]:

@@ -16,7 +16,7 @@ from airflow_samza.runs.lineage.lease import newest_lease
 from airflow_samza.runs.lineage.state_upkeep import StateReport, report_state
 from airflow_samza.runs.lineage.state_upkeep import abandon as abandon_run
 from airflow_samza.runs.lineage.state_upkeep import reset as reset_state
-from airflow_samza.runs.lineage.versions import Version, find_version, is_reset, newest_number
+from airflow_samza.runs.lineage.versions import Version, find_version, is_reset, newest_number, state_bytes
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
@@ -139,7 +139,7 @@ def report_facts(lineage: LineageFolder, report: StateReport) -> dict[str, Any]:
                 "interval": version.interval,
                 "offsets": version.offsets,
                 "files": {stream: int(known["files"]) for stream, known in version.arrived.items()},
-                "bytes": _bytes(version.stages),
+                "bytes": state_bytes(version.stages),
             }
             for version in report.versions
         ],
@@ -159,7 +159,7 @@ def report_text(lineage: LineageFolder, report: StateReport) -> str:
                 f"reset to {version.copy_of or 'nothing'}" if is_reset(version) else version.run,
                 _moment(version.at),
                 ", ".join(_read(version)),
-                _bytes(version.stages),
+                state_bytes(version.stages),
             ]
             for version in report.versions
         ]
@@ -210,14 +210,6 @@ def _read(version: Version) -> list[str]:
     offsets = [(stream, f"{sum(found):,}") for stream, found in version.offsets.items()]
     files = [(stream, f"{int(known['files']):,} files") for stream, known in version.arrived.items()]
     return [f"{stream} {text}" for stream, text in sorted([*offsets, *files])]
-
-
-def _bytes(stages: object) -> int:
-    """Return the bytes of all files that a version describes."""
-    if isinstance(stages, dict):
-        own = stages.get("bytes") if isinstance(stages.get("path"), str) else None
-        return int(own) if own is not None else sum(_bytes(value) for value in stages.values())
-    return 0
 
 
 def _lineage(application: str, place: Place, app_id: str) -> tuple[Filesystem, LineageFolder]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from airflow_samza.application.loader import load_application
 from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import SamzaError
+from airflow_samza.planner.titles import stage_titles
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
@@ -91,8 +92,13 @@ def status_lines(
         f"Run {run.run_id} of {run.application} ({run.mode}, plan {run.generation}): {state}, {ended} of "
         f"{len(reports)} stages succeeded"
     )
+    titles = stage_titles(run.plan)
     served = [f"  served by the warm runner {lender}" for lender in lenders]
-    lines = [head, *served, *(line for report in reports for line in describe_progress(report, worst=worst))]
+    lines = [
+        head,
+        *served,
+        *(line for found in reports for line in describe_progress(found, worst=worst, title=titles[found.stage_id])),
+    ]
     lines += [
         f"{found} are committed and wait to be published: the next try of the task does it, or airflow-samza runs "
         f"finish {run.application} {run.run_id}"
@@ -109,6 +115,7 @@ def status_json(
     waiting: Sequence[WaitingOutput] = (),
 ) -> str:
     """Return a run for programs."""
+    titles = stage_titles(run.plan)
     return json.dumps(
         {
             "application": run.application,
@@ -118,7 +125,7 @@ def status_json(
             "closed": known.closed,
             "requests": dict(requests),
             "waiting": [found.to_dict() for found in waiting],
-            "stages": [report.to_dict() for report in reports],
+            "stages": [{**report.to_dict(), "title": titles[report.stage_id]} for report in reports],
         },
         indent=2,
     )

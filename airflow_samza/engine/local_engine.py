@@ -77,6 +77,9 @@ class LocalEngine:
         """Return True."""
         return True
 
+    def page(self) -> None:
+        """Return none: this process shows itself nowhere."""
+
     def processor_seconds(self) -> float | None:
         """Return None: there is no other process."""
         return None

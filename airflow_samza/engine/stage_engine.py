@@ -12,6 +12,7 @@ from airflow_samza.engine.stage_setup import StageSetup
 from airflow_samza.engine.table_compaction import CompactionTask
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stages.spark_page import SparkPage
 
 
 class RunningStage(Protocol):
@@ -85,6 +86,10 @@ class StageEngine(Protocol):
 
         An engine that is frozen never answers.
         """
+        ...
+
+    def page(self) -> SparkPage | None:
+        """Return where people see the engine at work; None where it shows itself nowhere that is known."""
         ...
 
     def processor_seconds(self) -> float | None:

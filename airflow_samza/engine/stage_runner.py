@@ -32,6 +32,7 @@ from airflow_samza.launch.log_lines import most_informative_line
 from airflow_samza.launch.root_handover import take_root_access
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS, engine_name
 from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.stages.spark_page import SparkPage, note_spark_page
 from airflow_samza.runs.stages.stage_runners import DID_NOT_START, RunnerFolder, claim_runner
 from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, RUNNING, SUCCEEDED
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -89,6 +90,7 @@ class StageRunner:
             return
         log.info("Spark is up after %.1f s", time.monotonic() - started)
         self._heart.listen_to(self._engine)
+        self._note_page()
         last_busy = last_change = time.monotonic()
         was_busy = False
         while not self._stop.is_set():
@@ -149,6 +151,12 @@ class StageRunner:
                 log=self._folder.log,
             ) from error
 
+    def _note_page(self) -> None:
+        try:
+            note_spark_page(self._files, self._folder, self._engine.page() or SparkPage())
+        except Exception:  # no link is worth a run
+            log.warning("where Spark shows its jobs cannot be noted", exc_info=True)
+
     def _java_said(self) -> str:
         """Return the reason why Java has ended, from what it has printed into this runner's log."""
         written = self._files.local_path(self._folder.log) or self._settings.get("output", "")
@@ -207,6 +215,7 @@ class StageRunner:
             self._gone = error
         if not attempt.cancelled.is_set():
             log.error("%s: %s", attempt.group, error)
+            self._heart.bring_log()  # before the status: whoever reads that looks into the log next
             attempt.write_status(FAILED, error)
 
     def _busy(self) -> bool:

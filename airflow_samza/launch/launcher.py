@@ -278,19 +278,18 @@ def _reach(files: Filesystem) -> str:
 def _did_not_start(files: Filesystem, settings: RunnerSettings, started: _Started, what: str, hint: str) -> StageFailed:
     carry(files, scratch_path(files, started.log), started.log)
     lines = _lines(files, started.driver_log) if started.in_cluster else []  # the driver's own reason is the better one
+    log = started.driver_log if lines else started.log
     lines = lines or _lines(files, started.log)
     last = f" Its last line: {most_informative_line(lines)}" if lines else ""
     where = f"Its log is {files.location(started.log)}"
     if not started.in_cluster:
-        return StageFailed(
-            f"The stage runner did not start: {what}.{last}", hint=where, log=files.location(started.log)
-        )
+        return StageFailed(f"The stage runner did not start: {what}.{last}", hint=where, log=log)
     master = parse_master(settings.master).shown
     return StageFailed(
         f"The driver that spark-submit started on {master} never reported under the root {settings.root}: "
         f"{what}.{last}",
         hint=f"{hint} {where}; the driver's own is in the cluster",
-        log=files.location(started.log),
+        log=log,
     )
 
 

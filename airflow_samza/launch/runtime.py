@@ -27,7 +27,7 @@ from airflow_samza.launch.submission import checked_conf, stage_error, submit
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
 from airflow_samza.launch.warm_settings import WarmRunners, configured_warm_runners
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
-from airflow_samza.prepare.plan_step import prepare_run
+from airflow_samza.prepare.plan_step import prepare_run, preview_run
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.lineage.state_left import leave_state, reject_fenced
@@ -145,6 +145,11 @@ class SparkRuntime:
         run before it.
         """
         return prepare_run(self._files, self._systems, self._default_system, request, on_wait)
+
+    @opens_root
+    def preview(self, request: RunRequest) -> RunPlan:
+        """Return the plan that a run would get now; nothing is made or stored."""
+        return preview_run(self._files, self._systems, self._default_system, request)
 
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
         """Return a stored plan of a run (``application`` is its name); without a generation the newest."""

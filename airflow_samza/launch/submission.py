@@ -99,7 +99,7 @@ def supersede_older(files: Filesystem, handle: StageHandle) -> list[Generation]:
 
 def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
     """Return the error for a stage that has no result."""
-    about = {"stage": handle.stage_id, "run": handle.run_id, "generation": str(handle.generation)}
+    about = {"stage": handle.stage_id, "run": handle.run_id, "generation": str(handle.generation), "log": status.log}
     if status.state == FAILED and status.error is not None:
         error = SamzaError.from_dict(dict(status.error))
         error.facts = {**about, **error.facts}
@@ -119,14 +119,12 @@ def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
             f"frozen, or its storage is; {staged}.",
             hint="Try again: another runner takes its place, what is staged is kept, and nothing is doubled. Should "
             "it wake up, it ends.",
-            log=status.log,
             **about,
         )
     if status.state == LOST:
         return StageLost(
             f"The runner of the stage {handle.stage_id} died ({status.runner or 'it never started'}); {staged}.",
             hint="Try again: what is staged is kept, and nothing is doubled.",
-            log=status.log,
             **about,
         )
     if status.state == FAILED:

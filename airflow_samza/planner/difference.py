@@ -5,13 +5,16 @@ What changed and why, for ``plan --diff`` and for people on call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 from airflow_samza.planner.plan import ExecutionPlan, PlannedOperator, PlannedStream, PlannedTable, Stage
 from airflow_samza.planner.wording import count_text, operator_title, partitioning_text, shown_apart
 
 T = TypeVar("T")
+
+Kind = Literal["stage", "stream", "operator", "table"]
 
 
 def difference(old: ExecutionPlan, new: ExecutionPlan) -> tuple[str, ...]:
@@ -35,6 +38,61 @@ def difference(old: ExecutionPlan, new: ExecutionPlan) -> tuple[str, ...]:
         *(f"New warning: {warning}" for warning in new.warnings if warning not in old.warnings),
         *(f"No longer warned: {warning}" for warning in old.warnings if warning not in new.warnings),
     )
+
+
+@dataclass(frozen=True)
+class Change:
+    """A stage, stream, operator or table (``kind``) that was ``added``, ``removed`` or ``changed``.
+
+    ``former`` is the id that it had, where it has another one now.
+    """
+
+    kind: Kind
+    item_id: str
+    change: Literal["added", "removed", "changed"]
+    former: str | None = None
+
+
+def changes(old: ExecutionPlan, new: ExecutionPlan) -> tuple[Change, ...]:
+    """Return the items of the two plans that differ, in the order of :func:`difference`; what is removed comes last."""
+    renamed = _renamed_operators(old, new)
+    names = _renamed_streams(old, new, renamed)
+    now_of = {was: now for now, was in renamed.items()}
+    found = [
+        _change("stage", stage.stage_id, was.stage_id if was else None, bool(was and _stage_changes(was, stage, names)))
+        for was, stage in _matched_stages(old, new, renamed)
+    ]
+    streams = {stream.stream_id: stream for stream in old.streams}
+    for stream in new.streams:
+        former = streams.get(names.get(stream.stream_id, stream.stream_id))
+        differs = bool(former and _stream_changes(former, stream))
+        found.append(_change("stream", stream.stream_id, former.stream_id if former else None, differs))
+    operators = {operator.op_id: operator for operator in old.operators}
+    for operator in new.operators:
+        was_op = operators.get(renamed.get(operator.op_id, operator.op_id))
+        differs = bool(was_op and _operator_changes(was_op, operator, operator_title(operator), now_of))
+        found.append(_change("operator", operator.op_id, was_op.op_id if was_op else None, differs))
+    tables = {table.table_id: table for table in old.tables}
+    for table in new.tables:
+        was_table = tables.get(table.table_id)
+        differs = bool(was_table and _table_changes(was_table, table))
+        found.append(_change("table", table.table_id, was_table.table_id if was_table else None, differs))
+    kept = {(change.kind, change.former or change.item_id) for change, _ in found if change.change != "added"}
+    ids: list[tuple[Kind, str]] = [("stage", stage.stage_id) for stage in old.stages] + [
+        ("stream", name) for name in streams
+    ]
+    ids += [("operator", name) for name in operators] + [("table", name) for name in tables]
+    gone = [Change(kind, item_id, "removed") for kind, item_id in ids if (kind, item_id) not in kept]
+    differing = (change for change, differs in found if differs)
+    return (*differing, *gone)
+
+
+def _change(kind: Kind, item_id: str, former: str | None, differs: bool) -> tuple[Change, bool]:
+    """Return the change of an item of the new plan, and whether there is one."""
+    if former is None:
+        return Change(kind, item_id, "added"), True
+    renamed = former != item_id
+    return Change(kind, item_id, "changed", former if renamed else None), differs or renamed
 
 
 def _renamed_operators(old: ExecutionPlan, new: ExecutionPlan) -> dict[str, str]:
@@ -64,23 +122,34 @@ def _renamed_streams(old: ExecutionPlan, new: ExecutionPlan, renamed: Mapping[st
 
 def _stages(old: ExecutionPlan, new: ExecutionPlan, renamed: Mapping[str, str]) -> list[str]:
     streams = _renamed_streams(old, new, renamed)
-    former = {stage.stage_id: stage for stage in old.stages}
-    by_inputs = {stage.inputs: stage for stage in old.stages}
     sentences: list[str] = []
     seen: set[str] = set()
-    for stage in new.stages:
-        was = former.get(stage.stage_id)
+    for was, stage in _matched_stages(old, new, renamed):
         if was is None:
-            was = by_inputs.get(tuple(sorted(streams.get(name, name) for name in stage.inputs)))
-            if was is not None and was.stage_id not in {other.stage_id for other in new.stages}:
-                sentences.append(f"Stage {was.stage_id!r} is now {stage.stage_id!r}.")
-            else:
-                sentences.append(f"Stage {stage.stage_id!r} is new; it reads {_listed(stage.inputs)}.")
-                continue
+            sentences.append(f"Stage {stage.stage_id!r} is new; it reads {_listed(stage.inputs)}.")
+            continue
+        if was.stage_id != stage.stage_id:
+            sentences.append(f"Stage {was.stage_id!r} is now {stage.stage_id!r}.")
         seen.add(was.stage_id)
         sentences.extend(_stage_changes(was, stage, streams))
     sentences.extend(f"Stage {stage.stage_id!r} is gone." for stage in old.stages if stage.stage_id not in seen)
     return sentences
+
+
+def _matched_stages(
+    old: ExecutionPlan, new: ExecutionPlan, renamed: Mapping[str, str]
+) -> Iterator[tuple[Stage | None, Stage]]:
+    """Yield each stage with what it was: the stage of its id, else the one that read the same and is gone."""
+    streams = _renamed_streams(old, new, renamed)
+    former = {stage.stage_id: stage for stage in old.stages}
+    by_inputs = {stage.inputs: stage for stage in old.stages}
+    ids = {stage.stage_id for stage in new.stages}
+    for stage in new.stages:
+        was = former.get(stage.stage_id)
+        if was is None:
+            was = by_inputs.get(tuple(sorted(streams.get(name, name) for name in stage.inputs)))
+            was = None if was is None or was.stage_id in ids else was
+        yield was, stage
 
 
 def _stage_changes(was: Stage, stage: Stage, streams: Mapping[str, str]) -> list[str]:
@@ -206,18 +275,22 @@ def _tables(old: ExecutionPlan, new: ExecutionPlan) -> list[str]:
         if was is None:
             sentences.append(f"Table {table.table_id!r} ({table.kind}) is new.")
             continue
+        sentences.extend(_table_changes(was, table))
+    sentences.extend(f"Table {table_id!r} is gone." for table_id in former)
+    return sentences
+
+
+def _table_changes(was: PlannedTable, table: PlannedTable) -> list[str]:
+    return [
+        f"Table {table.table_id!r} changed its {word}: it was {one or 'none'} and is {other or 'none'}."
         for word, one, other in (
             ("kind", was.kind, table.kind),
             ("key", ", ".join(was.key), ", ".join(table.key)),
             ("schema", was.schema, table.schema),
             ("side inputs", ", ".join(was.side_inputs), ", ".join(table.side_inputs)),
-        ):
-            if one != other:
-                sentences.append(
-                    f"Table {table.table_id!r} changed its {word}: it was {one or 'none'} and is {other or 'none'}."
-                )
-    sentences.extend(f"Table {table_id!r} is gone." for table_id in former)
-    return sentences
+        )
+        if one != other
+    ]
 
 
 def _bounded(stream: PlannedStream) -> str:

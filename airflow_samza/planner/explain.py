@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from airflow_samza.planner.plan import ExecutionPlan, PlannedOperator, PlannedStream, Stage
+from airflow_samza.planner.titles import stage_titles
 from airflow_samza.planner.wording import (
     count_text,
     operator_text,
@@ -37,8 +38,10 @@ def explain(
     numbers = [count_text(len(plan.stages), "stage"), count_text(len(operators), "operator")]
     numbers.append("shape only, counts come with the plan" if plan.shape_only else f"plan {plan.fingerprint}")
     blocks = [f"{plan.application} (id {plan.app_id}): {', '.join(numbers)}"]
+    titles = stage_titles(plan)
     for number, stage in enumerate(plan.stages, 1):
-        blocks.append(_stage_block(plan, stage, number, engines or {}, (notes or {}).get(stage.stage_id, {})))
+        title, less = titles[stage.stage_id], (notes or {}).get(stage.stage_id, {})
+        blocks.append(_stage_block(plan, stage, number, title, engines or {}, less))
     if plan.tables:
         blocks.append(_tables_block(plan))
     if plan.warnings:
@@ -50,14 +53,18 @@ def explain(
 
 
 def _stage_block(
-    plan: ExecutionPlan, stage: Stage, number: int, engines: Mapping[str, str], notes: Mapping[str, str]
+    plan: ExecutionPlan, stage: Stage, number: int, title: str, engines: Mapping[str, str], notes: Mapping[str, str]
 ) -> str:
     facts = [] if plan.shape_only else [count_text(stage.task_count, "task")]
     if stage.upstream:
         facts.append("after " + ", ".join(stage.upstream))
     if stage.several_epochs:
         facts.append("reads what it writes, in several epochs")
-    heading = f"{number}. {stage.stage_id}" + (f"   [{'; '.join(facts)}]" if facts else "")
+    heading = (
+        f"{number}. {stage.stage_id}"
+        + (f" ({title})" if title != stage.stage_id else "")
+        + (f"   [{'; '.join(facts)}]" if facts else "")
+    )
     side_inputs = [name for name in stage.side_inputs if name not in stage.inputs]
     streams = [("reads", plan.stream(name)) for name in stage.inputs] + [
         ("side input", plan.stream(name)) for name in side_inputs

@@ -38,8 +38,7 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
             )
         bounds = needed_interval(request.interval, stream=stream.stream_id, what="slice by timestamp").micros()
     feeds = stream.role is StreamRole.SIDE_INPUT
-    options = dict(stream.options)
-    name = options.pop("stream", stream.stream_id) if feeds else stream.stream_id  # a topic that is only named
+    name = stream.topic or stream.stream_id
     return StreamSpec(
         name=spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", name),
         partitions=stream.partitions,
@@ -52,7 +51,7 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
         broadcast=stream.broadcast,
         written=stream.role is StreamRole.OUTPUT,
         tolerant=stream.on_error is not None,
-        options=tuple(options.items()),
+        options=stream.options,
         below=below,
         serde=serde_of(stream),
         deletes=feeds,

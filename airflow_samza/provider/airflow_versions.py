@@ -7,8 +7,10 @@ ones do. Modules of the provider, and tests of it, import these names from here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -149,3 +151,39 @@ def _stats() -> Any:
 
         return Stats
     return stats if hasattr(stats, "gauge") else stats.Stats
+
+
+def dags_in(file: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the Dags of a file, or of all bundles of this Airflow, by id, and import errors by file.
+
+    The files are read as Airflow reads them, and nothing is written into its database.
+    """
+    try:
+        bag: Any = import_module("airflow.dag_processing.dagbag").DagBag
+    except ImportError:  # Airflow 3.1
+        bag = import_module("airflow.models.dagbag").DagBag
+    places = [(file, file.parent)] if file is not None else [(path, path) for path in _bundle_paths()]
+    dags: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    for folder, path in places:
+        if str(path) not in sys.path:
+            sys.path.append(str(path))
+        found = bag(dag_folder=folder, bundle_path=path)
+        dags |= {dag_id: dag for dag_id, dag in found.dags.items() if dag_id not in dags}
+        problems |= found.import_errors
+    return dags, problems
+
+
+def scheduler_form(dag: Any) -> Any:
+    """Return a Dag as the scheduler has it, which knows the runs between two moments."""
+    serialized: Any = import_module("airflow.serialization.serialized_objects")
+    form = serialized.DagSerialization if hasattr(serialized, "DagSerialization") else serialized.SerializedDAG  # 3.1
+    return form.from_dict(form.to_dict(dag))
+
+
+def _bundle_paths() -> Iterator[Path]:
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+
+    for bundle in DagBundlesManager().get_all_dag_bundles():
+        bundle.initialize()
+        yield Path(bundle.path)

@@ -49,6 +49,11 @@ class SamzaAutoPlanOperator(SamzaPlanOperator, SkipMixin):
     fused_task: str
     staged_tasks: Sequence[str]
 
+    def tasks_of(self, run: RunPlan) -> dict[str, str]:
+        """Return the task that runs all stages, for each, where that is the choice."""
+        fused = choose(run, conf.getint(CONFIG_SECTION, "fuse_below", fallback=FUSE_BELOW)).fused
+        return dict.fromkeys(self.stage_tasks, self.fused_task) if fused else self.stage_tasks
+
     def _plan(self, context: Any, deadline: float | None) -> dict[str, Any]:
         ticket = super()._plan(context, deadline)
         with mapped_failures(self.log.error, lambda: self.hook.root):

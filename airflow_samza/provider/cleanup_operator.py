@@ -9,13 +9,15 @@ from typing import Any
 from airflow_samza.provider.airflow_versions import conf
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
-from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.hooks import ClosedRun, SamzaHook
+from airflow_samza.provider.lineage_methods import TellsLineage, openlineage_is_active
 from airflow_samza.provider.plan_ticket import PlanTicket
 from airflow_samza.provider.samza_operator import SamzaOperator
+from airflow_samza.provider.task_lineage import whole_run
 from airflow_samza.runs.records.run_plan import RunPlan
 
 
-class SamzaCleanupOperator(SamzaOperator):
+class SamzaCleanupOperator(TellsLineage, SamzaOperator):
     """Ends a run: its stage runners stop, and its intermediate topics are marked as expired.
 
     What has expired of the application by then is deleted: topics of earlier runs, and runs beyond ``[samza]
@@ -24,6 +26,8 @@ class SamzaCleanupOperator(SamzaOperator):
 
     They are kept ``[samza] keep_topics_after_success`` hours when every stage has succeeded, else
     ``keep_topics_after_failure`` hours, so that a failed run can still be cleared and resumed.
+
+    OpenLineage, where it is on, is told of the run as a whole: a job of the task group's name, from sources to sinks.
 
     :param plan: The output of the :class:`SamzaPlanOperator` (templated); without one (the plan failed) there is
         nothing to do.
@@ -42,11 +46,16 @@ class SamzaCleanupOperator(SamzaOperator):
                 self.tell("The run was never planned; there is nothing to clean up.")
                 return
             hook = self.hook
-            close_run(hook, hook.load_plan(PlanTicket.from_dict(self.plan)), self.tell)
+            run = hook.load_plan(PlanTicket.from_dict(self.plan))
+            if openlineage_is_active():
+                self._lineage = whole_run(hook, run, self.scope or self.task_id)
+            closed = close_run(hook, run, self.tell)
+            if self._lineage is not None:
+                self._lineage.succeeded = closed.succeeded
 
 
-def close_run(hook: SamzaHook, run: RunPlan, tell: Callable[[str], None]) -> None:
-    """Close a run and return what is kept, and for how long."""
+def close_run(hook: SamzaHook, run: RunPlan, tell: Callable[[str], None]) -> ClosedRun:
+    """Close a run; tell and return what is kept, and for how long."""
     closed = hook.close(
         run,
         after_success=timedelta(hours=conf.getfloat(CONFIG_SECTION, "keep_topics_after_success", fallback=24.0)),
@@ -60,3 +69,4 @@ def close_run(hook: SamzaHook, run: RunPlan, tell: Callable[[str], None]) -> Non
     for topic in closed.topics:
         tell(f"  {topic}")
     hook.sweep_after(run.application, tell)
+    return closed

@@ -16,8 +16,9 @@ from airflow_samza.provider.containers import OUTLIVES, why_it_ends
 TIMED_OUT = "timed_out"
 NOT_SEEN = "not_seen"
 LOST = "lost"
+UNKNOWN = "unknown"
 """Keys of a trigger's event: the deadline has passed; the reason why this triggerer cannot read the root; the producers
-that failed for good."""
+that failed for good; the reason why nobody will ever write the stream that is waited for."""
 
 
 def reject_short_lived(

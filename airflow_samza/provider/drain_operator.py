@@ -14,8 +14,10 @@ from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.links import ENDED_RUN, PAGE
+from airflow_samza.provider.page_addresses import run_page
 from airflow_samza.provider.samza_operator import SamzaOperator
-from airflow_samza.runs.progress.run_list import active_runs, is_over
+from airflow_samza.runs.progress.run_list import active_runs, is_over, origin_of
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.pace import Looks
 
@@ -39,6 +41,7 @@ class SamzaDrainOperator(SamzaOperator):
     """
 
     template_fields: Sequence[str] = (*SamzaOperator.template_fields, "run_id", "dag_id_", "action")
+    operator_extra_links = (PAGE, ENDED_RUN)
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class SamzaDrainOperator(SamzaOperator):
             ask = hook.drain if self.action == DRAIN else hook.stop
             ask(run, who=f"{context['ti'].dag_id}.{self.task_id}")
             self.tell(f"The run {run.run_id} of {application} was asked to {self.action}.")
+            self._show_run(hook, run, context)
             return self._wait(hook, run, deadline_of(self)) if self.wait_for_completion else run.run_id
 
     def execute_complete(
@@ -93,11 +97,18 @@ class SamzaDrainOperator(SamzaOperator):
         with mapped_failures(self.log.error):
             raise_what_the_trigger_met(event, self.task_id)
             hook = self.hook
-            return self._ended(hook, hook.load_run(application, run_id, generation))
+            run = hook.load_run(application, run_id, generation)
+            self._show_run(hook, run, context)
+            return self._ended(hook, run)
 
     def on_kill(self) -> None:
         """End the wait; a run whose end was requested ends all the same."""
         self._killed = True
+
+    def _show_run(self, hook: SamzaHook, run: RunPlan, context: Any) -> None:
+        """Have Airflow's page link to the page of the run that ends, where a Dag run has planned it."""
+        origin = origin_of(hook.files, run.application, run.run_id)
+        self.show(context, ENDED_RUN, run_page(origin.dag_id, origin.run_id) if origin.dag_id else "")
 
     def _wait(self, hook: SamzaHook, run: RunPlan, deadline: float | None) -> str:
         interval = self.poll_interval or conf.getfloat(CONFIG_SECTION, "poll_interval", fallback=1.0)

@@ -37,6 +37,13 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": [{"integration-name": "Samza", "python-modules": ["airflow_samza.sensors"]}],
         "hooks": [{"integration-name": "Samza", "python-modules": ["airflow_samza.hooks"]}],
         "triggers": [{"integration-name": "Samza", "python-modules": ["airflow_samza.triggers"]}],
+        "extra-links": [
+            "airflow_samza.provider.links.SamzaPageLink",
+            "airflow_samza.provider.links.RunnerLogLink",
+            "airflow_samza.provider.links.SparkLink",
+            "airflow_samza.provider.links.OutputLink",
+            "airflow_samza.provider.links.EndedRunLink",
+        ],
         "notifications": ["airflow_samza.provider.stop_notifier.SamzaStopNotifier"],
         "task-decorators": [
             {"name": "samza_stream", "class-name": "airflow_samza.provider.decorators.samza_stream_task"},
@@ -72,6 +79,21 @@ def get_provider_info() -> dict[str, Any]:
                         "type": "integer",
                         "example": "1073741824",
                         "default": "67108864",
+                    },
+                    "page_samples": {
+                        "description": "Whether the page shows messages of topics and samples of bad records.",
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": "False",
+                        "default": "True",
+                    },
+                    "page_masked_columns": {
+                        "description": "Columns whose values the page never shows: names or patterns, with commas "
+                        "between them.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "*email*,card_number",
+                        "default": "",
                     },
                     "keep_topics_after_success": {
                         "description": "For how many hours the intermediate topics of a run are kept after it has "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -197,6 +198,10 @@ class SamzaHook(RootHook):
             note_origin(self.files, RunFolder(run.application, run.run_id), origin)
         return PlannedRun(run, explain(run.plan, run.engine_texts, run.notes))
 
+    def preview(self, request: RunRequest) -> RunPlan:
+        """Return the plan that a run would get now; nothing is made or stored."""
+        return self.get_conn().preview(request)
+
     def has_run(self, application: str, run_id: str) -> bool:
         """Return whether the run ``run_id`` of an application is on record."""
         return bool(RunFolder(application, run_id).plan_generations(self.files))
@@ -269,6 +274,22 @@ class SamzaHook(RootHook):
         """Return the result of a stage that has ended; raise its error."""
         return self.get_conn().finish(handle)
 
+    def last_lines(self, log: str) -> list[str]:
+        """Return the last lines of what a stage runner has printed, by the log's path from the root, without secrets.
+
+        [] where there is no log, or it cannot be read.
+        """
+        from airflow_samza.runs.stages.runner_log import last_lines
+
+        with suppress(SamzaError, OSError):
+            return last_lines(self.files, log, self.secrets())
+        return []
+
+    def secrets(self) -> list[object]:
+        """Return the secrets of the connections of the systems and the root, which no text may show."""
+        found: list[object] = [bound.options[name] for bound in self.bindings().values() for name in bound.secret]
+        return [*found, *(self.access.options[name] for name in self.access.secret)]
+
     def push(
         self,
         application: str,
@@ -290,6 +311,14 @@ class SamzaHook(RootHook):
         secrets = source_options(source_conn_id, self._connection(source_conn_id)) if source_conn_id else None
         given = {"interval": interval, "config": config, "secrets": secrets, **options}
         return self.get_conn().push(application, table, source, push_id, **given)
+
+    def source_url(self, source_conn_id: str | None) -> str:
+        """Return the URL of a database that a connection describes; empty without one. It may hold a password."""
+        return (
+            str(source_options(source_conn_id, self._connection(source_conn_id)).get("url", ""))
+            if source_conn_id
+            else ""
+        )
 
     def finish_push(self, handle: StageHandle) -> TableVersion:
         """Return the version that a push has become; raise its error."""
@@ -344,6 +373,18 @@ class SamzaHook(RootHook):
     def sweep_after(self, application: str, tell: Callable[[str], None]) -> None:
         """Delete what has expired of an application, in ten seconds at most; log what was deleted, and never fail."""
         self.get_conn().upkeep.sweep_after(application, self.keep, tell)
+
+    def results(self, run: RunPlan) -> list[StageResult]:
+        """Return the results of the stages of this plan whose newest generation has ended, in the plan's order."""
+        from airflow_samza.runs.records.folders import read_fixed
+        from airflow_samza.runs.records.stage_result import StageResult
+
+        files, folder = self.files, RunFolder(run.application, run.run_id)
+        paths = [
+            folder.stage(stage.stage_id, newest_generation(files, run, stage.stage_id)).result
+            for stage in run.plan.stages
+        ]
+        return [found for path in paths if (found := read_fixed(files, path, StageResult)) is not None]
 
     def has_succeeded(self, run: RunPlan) -> bool:
         """Return whether the newest generation of every stage of this plan has succeeded, as the run's records say."""

@@ -1,30 +1,60 @@
 """Outlets of the tasks of runs: the assets of what an application writes, and what their events say.
 
-A stream that applications share has an asset by its connection. A topic of Kafka has one by its brokers, which a Dag
-file that is parsed does not look up: there its outlet is an alias, to which the run adds the asset.
+Every output has an asset by where its data lies (:mod:`airflow_samza.provider.dataset_names`), which a Dag file that is
+parsed does not look up: there its outlet is an alias, to which the run adds the asset. A stream that applications share
+has an asset by its connection besides, which a Dag file can name.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.prepare.bound_systems import run_bindings
+from airflow_samza.errors import ConfigError
+from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import hook_lineage
 from airflow_samza.provider.assets import SCHEME, shared_stream
-from airflow_samza.provider.kafka_assets import kafka_topic, topic_uri
+from airflow_samza.provider.dataset_names import DatasetName
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
-from airflow_samza.system_kinds import find_kind
-from airflow_samza.systems.kafka.access import ADDRESSES
 
 if TYPE_CHECKING:
     from airflow_samza.provider.hooks import SamzaHook
 
+log = logging.getLogger(__name__)
+
 _ALIAS = "samza-output:"
+_ALIAS_OF_ALL = "samza-outputs:"
+
+DATA_INTERVAL = "data_interval"
+"""The ``partition_key`` that stands for the beginning of the run's data interval."""
+
+_KEY_FORMAT = "%Y-%m-%dT%H:%M:%S"
+"""As Airflow's CronPartitionTimetable writes keys by default, so that its mappers read them."""
+
+_LONGEST_KEY = 250
+"""Characters of a partition key in Airflow's database."""
+
+_SUMMED = ("rows", "files", "bytes")
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The part of the data that a run writes.
+
+    ``key`` is the partition key that its events get, None where they get no other than the Dag run's; ``named`` is the
+    one that they say, and ``interval`` the run's data interval (ISO texts).
+    """
+
+    key: str | None = None
+    named: str | None = None
+    interval: tuple[str, str] | None = None
 
 
 def output_alias(place: str, stream_id: str) -> AssetAlias:
@@ -32,63 +62,98 @@ def output_alias(place: str, stream_id: str) -> AssetAlias:
     return AssetAlias(name=f"{_ALIAS}{place}/{stream_id}")
 
 
-def outlets_of(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, str]) -> dict[str, Asset | AssetAlias]:
+def alias_of_all(conn_id: str, application: str) -> AssetAlias:
+    """Return the outlet of a task that runs a whole application, of which its Dag file need not know the outputs."""
+    return AssetAlias(name=f"{_ALIAS_OF_ALL}{conn_id}/{application}")
+
+
+def slice_of(context: Mapping[str, Any], given: Any, task_id: str, interval: tuple[str, str] | None) -> Slice:
+    """Return the slice of a run: ``given`` is the partition key of the operator, ``interval`` the run's."""
+    begins = datetime.fromisoformat(interval[0]).strftime(_KEY_FORMAT) if interval is not None else None
+    asked = begins if given == DATA_INTERVAL else str(given or "").strip() or None
+    if asked is not None and len(asked) > _LONGEST_KEY:
+        raise ConfigError(
+            f"partition_key={asked[:40]!r}… of the task {task_id!r} has {len(asked)} characters, and Airflow keeps "
+            f"{_LONGEST_KEY}.",
+            hint="Give a shorter key.",
+            key="partition_key",
+            value=asked,
+        )
+    own = str(context.get("partition_key") or "") or None
+    return Slice(asked, asked or own or begins, interval)
+
+
+def reject_partitions(task_id: str, partition_key: str | None) -> None:
+    """Reject a partition key where the events of assets have none."""
+    if partition_key is not None and not airflow_versions.events_take_partitions():
+        raise ConfigError(
+            f"The task {task_id!r} has partition_key={partition_key!r}, and Airflow "
+            f"{airflow_versions.airflow_version()} gives events of assets no partitions.",
+            hint="Leave partition_key out, or use Airflow 3.3 or later.",
+            key="partition_key",
+            value=partition_key,
+        )
+
+
+def outlets_of(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, str]) -> dict[str, list[Asset | AssetAlias]]:
     """Return the outlets of the streams that an application writes, by stream id.
 
     A templated connection has none while a Dag is read.
     """
-    found: dict[str, Asset | AssetAlias] = {}
+    found: dict[str, list[Asset | AssetAlias]] = {}
     for stream_id, stream in spec.outputs.items():
         system = stream.system or spec.default_system
         place = systems.get(system, conn_id) if system is not None else conn_id
         if not isinstance(place, str) or "{{" in place:
             continue
-        if stream.shared:
-            found[stream_id] = shared_stream(stream_id, place)
-        elif system in systems:
-            found[stream_id] = output_alias(place, stream_id)
-        elif system in spec.systems:  # the code says where it is
-            found[stream_id] = output_alias(str(system), stream_id)
+        by_code = system is not None and system not in systems and system in spec.systems
+        alias = output_alias(str(system) if by_code else place, stream_id)
+        found[stream_id] = [shared_stream(stream_id, place), alias] if stream.shared else [alias]
     return found
 
 
 def announce(
-    events: Any, outlets: Iterable[Any], run: RunPlan, results: Sequence[StageResult], hook: SamzaHook
+    events: Any,
+    outlets: Iterable[Any],
+    run: RunPlan,
+    results: Sequence[StageResult],
+    hook: SamzaHook,
+    names: Mapping[str, DatasetName],
+    slice_: Slice = Slice(),
 ) -> None:
-    """Add the run and its number of messages to the events of what it wrote, and say what it read and wrote.
+    """Add the run and what it wrote to the events of its outputs, and say what it read and wrote.
 
-    Airflow sends events when the task has succeeded.
+    ``names`` are those of the run's streams. Airflow sends events when the task has succeeded. Of several outputs at
+    one place there is one event. ``events`` is None where a task is executed by hand, outside of Airflow: there is
+    nobody to tell then.
     """
-    known = list(outlets)
+    known = list(outlets) if events is not None else []
     assets = {outlet.uri: outlet for outlet in known if isinstance(outlet, Asset)}
     shared = {uri.rpartition("/")[2]: asset for uri, asset in assets.items() if uri.startswith(f"{SCHEME}://")}
     aliases = {o.name.rpartition("/")[2]: o for o in known if isinstance(o, AssetAlias) and o.name.startswith(_ALIAS)}
-    brokers, lineage = _brokers(run, hook), hook_lineage()
+    of_all = next((o for o in known if isinstance(o, AssetAlias) and o.name.startswith(_ALIAS_OF_ALL)), None)
+    _tell_lineage(run, results, hook, names)
+    at_one_place: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for result in results:
-        for read in result.inputs:
-            if read.system in brokers and not run.is_own(read.stream_id):
-                lineage.add_input_asset(hook, uri=topic_uri(read.stream, brokers[read.system]))
         for output in result.outputs:
+            facts = output_facts(run, result, output, slice_)
             if output.stream_id in shared:
-                events[shared[output.stream_id]].extra = _facts(run, result, output)
-            if output.system in brokers and not output.own:
-                topic = kafka_topic(output.stream, brokers[output.system])
-                lineage.add_output_asset(hook, uri=topic.uri)
-                if topic.uri in assets:  # the Dag file names it, too
-                    events[assets[topic.uri]].extra = _facts(run, result, output)
-                elif output.stream_id in aliases:
-                    events[aliases[output.stream_id]].add(topic, extra=_facts(run, result, output))
+                _announce(events[shared[output.stream_id]], facts, slice_)
+            uri = _asset_uri(names.get(output.stream_id)) if not output.own else None
+            if uri is not None:
+                at_one_place.setdefault(uri, []).append((output.stream_id, facts))
+    for uri, written in at_one_place.items():
+        facts = _together([facts for _, facts in written])
+        alias = next((aliases[stream_id] for stream_id, _ in written if stream_id in aliases), of_all)
+        if uri in assets:  # the Dag file names it, too
+            _announce(events[assets[uri]], facts, slice_)
+        elif alias is not None:
+            events[alias].add(Asset(name=uri, uri=uri), extra=facts)
 
 
-def _brokers(run: RunPlan, hook: SamzaHook) -> dict[str, str]:
-    """Return the addresses of brokers by the names of the systems that are Kafka."""
-    kinds = {name: find_kind(str(declared.get("kind"))) for name, declared in run.systems.items()}
-    names = {name for name, kind in kinds.items() if kind is not None and kind.place == ADDRESSES}
-    bindings = run_bindings(run.systems, hook.bindings()) if names else {}
-    return {name: str(bindings[name].options[ADDRESSES]) for name in names}
-
-
-def _facts(run: RunPlan, result: StageResult, output: OutputResult) -> dict[str, Any]:
+def output_facts(run: RunPlan, result: StageResult, output: OutputResult, slice_: Slice) -> dict[str, Any]:
+    """Return what the event of an output says."""
+    files = output.facts.get("files")
     return {
         "stream": output.stream_id,
         "application": run.application,
@@ -96,4 +161,53 @@ def _facts(run: RunPlan, result: StageResult, output: OutputResult) -> dict[str,
         "stage": result.stage_id,
         "generation": result.generation,
         "rows": output.messages,
+        "bytes": output.bytes,
+        "files": len(files) if isinstance(files, list | tuple) else None,
+        "partition_key": slice_.named,
+        "interval": list(slice_.interval) if slice_.interval is not None else None,
     }
+
+
+def _announce(event: Any, facts: dict[str, Any], slice_: Slice) -> None:
+    event.extra = facts
+    if slice_.key is not None and airflow_versions.events_take_partitions():
+        event.add_partitions(slice_.key)
+
+
+def _together(facts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the facts of several outputs at one place: their counts summed, all their streams named."""
+    if len(facts) == 1:
+        return facts[0]
+    known = {name: [one[name] for one in facts if one[name] is not None] for name in _SUMMED}
+    sums = {name: sum(counts) if counts else None for name, counts in known.items()}
+    return {**facts[0], **sums, "streams": [one["stream"] for one in facts]}
+
+
+def _tell_lineage(
+    run: RunPlan, results: Sequence[StageResult], hook: SamzaHook, names: Mapping[str, DatasetName]
+) -> None:
+    """Say to Airflow's collector of lineage which datasets were read and written."""
+    lineage = hook_lineage()
+    for result in results:
+        for read in result.inputs:
+            uri = _asset_uri(names.get(read.stream_id)) if not run.is_own(read.stream_id) else None
+            if uri is not None:
+                lineage.add_input_asset(hook, uri=uri)
+        for output in result.outputs:
+            uri = _asset_uri(names.get(output.stream_id)) if not output.own else None
+            if uri is not None:
+                lineage.add_output_asset(hook, uri=uri)
+
+
+def _asset_uri(name: DatasetName | None) -> str | None:
+    """Return the URI as Airflow has it once an asset is made of it; None where no asset can be made of it.
+
+    What is written is published by now, so that no odd name may fail the task.
+    """
+    if name is None:
+        return None
+    try:
+        return Asset(name=name.uri, uri=name.uri).uri
+    except ValueError as error:
+        log.warning("The output %s has no asset: %s", name.uri, error)
+        return None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_samza.errors import PlanChanged
 from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
+from airflow_samza.provider.lineage_methods import TellsLineage
+from airflow_samza.provider.plan_note import PLAN_NOTE, PlanNote
 from airflow_samza.provider.plan_ticket import PlanTicket
-from airflow_samza.provider.planning import PlanningOperator
+from airflow_samza.provider.planning import FUSED, PlanningOperator
 from airflow_samza.provider.run_identity import generation_of
 from airflow_samza.runs.records.run_plan import RunPlan
 
@@ -17,7 +20,7 @@ PLAN_TEXT = "plan_text"
 """XCom key of the plan as text."""
 
 
-class SamzaPlanOperator(PlanningOperator):
+class SamzaPlanOperator(TellsLineage, PlanningOperator):
     """Plans a run: fixes counts and input ranges, rejects what cannot run, and stores the plan.
 
     The return value says where the plan lies, for ``SamzaStreamOperator(plan=...)``; the XCom ``plan_text`` is the plan
@@ -38,6 +41,7 @@ class SamzaPlanOperator(PlanningOperator):
         super().__init__(**kwargs)
         self.expected_stages = tuple(expected_stages) if expected_stages is not None else None
         self.deferrable_tasks = dict(deferrable_tasks or {})
+        self.stage_tasks: dict[str, str] = {}  # the tasks of the group's stages, for the page
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Plan and return the ticket."""
@@ -57,11 +61,31 @@ class SamzaPlanOperator(PlanningOperator):
             for task_id, executor in self.deferrable_tasks.items():
                 self.hook.reject_short_lived(task_id, executor)
             planned = self.plan_run(self.hook, context, generation_of(context), deadline)
+            self._lineage = planned.run
             self.tell(planned.text)
             ticket = ticket_of(planned.run, self.shape)
             check_stages(ticket, self.expected_stages)
             context["ti"].xcom_push(key=PLAN_TEXT, value=planned.text)
+            context["ti"].xcom_push(key=PLAN_NOTE, value=self._note(planned.run, self.tasks_of(planned.run)).to_dict())
             return ticket.to_dict()
+
+    def tasks_of(self, run: RunPlan) -> dict[str, str]:
+        """Return the tasks that run the stages of a plan, by stage id, as far as this task knows them."""
+        return self.stage_tasks
+
+    def _note(self, run: RunPlan, tasks: Mapping[str, str]) -> PlanNote:
+        return PlanNote(
+            run.application,
+            run.run_id,
+            run.generation,
+            run.plan.fingerprint,
+            self.conn_id,
+            time.time(),
+            FUSED if len(set(tasks.values())) < len(tasks) else run.mode,
+            self.task_id if self.scope is None else self.scope,
+            dict(self.systems or {}),
+            dict(tasks),
+        )
 
 
 def ticket_of(run: RunPlan, shape: str | None = None) -> PlanTicket:

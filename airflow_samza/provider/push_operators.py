@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from airflow_samza.errors import ConfigError, SamzaError
-from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
 from airflow_samza.provider.assets import announce_version, pushed_table, version_facts
 from airflow_samza.provider.bindings import text_map
@@ -18,7 +17,13 @@ from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_
 from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.lineage_methods import TellsLineage, openlineage_is_active
+from airflow_samza.provider.links import OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
+from airflow_samza.provider.outlets import reject_partitions
+from airflow_samza.provider.page_addresses import DATA, RESULTS, task_page
+from airflow_samza.provider.push_lineage import push_lineage
 from airflow_samza.provider.run_identity import has_another_try, interval_of
+from airflow_samza.provider.runner_lines import runner_logged
 from airflow_samza.provider.samza_operator import SamzaOperator
 from airflow_samza.provider.stage_watch import LONGEST_NAP, SHORTEST_NAP
 from airflow_samza.runs.stages.stage_state import StageHandle
@@ -33,7 +38,7 @@ TRIGGER_GRACE_SECONDS = 120.0
 """Seconds after the deadline until Airflow itself ends a trigger."""
 
 
-class TableOperator(SamzaOperator):
+class TableOperator(TellsLineage, SamzaOperator):
     """The shared part of operators that make a version of a table.
 
     Each of its versions is an event of the asset :func:`pushed_table`.
@@ -61,14 +66,7 @@ class TableOperator(SamzaOperator):
         if "{{" not in f"{table}{conn_id}":
             kwargs["outlets"] = [*kwargs.get("outlets", ()), pushed_table(table, conn_id)]
         super().__init__(conn_id=conn_id, **kwargs)
-        if partition_key is not None and not airflow_versions.events_take_partitions():
-            raise ConfigError(
-                f"The task {self.task_id!r} has partition_key={partition_key!r}, and Airflow "
-                f"{airflow_versions.airflow_version()} gives events of assets no partitions.",
-                hint="Leave partition_key out, or use Airflow 3.3 or later.",
-                key="partition_key",
-                value=partition_key,
-            )
+        reject_partitions(self.task_id, partition_key)
         self.table = table
         self.push_id = push_id
         self.partition_key = partition_key
@@ -76,7 +74,14 @@ class TableOperator(SamzaOperator):
     def _push_id(self, context: Any) -> str:
         return self.push_id or self._run_id(context)
 
+    def _note_lineage(self, hook: SamzaHook) -> None:
+        """Gather what OpenLineage is told, where it is on."""
+        if openlineage_is_active():
+            self._lineage = push_lineage(hook, self.application, self.table, text_map("config", self.config))
+
     def _announced(self, context: Any, version: TableVersion) -> dict[str, Any]:
+        if self._lineage is not None:
+            self._lineage.version = version
         asset = pushed_table(self.table, self.conn_id)
         events = context.get("outlet_events")
         key = self.partition_key or context.get("partition_key")
@@ -122,6 +127,7 @@ class SamzaTablePushOperator(TableOperator):
     :param deferrable: Gives the worker slot back while Spark works; default ``[operators] default_deferrable``.
     """
 
+    operator_extra_links = (PAGE, RUNNER_LOG, SPARK, OUTPUT)
     template_fields: Sequence[str] = (
         *TableOperator.template_fields,
         "source",
@@ -184,30 +190,33 @@ class SamzaTablePushOperator(TableOperator):
         """Submit the push, wait or defer, and make it a version."""
         with mapped_failures(self.log.error):
             hook, deadline = self.hook, deadline_of(self)
+            self._note_lineage(hook)
             if self.deferrable:
                 hook.reject_short_lived(self.task_id, self.executor)
-            handle = self._handle = hook.push(
-                self.application,
-                self.table,
-                self.source,
-                self._push_id(context),
-                source_conn_id=self.source_conn_id,
-                interval=interval_of(context, self.data_interval),
-                config=text_map("config", self.config),
-                mode=self.mode,
-                columns=self.columns,
-                deletes=self.deletes,
-                on_null_key=self.on_null_key,
-                on_duplicate=self.on_duplicate,
-                latest_by=self.latest_by,
-                min_rows=_number("min_rows", self.min_rows, int),
-                max_change_ratio=_number("max_change_ratio", self.max_change_ratio, float),
-                keep_versions=self.keep_versions,
-                compact_after=self.compact_after,
-            )
+            with runner_logged(hook, self.log):
+                handle = self._handle = hook.push(
+                    self.application,
+                    self.table,
+                    self.source,
+                    self._push_id(context),
+                    source_conn_id=self.source_conn_id,
+                    interval=interval_of(context, self.data_interval),
+                    config=text_map("config", self.config),
+                    mode=self.mode,
+                    columns=self.columns,
+                    deletes=self.deletes,
+                    on_null_key=self.on_null_key,
+                    on_duplicate=self.on_duplicate,
+                    latest_by=self.latest_by,
+                    min_rows=_number("min_rows", self.min_rows, int),
+                    max_change_ratio=_number("max_change_ratio", self.max_change_ratio, float),
+                    keep_versions=self.keep_versions,
+                    compact_after=self.compact_after,
+                )
+            self._show_places(context)
             if self.deferrable and not hook.status(handle).is_final:
                 self._defer(hook, handle, deadline)
-            self._wait(hook, handle)
+            self._wait(hook, handle, context)
             return self._finished(hook, handle, context)
 
     def execute_complete(
@@ -216,6 +225,8 @@ class SamzaTablePushOperator(TableOperator):
         """Go on where the task deferred."""
         with mapped_failures(self.log.error):
             hook, handle = self.hook, StageHandle.from_dict(push)
+            self._show_places(context)
+            self._note_lineage(hook)
             try:
                 raise_what_the_trigger_met(event, self.task_id)
             except BaseException:
@@ -262,14 +273,20 @@ class SamzaTablePushOperator(TableOperator):
             else None,
         )
 
-    def _wait(self, hook: SamzaHook, handle: StageHandle) -> None:
+    def _show_places(self, context: Any) -> None:
+        """Have Airflow's page link to the runner's log and to the table's versions."""
+        self.show(context, RUNNER_LOG, task_page(context["ti"], RESULTS))
+        self.show(context, OUTPUT, task_page(context["ti"], DATA))
+
+    def _wait(self, hook: SamzaHook, handle: StageHandle, context: Any) -> None:
         from airflow_samza.provider.table_triggers import PushLog
 
-        told = PushLog(self.tell)
+        told, pages = PushLog(self.tell), SparkPages()
         began, looks = time.monotonic(), Looks(hook.files.pace)
         while True:
             status = hook.status(handle)
             told.look(handle, status)
+            self.show(context, SPARK, pages.look(hook.files, handle, status))
             if status.is_final or self._killed:
                 return
             own = min(max(SHORTEST_NAP, (time.monotonic() - began) / 10), LONGEST_NAP, self._poll_interval)
@@ -277,10 +294,25 @@ class SamzaTablePushOperator(TableOperator):
             while (left := until - time.monotonic()) > 0 and not self._killed:
                 time.sleep(min(left, LONGEST_NAP))
 
+    def _note_lineage(self, hook: SamzaHook) -> None:
+        if openlineage_is_active():
+            self._lineage = push_lineage(
+                hook,
+                self.application,
+                self.table,
+                text_map("config", self.config),
+                self.source,
+                self.columns,
+                hook.source_url(self.source_conn_id),
+            )
+
     def _finished(self, hook: SamzaHook, handle: StageHandle, context: Any) -> dict[str, Any]:
         try:
-            version = hook.finish_push(handle)
+            with runner_logged(hook, self.log):
+                version = hook.finish_push(handle)
         except SamzaError as error:
+            if self._lineage is not None:
+                self._lineage.error = error.sentence
             if not (may_be_tried_again(error) and has_another_try(context)):
                 hook.close_push(handle)
             raise
@@ -309,7 +341,9 @@ class SamzaTableRollbackOperator(TableOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         """Write the record of the new version."""
         with mapped_failures(self.log.error):
-            version, told = self.hook.rollback(
+            hook = self.hook
+            self._note_lineage(hook)
+            version, told = hook.rollback(
                 self.application, self.table, self.to, self._push_id(context), text_map("config", self.config) or None
             )
             self.tell(told)

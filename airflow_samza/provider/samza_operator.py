@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, BaseOperatorLink
 
 from airflow_samza.provider.connection_alias import connection_id
 from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.links import PAGE, SamzaLink, show_link
+from airflow_samza.provider.page_addresses import task_page
 from airflow_samza.provider.run_identity import run_id_of
 
 
@@ -45,6 +47,7 @@ class SamzaOperator(BaseOperator):
         "plan": "json",
     }
     ui_color = "#e8f1fb"
+    operator_extra_links: Collection[BaseOperatorLink] = (PAGE,)
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class SamzaOperator(BaseOperator):
         self.archives = archives
         self.runner_python = runner_python
         self.scope = scope
+        self.shown_links: dict[str, str] = {}
 
     @property
     def hook(self) -> SamzaHook:
@@ -89,6 +93,15 @@ class SamzaOperator(BaseOperator):
         """Write text to the task's log, a record a line: Airflow's page shows line breaks within a record badly."""
         for line in text.splitlines():
             self.log.info("%s", line)
+
+    def pre_execute(self, context: Any) -> None:
+        """Have Airflow's page link to the task's own page from the first moment on."""
+        super().pre_execute(context)
+        self.show(context, PAGE, task_page(context["ti"]))
+
+    def show(self, context: Mapping[str, Any], link: SamzaLink, address: str) -> None:
+        """Have Airflow's page show a link on this task from now on; an empty address is none."""
+        show_link(self, context["ti"], link, address)
 
     def _run_id(self, context: Mapping[str, Any]) -> str:
         return run_id_of(context, self.task_id if self.scope is None else self.scope)

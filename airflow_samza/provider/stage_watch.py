@@ -12,10 +12,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from airflow_samza.errors import SamzaError, StageCancelled
 from airflow_samza.provider.progress_log import ProgressLog
+from airflow_samza.provider.runner_lines import KeepsLogs, TaskLog, runner_logged
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus
@@ -40,7 +41,7 @@ PATIENCE_SECONDS = 60.0
 """Seconds for which a root whose storage does not answer is read again."""
 
 
-class StageService(Protocol):
+class StageService(KeepsLogs, Protocol):
     """The part of the hook that stages need."""
 
     def submit(self, run: RunPlan, stage_id: str, generation: int) -> StageHandle:
@@ -60,22 +61,6 @@ class StageService(Protocol):
         ...
 
 
-class TaskLog(Protocol):
-    """The methods that the log of an Airflow task shares with a logger of the standard library."""
-
-    def info(self, event: Any, /, *args: Any) -> Any:
-        """Log an event, ``args`` formatted into it."""
-        ...
-
-    def warning(self, event: Any, /, *args: Any) -> Any:
-        """Log a warning."""
-        ...
-
-    def exception(self, event: Any, /, *args: Any) -> Any:
-        """Log an error with the exception that is being handled."""
-        ...
-
-
 class StageWatch:
     """One try of an Airflow task at one or several stages of a run.
 
@@ -84,6 +69,7 @@ class StageWatch:
     :param poll_interval: Seconds between two questions for the state of a stage that has run for a while.
     :param on_result: Told each result as soon as it is there.
     :param progress: Told of each look at a stage.
+    :param on_look: Told of each look, too, for what is not written into the log.
     :param pace: Pace at which looks at the records are fitting.
     :param guard: Raises what ends the wait from outside; asked every :data:`GUARD_SECONDS`.
     """
@@ -96,6 +82,7 @@ class StageWatch:
         on_result: Callable[[StageResult], None] = lambda result: None,
         progress: ProgressLog | None = None,
         guard: Callable[[], None] | None = None,
+        on_look: Callable[[StageHandle, StageStatus], None] = lambda handle, status: None,
         pace: Pace = FREE,
     ) -> None:
         self.service = service
@@ -104,6 +91,7 @@ class StageWatch:
         self.on_result = on_result
         self.progress = progress or ProgressLog(lambda line: log.info("%s", line))
         self.guard = guard
+        self.on_look = on_look
         self.results: dict[str, StageResult] = {}
         self.active: dict[str, StageHandle] = {}
         self.ended: dict[str, StageHandle] = {}
@@ -182,7 +170,8 @@ class StageWatch:
                 self.guard()
             for stage_id in [name for name, upstream in self._waiting.items() if upstream <= self.results.keys()]:
                 del self._waiting[stage_id]
-                self.active[stage_id] = self.service.submit(self.run_plan, stage_id, self.generation)
+                with runner_logged(self.service, self.log):  # one that does not start, for instance
+                    self.active[stage_id] = self.service.submit(self.run_plan, stage_id, self.generation)
                 self._submitted = time.monotonic()
                 self._looks.news()
             found = {
@@ -202,6 +191,7 @@ class StageWatch:
             return self._not_seen(handle, error)
         self._blind_since = None
         self.progress.look(handle, status)
+        self.on_look(handle, status)
         return status
 
     def _not_seen(self, handle: StageHandle, error: Exception) -> StageStatus:
@@ -219,12 +209,8 @@ class StageWatch:
 
     def _ended(self, stage_id: str, status: StageStatus) -> StageResult:
         handle = self.ended[stage_id] = self.active.pop(stage_id)
-        try:
+        with runner_logged(self.service, self.log):
             result = self.service.finish(handle)
-        except SamzaError:
-            if status.log:
-                self.log.info("Stage %s: the runner's own log is %s, under the root.", stage_id, status.log)
-            raise
         self.progress.report(handle, status, quietly=True)
         self.on_result(result)
         return result

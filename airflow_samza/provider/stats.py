@@ -39,6 +39,7 @@ def gauges_of(report: ProgressReport) -> Iterator[Gauge]:
         "dead_letters": report.dead_letters,
         "epochs": report.epochs,
         "tasks_ended": report.tasks_ended,
+        "idle_partitions": None if report.lag is None else len(report.idle),
         "ends_received": sum(found.ends for found in report.partitions),
         "ends_expected": sum(found.ends_expected for found in report.partitions),
     }

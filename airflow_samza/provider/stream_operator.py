@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, PlanChanged, SamzaError
+from airflow_samza.planner.titles import stage_named
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
 from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.cleanup_operator import close_run
@@ -18,7 +19,11 @@ from airflow_samza.provider.deferral import LOST, TIMED_OUT, deadline_of, raise_
 from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
-from airflow_samza.provider.outlets import announce
+from airflow_samza.provider.lineage_methods import TellsLineage
+from airflow_samza.provider.links import OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
+from airflow_samza.provider.outlets import alias_of_all, announce, reject_partitions, slice_of
+from airflow_samza.provider.output_places import console_of, console_of_results, outputs_of
+from airflow_samza.provider.page_addresses import RESULTS, task_page
 from airflow_samza.provider.plan_ticket import PlanTicket
 from airflow_samza.provider.planning import PlanningOperator
 from airflow_samza.provider.producer_tasks import (
@@ -35,10 +40,11 @@ from airflow_samza.provider.run_identity import generation_of, has_another_try
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
+from airflow_samza.provider.task_lineage import TaskLineage, names_in
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, describe_result
-from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
 
 TRIGGER_GRACE_SECONDS = 120.0
 """Seconds after the deadline until Airflow itself ends a trigger."""
@@ -47,7 +53,7 @@ LOOK_AGAIN_SECONDS = 15.0
 """Seconds until a stage that waits for its producers asks Airflow for the states of their tasks."""
 
 
-class SamzaStreamOperator(PlanningOperator):
+class SamzaStreamOperator(TellsLineage, PlanningOperator):
     """Runs one stage of an application, or the whole of it, on Spark.
 
     A retry re-attaches to what still runs and never doubles output; a clear starts a new generation, whose output
@@ -57,17 +63,20 @@ class SamzaStreamOperator(PlanningOperator):
     In a run whose stages run at the same time, a stage waits, deferred, until its producers have started; if one of
     them fails for good, it stops, too.
 
-    :param stage: The stage to run; None runs the whole application in this one task.
+    :param stage: The stage to run, by its id or its title; None runs the whole application in this one task.
     :param plan: The output of a :class:`SamzaPlanOperator` (templated). Without one the task plans by itself, and takes
         the parameters of :class:`PlanningOperator`.
     :param producers: The tasks of the stages that write what this one reads, task ids by stage; where stages run at the
         same time.
+    :param partition_key: The partition key of the assets' events: a text, or ``data_interval`` for the beginning of the
+        run's data interval (templated); by default the events of a Dag run that has a key get that one.
     :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
     :param progress_interval: Seconds between two reports of progress; default ``[samza] progress_interval``.
     :param deferrable: Gives the worker slot back while the stage runs; default ``[operators] default_deferrable``.
     """
 
-    template_fields: Sequence[str] = (*PlanningOperator.template_fields, "plan")
+    template_fields: Sequence[str] = (*PlanningOperator.template_fields, "plan", "partition_key")
+    operator_extra_links = (PAGE, RUNNER_LOG, SPARK, OUTPUT)
 
     def __init__(
         self,
@@ -75,12 +84,16 @@ class SamzaStreamOperator(PlanningOperator):
         stage: str | None = None,
         plan: Any = None,
         producers: Mapping[str, str] | None = None,
+        partition_key: str | None = None,
         poll_interval: float | None = None,
         progress_interval: float | None = None,
         deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        reject_partitions(self.task_id, partition_key)
+        if stage is None and plan is None and "{{" not in f"{self.conn_id}{self.application}":
+            self.outlets = [*self.outlets, alias_of_all(self.conn_id, self.application)]
         for name, seconds in (("poll_interval", poll_interval), ("progress_interval", progress_interval)):
             if seconds is not None and seconds <= 0:
                 raise ConfigError(
@@ -92,6 +105,7 @@ class SamzaStreamOperator(PlanningOperator):
         self.stage = stage
         self.plan = plan
         self.producers = dict(producers or {})
+        self.partition_key = partition_key
         self.poll_interval = poll_interval
         self.progress_interval = progress_interval
         self.deferrable = (
@@ -167,12 +181,18 @@ class SamzaStreamOperator(PlanningOperator):
         """Return whether this task is the whole run, so that no cleanup task will close it."""
         return self.stage is None and self.plan is None
 
+    def _go_by_id(self, run: RunPlan) -> None:
+        """Go by the stage's id, under which all is kept, where the task names it by its title."""
+        if self.stage is not None:
+            self.stage = stage_named(run.plan, self.stage).stage_id
+
     def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
         with mapped_failures(self.log.error, lambda: self.hook.root):
             hook = self.hook
             if self.deferrable:
                 hook.reject_short_lived(self.task_id, self.executor)
             run, generation = self._run_and_generation(hook, context, deadline)
+            self._go_by_id(run)
             if run.stages_run_concurrently and self.stage is not None:
                 self._wait_for_producers(hook, run, self.stage, context, deadline)
             return self._run_stages(hook, run, generation, context, deadline)
@@ -189,10 +209,12 @@ class SamzaStreamOperator(PlanningOperator):
         said: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Run the task's stages to their end, or until it has to defer."""
+        self._go_by_id(run)
         stage_ids = [self.stage] if self.stage is not None else [stage.stage_id for stage in run.plan.stages]
-        for stage_id in stage_ids:
-            run.plan.stage(stage_id)
+        lineage = self._lineage = TaskLineage(run, stage_ids, names_in(hook, run), whole=self.stage is None)
+        written = slice_of(context, self.partition_key, self.task_id, run.interval)
         watch = self._watch = self._new_watch(hook, run, context, said)
+        self._show_places(hook, run, stage_ids, context)
         try:
             if self.deferrable:
                 watch.take_up(run, stage_ids, generation, submitted, told)
@@ -207,14 +229,25 @@ class SamzaStreamOperator(PlanningOperator):
             self._defer(hook, watch, generation, deadline, context)
         if self._is_alone:
             close_run(hook, run, self.tell)
-        results = [watch.results[stage_id] for stage_id in stage_ids]
-        announce(context.get("outlet_events"), self.outlets, run, results, hook)
+        results = lineage.results = [watch.results[stage_id] for stage_id in stage_ids]
+        self.show(context, OUTPUT, console_of_results(hook, run, results))
+        announce(context.get("outlet_events"), self.outlets, run, results, hook, lineage.names, written)
         return summary(run, results)
+
+    def _show_places(self, hook: SamzaHook, run: RunPlan, stage_ids: Sequence[str], context: Any) -> None:
+        """Have Airflow's page link to the runner's log and to what the stages write."""
+        ti = context["ti"]
+        self.show(context, RUNNER_LOG, task_page(ti, RESULTS))
+        outputs = outputs_of(run, stage_ids)
+        if outputs:
+            self.show(context, OUTPUT, console_of(hook, run, outputs) or task_page(ti, RESULTS))
 
     def _give_up(
         self, hook: SamzaHook, run: RunPlan, handles: Mapping[str, StageHandle], error: BaseException, context: Any
     ) -> None:
         """Stop the readers of stages that no retry can help, and close the run where it is this task's own."""
+        if self._lineage is not None:
+            self._lineage.error = error.sentence if isinstance(error, SamzaError) else str(error)
         if not isinstance(error, SamzaError) or (may_be_tried_again(error) and has_another_try(context)):
             return
         if run.stages_run_concurrently:
@@ -286,6 +319,7 @@ class SamzaStreamOperator(PlanningOperator):
                 deadline=deadline,
                 said=watch.progress.said,
                 producers=asked.to_dict() if asked is not None else None,
+                systems=hook.systems,
             ),
             method_name="execute_complete",
             kwargs={"stages": submitted, "told": list(watch.ended), "generation": generation, "deadline": deadline},
@@ -310,6 +344,11 @@ class SamzaStreamOperator(PlanningOperator):
             for upstream in asked.lost(hook.files, run):
                 raise producer_failed(str(self.stage), run, upstream)
 
+        pages = SparkPages()
+
+        def look(handle: StageHandle, status: StageStatus) -> None:
+            self.show(context, SPARK, pages.look(hook.files, handle, status))
+
         guard = reject_lost if asked is not None and run.stages_run_concurrently else None
         return StageWatch(
             hook,
@@ -318,6 +357,7 @@ class SamzaStreamOperator(PlanningOperator):
             on_result=self._report,
             progress=progress,
             guard=guard,
+            on_look=look,
             pace=hook.files.pace,
         )
 
@@ -338,6 +378,7 @@ class SamzaStreamOperator(PlanningOperator):
             run = hook.load_run(
                 load_application(self.application).spec(text_map("config", self.config)).name, self._run_id(context)
             )
+        self._go_by_id(run)
         for stage in run.plan.stages:
             if self.stage in (None, stage.stage_id):
                 hook.cancel(hook.newest_handle(run, stage.stage_id))

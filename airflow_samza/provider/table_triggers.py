@@ -34,6 +34,7 @@ class TablePushTrigger(RunTrigger):
         """Return the state of the push, once it has ended."""
         status = stage_status(files, self._handle)
         self._progress.look(self._handle, status)
+        self.show_spark(files, self._handle, status)
         return {"state": status.state, "said": self._progress.said} if status.is_final else None
 
     async def on_kill(self) -> None:

@@ -12,10 +12,10 @@ from typing import Any, NoReturn
 from airflow.sdk import TaskGroup
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.planner import plan_shape
+from airflow_samza.planner.titles import stage_named, stage_titles
 from airflow_samza.provider.auto_mode import AUTO, SamzaAutoPlanOperator
 from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.connection_alias import connection_id
@@ -47,8 +47,8 @@ class SamzaTaskGroup(TaskGroup):
     :param mode: ``staged``, ``fused``, ``pipelined``, ``continuous``, or ``auto``: fused or staged, as the plan task
         decides by the sizes of the inputs.
     :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
-    :param stages: Settings by stage id: ``pool``, ``retries``, ``executor_config``, ``spark_conf`` and whatever else an
-        operator takes.
+    :param stages: Settings by stage, under its id or its title: ``pool``, ``retries``, ``executor_config``,
+        ``spark_conf`` and whatever else an operator takes.
     :param config: Samza's configuration keys, over those of the application (values templated).
     :param spark_conf: Spark settings of all stages, over those of the connection (templated).
     :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
@@ -61,6 +61,8 @@ class SamzaTaskGroup(TaskGroup):
         push id (templated).
     :param wait_for_state: Whether ``plan`` waits, deferred, while another run holds the state; else it fails, and may
         be retried.
+    :param partition_key: The partition key of the assets' events: a text, or ``data_interval`` for the beginning of the
+        run's data interval (templated); by default the events of a Dag run that has a key get that one.
     :param poll_interval: Seconds between two questions for a stage's state.
     :param progress_interval: Seconds between two reports of a stage's progress.
     :param deferrable: Whether tasks give their worker slot back while their stage runs; default ``[operators]
@@ -87,6 +89,7 @@ class SamzaTaskGroup(TaskGroup):
         state_from: str | None = None,
         table_versions: Mapping[str, str] | None = None,
         wait_for_state: bool = True,
+        partition_key: str | None = None,
         poll_interval: float | None = None,
         progress_interval: float | None = None,
         deferrable: bool | None = None,
@@ -96,6 +99,7 @@ class SamzaTaskGroup(TaskGroup):
         check_mode(group_id, mode, run_for, (*MODES, AUTO))
         spec = load_application(application).spec(text_map("config", as_read(config)))
         shape = plan_shape(spec)
+        titles = stage_titles(shape)
         settings = _stage_settings(group_id, shape, mode, stages or {})
         group.setdefault("tooltip", f"{application} on Samza, {mode}")
         super().__init__(group_id=group_id, **group)
@@ -133,6 +137,7 @@ class SamzaTaskGroup(TaskGroup):
                 "shape": shape.fingerprint,
                 "poll_interval": poll_interval,
                 "progress_interval": progress_interval,
+                "partition_key": partition_key,
                 "deferrable": deferrable,
             }
             if mode == FUSED:
@@ -143,11 +148,12 @@ class SamzaTaskGroup(TaskGroup):
                         **{
                             "task_id": stage.stage_id,
                             "stage": stage.stage_id,
+                            "task_display_name": titles[stage.stage_id],
                             "doc_md": _words(stage, shape),
                             **watched,
                             **settings.get(stage.stage_id, {}),
                             "outlets": _outlets(
-                                [assets[stream_id] for stream_id in stage.outputs if stream_id in assets],
+                                [outlet for stream_id in stage.outputs for outlet in assets.get(stream_id, ())],
                                 settings.get(stage.stage_id, {}).get("outlets"),
                             ),
                             "spark_conf": {
@@ -160,6 +166,9 @@ class SamzaTaskGroup(TaskGroup):
                 }
                 for stage in shape.stages:
                     self._join(stage, together=mode in (PIPELINED, CONTINUOUS))
+            self.plan_task.stage_tasks = {
+                stage_id: self.stage_tasks[RUN_TASK if mode == FUSED else stage_id].task_id for stage_id in stage_ids
+            }
             if isinstance(self.plan_task, SamzaAutoPlanOperator):
                 self._choose_between(self.plan_task, self._fused(spark_conf, assets, watched))
             self.plan_task.deferrable_tasks = {
@@ -177,7 +186,10 @@ class SamzaTaskGroup(TaskGroup):
     ) -> SamzaStreamOperator:
         """Return the task that runs all stages."""
         return SamzaStreamOperator(
-            task_id=RUN_TASK, spark_conf=dict(spark_conf or {}), outlets=list(assets.values()), **watched
+            task_id=RUN_TASK,
+            spark_conf=dict(spark_conf or {}),
+            outlets=[outlet for found in assets.values() for outlet in found],
+            **watched,
         )
 
     def _choose_between(self, plan: SamzaAutoPlanOperator, run: SamzaStreamOperator) -> None:
@@ -247,14 +259,25 @@ def _stage_settings(
     group_id: str, shape: ExecutionPlan, mode: str, stages: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     known = [stage.stage_id for stage in shape.stages]
-    for name in stages:
-        if name not in known:
+    found: dict[str, dict[str, Any]] = {}
+    for name, values in stages.items():
+        try:
+            stage_id = stage_named(shape, name).stage_id
+        except UnknownName as error:
             raise UnknownName(
                 f"The task group {group_id!r} has settings for the stage {name!r}, which the application does not "
                 "have.",
-                hint=f"{did_you_mean(name, known)}Its stages are {', '.join(known)}.",
+                hint=error.hint,
                 name=name,
+            ) from None
+        if stage_id in found:
+            raise ConfigError(
+                f"The task group {group_id!r} has settings for the stage {stage_id!r} twice: by its id and its title.",
+                hint="Put them together under one of the two.",
+                key="stages",
+                value=name,
             )
+        found[stage_id] = dict(values)
     taken = [name for name in known if mode == AUTO and name in (RUN_TASK, DONE_TASK)]
     if taken:
         raise ConfigError(
@@ -272,4 +295,4 @@ def _stage_settings(
             key="stages",
             value=", ".join(stages),
         )
-    return {name: dict(values) for name, values in stages.items()}
+    return found

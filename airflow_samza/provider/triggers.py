@@ -1,6 +1,7 @@
 """Triggers of deferred tasks.
 
-They read the run's records under the root, and nothing else: no Spark, and of connections only what opens the root.
+They read the run's records under the root: no Spark, and of connections only what opens the root, and what binds the
+systems that are asked where inputs end.
 
 Looks go through threads, so that a slow shared filesystem holds up nobody else's trigger. That a triggerer stops, or
 hands a trigger to
@@ -19,22 +20,21 @@ from airflow.sdk import BaseHook
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.prepare.bound_systems import bind_systems
 from airflow_samza.provider.airflow_versions import start_stats
 from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT
+from airflow_samza.provider.deferred_progress import DeferredProgress, WatchedSystems
+from airflow_samza.provider.links import SPARK, SparkPages, show_link_of_deferred
 from airflow_samza.provider.producer_tasks import ABORTED, ASK_SECONDS, STARTED, ProducerTasks, producer_state
-from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
+from airflow_samza.provider.progress_log import DEFAULT_INTERVAL
 from airflow_samza.provider.root_access import access_conn_id, read_access
 from airflow_samza.provider.stats import emitter
 from airflow_samza.provider.user_kills import ended_by_a_user
 from airflow_samza.runs.lineage.lease_holder import holder_works
 from airflow_samza.runs.progress.run_list import is_over
-from airflow_samza.runs.progress.stage_progress import stage_progress
+from airflow_samza.runs.progress.stage_progress import stage_progress, systems_asked
 from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
-from airflow_samza.system_kinds import EMBEDDED
-from airflow_samza.systems.bindings import UNDER_ROOT
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.pace import FREE, Pace
@@ -71,6 +71,7 @@ class RunTrigger(BaseTrigger):
         self.deadline = deadline
         self._access: RootAccess | None = None
         self._pace: Pace = FREE
+        self._spark_pages = SparkPages()
 
     def given(self) -> dict[str, Any]:
         """Return the further arguments of the class."""
@@ -105,6 +106,12 @@ class RunTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """Do nothing: a trigger that only waits has started nothing."""
+
+    def show_spark(self, files: Filesystem, handle: StageHandle, status: StageStatus) -> None:
+        """Have Airflow's page link to Spark's, as soon as a stage of the deferred task has one."""
+        address = self._spark_pages.look(files, handle, status)
+        if address and getattr(self, "task_instance", None) is not None:
+            show_link_of_deferred(self.task_instance, SPARK, address)
 
     async def _awaited(self) -> TriggerEvent:
         blind_since: float | None = None
@@ -163,6 +170,7 @@ class SamzaStageTrigger(RunTrigger):
     :param said: The states that the task's log has already, by stage.
     :param producers: The tasks of the stages that write what these read, as plain values: if one fails for good, the
         wait ends.
+    :param systems: Connection ids by the names of the application's systems, which are asked where inputs end.
     """
 
     def __init__(
@@ -172,10 +180,12 @@ class SamzaStageTrigger(RunTrigger):
         progress_interval: float = DEFAULT_INTERVAL,
         said: Mapping[str, str] | None = None,
         producers: Mapping[str, Any] | None = None,
+        systems: Mapping[str, str] | None = None,
         **given: Any,
     ) -> None:
         super().__init__(**given)
         self.said = dict(said or {})
+        self.systems = dict(systems or {})
         self.producers = dict(producers) if producers else None
         self._asked_at = time.monotonic()
         self.stages = [dict(stage) for stage in stages]
@@ -183,7 +193,8 @@ class SamzaStageTrigger(RunTrigger):
         self._handles = [StageHandle.from_dict(stage) for stage in self.stages]
         self._run: RunPlan | None = None
         self._files: Filesystem | None = None
-        self._progress: ProgressLog | None = None
+        self._progress: DeferredProgress | None = None
+        self._watched: WatchedSystems | None = None
 
     def given(self) -> dict[str, Any]:
         """Return the further arguments of the class."""
@@ -192,7 +203,14 @@ class SamzaStageTrigger(RunTrigger):
             "progress_interval": self.progress_interval,
             "said": self.said,
             "producers": self.producers,
+            **({"systems": self.systems} if self.systems else {}),
         }
+
+    async def with_files(self, work: Callable[[Filesystem], Result]) -> Result:
+        """Do work on the root's files; before, find the systems' connections where they are needed."""
+        if self._watched is not None and self._watched.needs_connections:
+            await self._watched.connect()
+        return await super().with_files(work)
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return the states of the stages, once one has ended."""
@@ -200,18 +218,25 @@ class SamzaStageTrigger(RunTrigger):
             self._files, first = files, self._handles[0]
             self._run = must_read(files, first.run.plan(first.generation.plan), RunPlan)
             start_stats()
-            tell = self.log.info
-            emit = emitter(first.application)
-            self._progress = ProgressLog(
-                lambda line: tell("%s", line), self._measure, self.progress_interval, emit, said=self.said
+            asked = {name for handle in self._handles for name in systems_asked(self._run, handle.stage_id)}
+            systems = {name: conn_id for name, conn_id in self.systems.items() if name in asked}
+            self._watched = WatchedSystems(self._run.systems, systems, files.root, self._tell)
+            self._progress = DeferredProgress(
+                self._tell, self._measure, self.progress_interval, emitter(first.application), said=self.said
             )
         found = {}
         for handle in self._handles:
             status = stage_status(files, handle)
             self._progress.look(handle, status)
+            self.show_spark(files, handle, status)
             if status.is_final:
                 found[handle.stage_id] = status.state
+        if found:
+            self._progress.end()
         return {"states": found, "said": self._progress.said} if found else self._lost_producers(files)
+
+    def _tell(self, line: str) -> None:
+        self.log.info("%s", line)
 
     def _lost_producers(self, files: Filesystem) -> dict[str, Any] | None:
         if self.producers is None or time.monotonic() - self._asked_at < ASK_SECONDS:
@@ -232,10 +257,8 @@ class SamzaStageTrigger(RunTrigger):
     def _measure(self, handle: StageHandle, status: StageStatus) -> Any:
         assert self._run is not None
         assert self._files is not None
-        # The heads of topics under the root need no connection; those of other systems are left out here.
-        embedded = {EMBEDDED: UNDER_ROOT} if EMBEDDED in self._run.systems else {}
-        systems = bind_systems(embedded, self._files.root)
-        return stage_progress(self._files, systems, self._run, handle.stage_id, handle.generation, status=status)
+        assert self._watched is not None
+        return stage_progress(self._files, self._watched, self._run, handle.stage_id, handle.generation, status=status)
 
 
 class SamzaProducersTrigger(RunTrigger):

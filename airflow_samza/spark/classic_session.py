@@ -15,6 +15,7 @@ from airflow_samza.engine.placement import Executor
 from airflow_samza.launch.bindings_json import bindings_to_json
 from airflow_samza.launch.cluster_doors import open_doors
 from airflow_samza.launch.masters import parse_master
+from airflow_samza.runs.stages.spark_page import SparkPage, spark_page
 from airflow_samza.spark.driver_session import NO_PROPERTIES
 from airflow_samza.spark.session import set_conf, start_session
 from airflow_samza.systems.system import SystemBinding
@@ -147,6 +148,11 @@ class ClassicSession:
             return not context._jsc.sc().isStopped()
         except Exception:  # Java is dead, or Spark was stopped: no sign of life either way
             return False
+
+    def page(self) -> SparkPage:
+        """Return the page of the driver, and of its history where the settings name a server of it."""
+        context = self._session.sparkContext
+        return spark_page(context.applicationId or "", context.uiWebUrl, dict(context.getConf().getAll()))
 
     def processor_seconds(self) -> float | None:
         """Of the Java that is this process's child, or its parent under spark-submit."""

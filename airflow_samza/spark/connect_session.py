@@ -172,6 +172,9 @@ class ConnectSession:
             return "UNAVAILABLE" not in f"{_status(error)} {error}"
         return True
 
+    def page(self) -> None:
+        """Return none: a client is not told where its server's page is."""
+
     def processor_seconds(self) -> float | None:
         """Return None: the server's process is not this runner's."""
         return None

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_samza.engine.placement import Executor
+from airflow_samza.runs.stages.spark_page import SparkPage
 from airflow_samza.systems.system import SystemBinding
 
 if TYPE_CHECKING:
@@ -96,6 +97,10 @@ class DriverSession(Protocol):
 
         A Spark that is frozen never answers.
         """
+        ...
+
+    def page(self) -> SparkPage | None:
+        """Return Spark's own page of this session's application, where it is known."""
         ...
 
     def processor_seconds(self) -> float | None:

@@ -53,6 +53,7 @@ class SparkEngine:
         self._settings = settings
         self.cancel = driver.cancel
         self.answers = driver.answers
+        self.page = driver.page
         self.processor_seconds = driver.processor_seconds
         self.kill = driver.kill
 

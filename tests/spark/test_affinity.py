@@ -82,7 +82,7 @@ def test_a_lost_hosts_tasks_go_on_from_the_copies_of_the_other(model: Model) -> 
         model.learn(range(number * 10, number * 10 + 10), f"after {number}")
         model.visit(20)
     after = flow.restored()
-    assert after["root"] - before["root"] < KEYS * 20  # the state is five times that
+    assert after["root"] - before["root"] < KEYS * 50  # half of the state: a copy may be an epoch behind on a busy host
 
     def all_tasks_are_where_the_copies_are() -> bool:
         model.visit(20)  # an epoch that was on its way when the host went may name it

@@ -47,6 +47,7 @@ from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.runs.records.totals import Totals
 from airflow_samza.runs.stages.run_ends import Abort, EndRequest, RunEnd
+from airflow_samza.runs.stages.spark_page import SparkPage
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerEnd, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import Cancellation, EpochTasks, StageProgress, StatusRecord
 from airflow_samza.runs.tables.compacting import CompactionPart
@@ -343,6 +344,7 @@ SAMPLES: tuple[Any, ...] = (
         ),
         _STATE,
     ),
+    SparkPage("app-1", "http://10.0.0.7:4040", "http://history:18080/history/app-1"),
     SparkReading("member bigint", {0: _DESCRIBED}, 4, ("by member",)),
 )
 """One value of each kind, with something in every field that may be empty."""

@@ -139,6 +139,13 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     "provider": {
         "airflow": ANYWHERE,
         "asgiref": FUNCTIONS_ONLY,
+        # The page, which the API server alone loads.
+        "fastapi": ANYWHERE,
+        "pydantic": ANYWHERE,
+        "starlette": ANYWHERE,
+        "sqlalchemy": ANYWHERE,
+        "attr": ANYWHERE,
+        "openlineage": ANYWHERE,  # in a module that only OpenLineage's own calls load
         "pendulum": ANYWHERE,
         "pyarrow": FUNCTIONS_ONLY,
         "structlog": FUNCTIONS_ONLY,

@@ -18,6 +18,7 @@ from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTime
 from airflow_samza.planner.partitioning import AFTER
 from airflow_samza.task.loop.operator_factory import MAKERS
 from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.program.column_lineage import FLOWS
 from airflow_samza.task.program.schemas import SCHEMAS
 from airflow_samza.task.program.state_meanings import MEANINGS
 from tests.support.operator_kinds import operator_kinds, subclasses
@@ -32,6 +33,7 @@ STATEFUL = {kind for kind in KINDS if inspect.getattr_static(kind, "keeps_state"
     [
         ("planner.partitioning.AFTER", AFTER, KINDS - {InputOperatorSpec}),
         ("task.program.schemas.SCHEMAS", SCHEMAS, KINDS),
+        ("task.program.column_lineage.FLOWS", FLOWS, KINDS),
         ("task.program.state_meanings.MEANINGS", MEANINGS, STATEFUL),
         ("task.loop.operator_factory.MAKERS", MAKERS, KINDS),
     ],

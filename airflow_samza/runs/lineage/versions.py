@@ -82,6 +82,14 @@ def is_reset(version: Version) -> bool:
     return version.run.startswith(_RESET)
 
 
+def state_bytes(stages: object) -> int:
+    """Return the bytes of all files that the stages of a version describe."""
+    if isinstance(stages, Mapping):
+        own = stages.get("bytes") if isinstance(stages.get("path"), str) else None
+        return int(own) if own is not None else sum(state_bytes(value) for value in stages.values())
+    return 0
+
+
 def newest_number(files: Filesystem, lineage: LineageFolder) -> int:
     """The number of the newest version; 0 when there is none.
 

@@ -67,7 +67,8 @@ class ProgressReport:
     """One stage of a run at a moment (``at``, seconds since 1970).
 
     ``tasks_done`` of ``tasks`` have left their manifest in the open epoch, ``tasks_ended`` have nothing more to do.
-    ``read`` and ``sent`` are user messages, the latter to all outputs; ``late``, ``dropped`` and ``dead_letters`` got
+    ``read`` and ``sent`` are user messages, the latter to all outputs, ``bytes_read`` and ``bytes_written`` their bytes
+    as far as systems report them; ``late``, ``dropped`` and ``dead_letters`` got
     no further, or were sent away. ``now`` is the rate of late, ``overall`` since ``began_at``. ``waiting_for`` is the
     stage that has to start first. ``restored`` are
     the bytes of state with which tasks began their epochs, by where they were: in ``memory``, on the ``host``, or only
@@ -102,6 +103,8 @@ class ProgressReport:
     side_inputs: tuple[PartitionProgress, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     gauges: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    bytes_read: int = 0
+    bytes_written: int = 0
 
     def of(self, stream_id: str) -> tuple[PartitionProgress, ...]:
         """The partitions of one input."""
@@ -119,11 +122,12 @@ class ProgressReport:
 
     @property
     def side_input_lags(self) -> dict[str, int]:
-        """Return how many messages tables are behind, by side input."""
-        return {
-            stream_id: summed(found.lag for found in self.side_inputs if found.stream_id == stream_id) or 0
+        """Return how many messages tables are behind, by side input; those of which it is not known are left out."""
+        lags = {
+            stream_id: summed(found.lag for found in self.side_inputs if found.stream_id == stream_id)
             for stream_id in dict.fromkeys(found.stream_id for found in self.side_inputs)
         }
+        return {stream_id: lag for stream_id, lag in lags.items() if lag is not None}
 
     @property
     def percent_behind(self) -> float | None:
@@ -135,6 +139,11 @@ class ProgressReport:
         """The watermark: the least of the partitions that have not ended; None where one of them has none yet."""
         return lowest_watermark(self.partitions)
 
+    @property
+    def idle(self) -> tuple[PartitionProgress, ...]:
+        """The idle partitions of all inputs: the watermark waits for them."""
+        return tuple(found for stream_id in self.inputs for found in idle_partitions(self.of(stream_id)))
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, with what is computed of it."""
         body = dataclasses.asdict(self)
@@ -143,11 +152,7 @@ class ProgressReport:
                 {**dataclasses.asdict(found), "lag": found.lag, "percent_behind": found.percent_behind}
                 for found in partitions
             ]
-        idle = [
-            {"stream_id": found.stream_id, "partition": found.partition}
-            for stream_id in self.inputs
-            for found in idle_partitions(self.of(stream_id))
-        ]
+        idle = [{"stream_id": found.stream_id, "partition": found.partition} for found in self.idle]
         known = {"lag": self.lag, "percent_behind": self.percent_behind, "watermark": self.watermark}
         return {**body, **known, "idle": idle}
 

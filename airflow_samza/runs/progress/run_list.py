@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from airflow_samza.errors import UnknownName
 from airflow_samza.records import durable
 from airflow_samza.runs.lineage.lease_holder import finished_stage
-from airflow_samza.runs.records.folders import RunFolder, must_read, read, write_once
+from airflow_samza.runs.records.folders import RunFolder, must_read, read, read_told, write_once
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import Claim, all_runners
@@ -114,6 +114,11 @@ def is_over(files: Filesystem, run: RunPlan) -> bool:
 def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str]) -> None:
     """Keeps with a run where it comes from: Airflow's Dag, run and task. The first note stands."""
     write_once(files, f"{folder.path}/origin.json", Origin(**origin, at=time.time()))
+
+
+def origin_of(files: Filesystem, application: str, run_id: str) -> Origin:
+    """Return where a run comes from; an empty origin of one that is not from Airflow, or whose note cannot be read."""
+    return read_told(files, f"{RunFolder(application, run_id).path}/origin.json", Origin) or Origin()
 
 
 def plan_of(files: Filesystem, run: KnownRun) -> RunPlan:

@@ -6,7 +6,7 @@ Records tell of committed epochs only, so a report is what would be left if ever
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,14 @@ from airflow_samza.systems.system import System
 RATE_SECONDS = 30.0
 """About how far back the present rate looks."""
 
+ReadManifest = Callable[[Filesystem, str], "Manifest | None"]
+
+
+def read_told_manifest(files: Filesystem, path: str) -> Manifest | None:
+    """Return the manifest at a path; None when there is none."""
+    return read(files, path, Manifest)
+
+
 LATE = "late_messages"
 DROPPED = "dropped_messages"
 DEAD_LETTERS = "dead_letters"
@@ -42,11 +50,12 @@ def stage_progress(
     *,
     status: StageStatus | None = None,
     now: float | None = None,
+    read_manifest: ReadManifest = read_told_manifest,
 ) -> ProgressReport:
     """The progress of a stage: of its newest generation under this plan, unless one is named.
 
-    ``systems`` give the heads of open inputs; without them the heads are those of the last epoch. ``status`` spares
-    asking again.
+    ``systems`` give the heads of open inputs; the lag of those that they do not know is not known. ``status`` spares
+    asking again. ``read_manifest`` may keep manifests, which never change.
     """
     at = time.time() if now is None else now
     handle = StageHandle(run.application, run.run_id, stage_id, generation or newest_generation(files, run, stage_id))
@@ -60,7 +69,7 @@ def stage_progress(
     committed = read_commit(files, folder, intent.epoch)
     if committed is None and intent.epoch > 0:
         committed = read_commit(files, folder, intent.epoch - 1)
-    manifests = _manifests(files, folder, intent, committed)
+    manifests = _manifests(files, folder, intent, committed, read_manifest)
     totals = committed.totals if committed is not None else _open_totals(intent, manifests)
     until = committed.committed_at if committed is not None and (found.is_final or intent.whole) else at
     return ProgressReport(
@@ -91,7 +100,16 @@ def stage_progress(
         side_inputs=_side_inputs(systems, run, stage_id, _committed_intent(files, folder, intent, committed)),
         metrics={**counters(totals.facts), **gauges(totals.facts)},
         gauges=totals.facts.get(GAUGES, {}),
+        bytes_read=sum(counts.get("bytes", 0) for counts in totals.read.values()),
+        bytes_written=sum(counts.get("bytes", 0) for counts in totals.written.values()),
     )
+
+
+def systems_asked(run: RunPlan, stage_id: str) -> set[str]:
+    """Return the names of the systems that a report on a stage asks for heads while it runs."""
+    stage = run.plan.stage(stage_id)
+    open_ = {run.stream(name).system for name in stage.inputs if run.is_own(name) or not run.plan.stream(name).bounded}
+    return open_ | {run.side_input(name).system for name in stage.side_inputs if run.mode == CONTINUOUS}
 
 
 def newest_generation(files: Filesystem, run: RunPlan, stage_id: str) -> Generation:
@@ -106,10 +124,16 @@ def counted(facts: Mapping[str, Any], name: str) -> int:
     return sum(int(value) for value in found if isinstance(value, int | float))
 
 
-def _manifests(files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None) -> list[Manifest]:
+def _manifests(
+    files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None, read_manifest: ReadManifest
+) -> list[Manifest]:
     """Return the newest manifest of each task that counts; one of the open epoch only where there is no other."""
-    standing = committed.standing if committed is not None else dict.fromkeys(intent.running, intent.epoch)
-    found = (read(files, folder.manifest(epoch, task), Manifest) for task, epoch in standing.items())
+    if committed is not None:
+        standing = committed.standing
+    else:  # one listing, instead of a failed read for each task that is at work
+        there = set(files.list(folder.manifests(intent.epoch)))
+        standing = {task: intent.epoch for task in intent.running if f"{task}.json" in there}
+    found = (read_manifest(files, folder.manifest(epoch, task)) for task, epoch in standing.items())
     return [manifest for manifest in found if manifest is not None]
 
 
@@ -159,9 +183,9 @@ def _side_inputs(
             continue
         system = systems.get(bound.system)
         metadata = system.admin.metadata([bound.spec]).get(bound.spec.name) if system is not None else None
-        heads = list(metadata.head) if metadata is not None and metadata.head else [end for _, end in ranges]
+        heads = metadata.head if metadata is not None else ()
         for partition, (begin, end) in enumerate(ranges):
-            head = max(int(heads[partition] or 0), int(end))
+            head = max(int(heads[partition] or 0), int(end)) if partition < len(heads) else None
             held = int(begin) if intent is None else int(end)
             found.append(PartitionProgress(stream_id, partition, held, head, int(begin)))
     return tuple(found)
@@ -221,7 +245,7 @@ def _partitions(
         _learn(known, manifest)
     found = []
     for stream_id in run.plan.stage(stage_id).inputs:
-        expected = _ends_expected(run, stream_id)
+        expected = ends_expected(run, stream_id)
         begins = [int(begin) for begin, _ in (intent.inputs[stream_id].slice or {}).get("offsets") or ()]
         heads = _heads(systems, run, intent, stream_id)
         for partition in range(run.plan.stream(stream_id).partitions):
@@ -273,7 +297,7 @@ def _learn(known: dict[tuple[str, int], _Known], manifest: Manifest) -> None:
         place.watermarks.append(None if mark in (NONE_YET, END_OF_TIME) else mark)
 
 
-def _ends_expected(run: RunPlan, stream_id: str) -> int:
+def ends_expected(run: RunPlan, stream_id: str) -> int:
     """Return how many producers end a partition: the tasks that write a topic of the run, one for a source."""
     if not run.is_own(stream_id):
         return 1
@@ -281,7 +305,10 @@ def _ends_expected(run: RunPlan, stream_id: str) -> int:
 
 
 def _heads(systems: Mapping[str, System], run: RunPlan, intent: Intent, stream_id: str) -> list[int | None]:
-    """Return where the partitions of an input end for this run: the end of its slice, or the latest offsets now."""
+    """Return where the partitions of an input end for this run: the end of its slice, or the latest offsets now.
+
+    Nothing, where nobody can say it now: the end of what the last epoch has read is no end of the input.
+    """
     read_intent = intent.inputs[stream_id]
     if "chunks" in (read_intent.slice or {}):
         return []  # offsets of files count no messages
@@ -293,11 +320,11 @@ def _heads(systems: Mapping[str, System], run: RunPlan, intent: Intent, stream_i
     bound = run.stream(stream_id)
     system = systems.get(bound.system)
     if system is None:
-        return bounds
+        return []
     if run.is_own(stream_id) and read_intent.writer is not None:
         bound = run.intermediate(stream_id, Generation.parse(read_intent.writer))
     metadata = system.admin.metadata([bound.spec]).get(bound.spec.name)
-    return list(metadata.head) if metadata is not None and metadata.head else bounds
+    return list(metadata.head) if metadata is not None else []
 
 
 def _first(run: RunPlan, stream_id: str, partition: int, begin: int) -> int:

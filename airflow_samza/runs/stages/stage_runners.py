@@ -146,6 +146,11 @@ class RunnerFolder:
         return f"{self.path}/queue"
 
     @property
+    def spark(self) -> str:
+        """The path of the record of where its Spark is seen."""
+        return f"{self.path}/spark.json"
+
+    @property
     def log(self) -> str:
         """The path of what the runner prints."""
         return f"{self.path}/runner.log"

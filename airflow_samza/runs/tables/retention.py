@@ -12,6 +12,7 @@ before it is: until then readers that have that one go on by the changes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
 from airflow_samza.errors import TopicError
@@ -79,8 +80,8 @@ def _released_numbers(files: Filesystem, folder: TableFolder) -> set[int]:
     return {int(number) for number in marks}
 
 
-def is_pinned(files: Filesystem, folder: TableFolder, number: int) -> bool:
-    """Return whether a run that may still be at work reads a version."""
+def readers_of(files: Filesystem, folder: TableFolder, number: int) -> Iterator[tuple[str, str]]:
+    """Yield the runs, as application and run id, that read a version and may still be at work."""
     place = folder.pin(number, "x").rpartition("/")[0]
     for name in files.list(place):
         pin = read(files, f"{place}/{name}", TablePin)
@@ -88,8 +89,12 @@ def is_pinned(files: Filesystem, folder: TableFolder, number: int) -> bool:
             continue
         application, _, run_id = pin.reader.partition("/")
         if not files.exists(RunFolder(application, run_id).closed):
-            return True
-    return False
+            yield application, run_id
+
+
+def is_pinned(files: Filesystem, folder: TableFolder, number: int) -> bool:
+    """Return whether a run that may still be at work reads a version."""
+    return any(True for _ in readers_of(files, folder, number))
 
 
 def _marked(files: Filesystem, folder: TableFolder, mark: str, numbers: list[int]) -> bool:

@@ -7,6 +7,7 @@ things go in :mod:`airflow_samza.runs.upkeep.run_removal`, what a log still need
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from airflow_samza.runs.upkeep.run_removal import SweptRuns, is_slim, remove_run
 from airflow_samza.runs.upkeep.topic_expiry import own_topics
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.trash import empty_trash
-from airflow_samza.systems.log.maintenance import Swept, delete_topic, sweep
+from airflow_samza.systems.log.maintenance import Swept, deleting, sweep
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import Topic
 
@@ -119,8 +120,7 @@ def sweep_root(
     for log in logs:
         found.logs[log.name] = sweep_log(files, log, now=now, dry=dry)
         for topic in _orphans(files, log, now):
-            if dry or delete_topic(topic):
-                found.logs[log.name].topics.append(topic.name)
+            found.logs[log.name].take(functools.partial(deleting, topic, dry=dry))
     for lineage in files.list("state"):
         for path in orphaned_state(files, f"state/{lineage}"):
             if path not in found.runs.leftovers:

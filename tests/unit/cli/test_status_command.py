@@ -95,8 +95,8 @@ def test_a_run_is_named_by_its_application_by_itself_or_by_both(root: Path, word
 def test_every_stage_is_shown(root: Path) -> None:
     lines = ask(root).stdout.splitlines()
     assert lines[0] == "Run newer of views (staged, plan 1): open, 1 of 2 stages succeeded"
-    assert lines[1].startswith("Stage page-views: succeeded; read 200 messages (")
-    assert lines[2] == "Stage by-member: not started"
+    assert lines[1].startswith("Stage page-views (partition-by-member): succeeded; read 200 messages (")
+    assert lines[2] == "Stage by-member (write-out): not started"
 
 
 def test_programs_get_json(root: Path) -> None:

@@ -8,9 +8,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -118,15 +119,19 @@ def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
 
 
 @contextmanager
-def impatience() -> Iterator[None]:
-    """Who is silent for seconds is given up meanwhile.
+def impatience(frozen: psutil.Process) -> Iterator[None]:
+    """A frozen process is given up after two seconds meanwhile, and no other one: under load anybody is silent so long."""
+    judge = Heartbeats.is_alive
 
-    On a machine under load that may strike anybody, so not for longer than needed.
-    """
+    def judged(self: Heartbeats, path: str, who: Mapping[str, Any], at: float, beat: float = 0.0) -> bool:
+        with pytest.MonkeyPatch.context() as patch:
+            if who.get("pid") == frozen.pid:
+                patch.setattr(liveness, "FROZEN_AFTER_SECONDS", 1.0)
+                patch.setattr(heartbeats, "CONFIRM_SECONDS", 1.0)
+            return judge(self, path, who, at, beat)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(liveness, "FROZEN_AFTER_SECONDS", 3.0)
-        patch.setattr(heartbeats, "CONFIRM_SECONDS", 1.0)
-        patch.setenv(runner_without_spark.PULSE_SECONDS, "3")  # for runners that are started meanwhile
+        patch.setattr(Heartbeats, "is_alive", judged)
         yield
 
 
@@ -152,7 +157,7 @@ def test_a_frozen_runner_is_given_up_and_finds_itself_replaced_when_it_wakes_up(
     until(lambda: ground.place.runtime.status(handle).state == RUNNING)
     frozen = ground.process()
     frozen.suspend()
-    with impatience():
+    with impatience(frozen):
         assert ground.end(handle) == LOST
         with pytest.raises(StageLost, match=r"given no sign of life since \d\d:\d\d:\d\d UTC: it is frozen"):
             ground.place.runtime.finish(handle)
@@ -174,7 +179,7 @@ def test_a_runner_that_wakes_up_before_anybody_took_over_goes_on(ground: Ground)
     until(lambda: ground.place.runtime.status(handle).state == RUNNING)
     frozen = ground.process()
     frozen.suspend()
-    with impatience():
+    with impatience(frozen):
         assert ground.end(handle) == LOST
     frozen.resume()
     until(lambda: ground.place.runtime.status(handle).state == RUNNING)
@@ -183,10 +188,10 @@ def test_a_runner_that_wakes_up_before_anybody_took_over_goes_on(ground: Ground)
     assert len(ground.runners()) == 1
 
 
-def test_a_spark_that_answers_nothing_is_given_up_and_replaced(ground: Ground) -> None:
+def test_a_spark_that_answers_nothing_is_given_up_and_replaced(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     ground.dials.turn("hold")
-    with impatience():
-        handle = ground.submit(ground.stages[0])
+    monkeypatch.setenv(runner_without_spark.PULSE_SECONDS, "2")
+    handle = ground.submit(ground.stages[0])
     until(lambda: ground.place.runtime.status(handle).state == RUNNING)
     held_up = ground.process()
     ground.dials.turn("spark-frozen")
@@ -202,10 +207,12 @@ def test_a_spark_that_answers_nothing_is_given_up_and_replaced(ground: Ground) -
     assert len(ground.runners()) == 2
 
 
-def test_a_java_that_is_frozen_before_it_is_a_spark_is_given_up_and_replaced(ground: Ground) -> None:
+def test_a_java_that_is_frozen_before_it_is_a_spark_is_given_up_and_replaced(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ground.dials.turn("start-frozen")
-    with impatience():
-        handle = ground.submit(ground.stages[0])
+    monkeypatch.setenv(runner_without_spark.PULSE_SECONDS, "2")
+    handle = ground.submit(ground.stages[0])
     assert ground.end(handle) == FAILED
     with pytest.raises(StageLost, match=r"Java was frozen for \d+ s before Spark was up \(process \d+\)"):
         ground.place.runtime.finish(handle)
@@ -217,7 +224,6 @@ def test_a_runner_whose_container_is_gone_is_replaced_when_work_is_to_be_left_to
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its heartbeat is young, and its process cannot be looked up from here."""
-    monkeypatch.setattr(stage_runners, "ATTACH_SECONDS", 1.5)
     first, second, *_ = ground.stages
     assert ground.end(ground.submit(first)) == SUCCEEDED
     gone = ground.runners()[0]
@@ -226,6 +232,7 @@ def test_a_runner_whose_container_is_gone_is_replaced_when_work_is_to_be_left_to
     replace(ground.files, gone.claim, dataclasses.replace(claim, place="another host"))
     replace(ground.files, gone.heartbeat, Heartbeat(time.time()))
     monkeypatch.setattr(stage_runners, "SEEN", Heartbeats())  # another process asks, which has seen nothing yet
+    monkeypatch.setattr(stage_runners, "ATTACH_SECONDS", 1.5)
     handle = ground.submit(second)
     assert ground.end(handle) == SUCCEEDED
     assert handle.attempt == 1
@@ -236,7 +243,6 @@ def test_a_runner_whose_container_is_gone_is_replaced_when_work_is_to_be_left_to
 def test_a_try_whose_runner_was_dead_at_attach_is_replaced_and_not_reported(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stage_runners, "ATTACH_SECONDS", 1.5)
     ground.dials.turn("hold")
     handle = ground.submit(ground.stages[0])
     until(lambda: ground.place.runtime.status(handle).state == RUNNING)
@@ -246,6 +252,7 @@ def test_a_try_whose_runner_was_dead_at_attach_is_replaced_and_not_reported(
     replace(ground.files, gone.claim, dataclasses.replace(claim, place="another host"))
     replace(ground.files, gone.heartbeat, Heartbeat(time.time()))
     monkeypatch.setattr(stage_runners, "SEEN", Heartbeats())  # another process asks, which has seen nothing yet
+    monkeypatch.setattr(stage_runners, "ATTACH_SECONDS", 1.5)
     ground.dials.turn("hold", None)
     again = ground.submit(ground.stages[0])
     assert again.attempt == handle.attempt + 1

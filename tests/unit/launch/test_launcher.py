@@ -113,7 +113,7 @@ def test_a_spark_submit_that_fails_is_told_with_its_telling_line(launch: Launch)
     )
     with pytest.raises(StageFailed, match=r"exit code 1\. Its last line: .*UnknownHostException: nowhere") as caught:
         ensure_runner(launch.files, RUN, settings)
-    assert Path(str(caught.value.facts["log"])).read_text().endswith("INFO bye\n")
+    assert launch.files.read(str(caught.value.facts["log"])).endswith(b"INFO bye\n")
     assert launch.left() == []
 
 

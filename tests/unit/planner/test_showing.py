@@ -33,7 +33,7 @@ def views(app: Any, condition: str = "v > 1000", name: str = "by-member", partit
 
 def test_the_text_names_stages_operators_counts_reasons_and_tables() -> None:
     text = explain(plan_of(views))
-    assert "2. by-member   [16 tasks; after views]" in text
+    assert "2. by-member (join-with-profile)   [16 tasks; after views]" in text
     for words in (
         "16 partitions  joined with profiles-push at with-profile",
         "where-0",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_samza import count, stream_application
+from airflow_samza import count, stream_application, sum_
 
 
 @stream_application("views")
@@ -83,4 +83,18 @@ def named_done(app: Any) -> None:
         app.input_stream("page-views", system="logs", schema="member bigint", partitions=2)
         .partition_by("member", id="done")
         .send_to(app.output_stream("out", system="warehouse"))
+    )
+
+
+@stream_application("trips")
+def trips(app: Any) -> None:
+    """Two stages from files to files, with a filter, and an aggregation behind a topic."""
+    (
+        app.input_stream(
+            "trips", system="lake", path="trips/*.csv", format="csv", schema="city string, km bigint, paid boolean"
+        )
+        .where("paid")
+        .partition_by("city", id="by-city")
+        .aggregate("city", n=count(), km=sum_("km"), id="per-city")
+        .send_to(app.output_stream("per-city", system="warehouse"))
     )

@@ -21,6 +21,7 @@ from airflow_samza.provider.operators import (
     SamzaTablePushOperator,
     SamzaTableRollbackOperator,
 )
+from airflow_samza.provider.outlets import output_alias
 from airflow_samza.provider.task_group import SamzaTaskGroup
 
 VIEWS = "provider_applications:views"
@@ -67,7 +68,8 @@ def test_a_group_takes_the_connection_of_the_dags_default_args_as_an_operator_do
         group = SamzaTaskGroup("views", application="provider_applications:sharing")
         operator = SamzaStreamOperator(task_id="t", application=VIEWS)
     assert operator.conn_id == group.plan_task.conn_id == group.cleanup_task.conn_id == "samza_eu"
-    assert group.stage_tasks["by-member"].outlets == [shared_stream("members", "samza_eu")]
+    expected = [shared_stream("members", "samza_eu"), output_alias("samza_eu", "members")]
+    assert group.stage_tasks["by-member"].outlets == expected
 
 
 def test_a_group_prefers_its_own_default_args_to_those_of_the_dag() -> None:

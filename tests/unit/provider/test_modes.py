@@ -336,6 +336,10 @@ def test_the_event_of_a_shared_stream_names_the_run_that_wrote_it(runtime: Any, 
         "stage": "by-member",
         "generation": "1.1",
         "rows": 90,
+        "bytes": 1024,
+        "files": 1,
+        "partition_key": None,
+        "interval": None,
     }
     assert events[outlets[1]].extra == {}
 

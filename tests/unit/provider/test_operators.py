@@ -4,6 +4,8 @@ import signal
 import threading
 from collections.abc import Callable
 from datetime import datetime, timezone
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from airflow.sdk import DAG
 
 from airflow_samza.errors import ConfigError, StageFailed, UnsupportedShape
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
+from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.operators import PLAN_TEXT, SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
 from airflow_samza.provider.stage_summary import summary
 
@@ -118,6 +121,38 @@ def test_a_retry_submits_the_same_generation(runtime: Any, make_context: Any, ti
     assert runtime.named("submit") == [("submit", "by-member", "1.1")] * 3
 
 
+def test_the_runners_last_lines_stand_above_the_sentence_in_the_log_of_a_failed_task(
+    runtime: Any, make_context: Any, ticket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    log = SimpleNamespace(
+        info=lambda event, *args: said.append(event % args if args else event),
+        error=lambda text: said.append(text),
+        warning=lambda *_: None,
+    )
+    monkeypatch.setattr(SamzaStreamOperator, "log", log)
+    monkeypatch.setattr(SamzaHook, "bindings", lambda self: {})
+    (tmp_path / "runner.log").write_text("Spark is up\nOutOfMemoryError: Java heap space\n")
+    runtime.ends["by-member"] = StageFailed("It broke.", hint="Look at line 3.", log="runner.log")
+    operator = stream_operator(stage="by-member", plan=ticket)
+    with pytest.raises(AirflowException):
+        operator.execute(make_context(operator))
+    first = said.index("::group::The last 2 lines of the runner and its driver (runner.log, under the root)")
+    assert said[first + 1 :] == [
+        "Spark is up",
+        "OutOfMemoryError: Java heap space",
+        "::endgroup::",
+        "It broke.\n  Hint: Look at line 3.",
+    ]
+
+
+def test_a_log_that_cannot_be_read_hides_no_failure(runtime: Any, make_context: Any, ticket: Any) -> None:
+    runtime.ends["by-member"] = StageFailed("It broke.", log="../../elsewhere")
+    operator = stream_operator(stage="by-member", plan=ticket)
+    with pytest.raises(AirflowException, match="It broke"):
+        operator.execute(make_context(operator))
+
+
 def test_a_failed_stage_is_retried_with_its_own_error(runtime: Any, make_context: Any, ticket: Any) -> None:
     runtime.ends["by-member"] = StageFailed("It broke.", hint="Look at line 3.")
     operator = stream_operator(stage="by-member", plan=ticket)
@@ -143,7 +178,7 @@ def test_a_stage_without_a_plan_says_what_to_clear(runtime: Any, make_context: A
 
 def test_an_unknown_stage_names_those_there_are(runtime: Any, make_context: Any, ticket: Any) -> None:
     operator = stream_operator(stage="by-membr", plan=ticket)
-    with pytest.raises(AirflowFailException, match="by-country, by-member, page-views"):
+    with pytest.raises(AirflowFailException, match="page-views, by-member, by-country"):
         operator.execute(make_context(operator))
 
 

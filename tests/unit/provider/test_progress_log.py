@@ -148,6 +148,7 @@ def test_metrics_are_named_after_application_and_stage_and_carry_the_tasks_tags(
             "dead_letters": 0.0,
             "epochs": 1.0,
             "tasks_ended": 0.0,
+            "idle_partitions": 0.0,
             "ends_received": 1.0,
             "ends_expected": 4.0,
         }.items()
@@ -180,4 +181,14 @@ def test_counters_and_gauges_of_tasks_and_the_lag_of_side_inputs_are_sent() -> N
 
 def test_what_is_not_known_is_not_sent() -> None:
     found = {gauge.name for gauge in gauges_of(REPORT)}
-    assert not {"lag", "percent_behind", "watermark_age_seconds", "read_per_second"} & found
+    assert not {"lag", "percent_behind", "watermark_age_seconds", "read_per_second", "idle_partitions"} & found
+
+
+def test_partitions_for_which_the_watermark_waits_are_counted() -> None:
+    partitions = (
+        PartitionProgress("by-member", 0, 90, 100, watermark=5_000),
+        PartitionProgress("by-member", 1, 0, 0),
+        PartitionProgress("by-member", 2, 0, 7),  # it has something to read
+        PartitionProgress("others", 0, 0, 0),  # no partition of its input has a watermark
+    )
+    assert Gauge("idle_partitions", 1.0, "idle_partitions") in gauges_of(replace(REPORT, partitions=partitions))

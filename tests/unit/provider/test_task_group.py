@@ -13,6 +13,7 @@ from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.provider.airflow_versions import AirflowException
 from airflow_samza.provider.assets import shared_stream
 from airflow_samza.provider.operators import SamzaStreamOperator
+from airflow_samza.provider.outlets import output_alias
 from airflow_samza.provider.task_group import SamzaTaskGroup
 from tests.support.airflow_names import DagSerialization
 
@@ -67,6 +68,30 @@ def test_stages_that_run_at_the_same_time_all_start_behind_plan_and_know_their_p
     )
 
 
+def test_tasks_show_what_their_stages_do_and_keep_their_ids(dag: DAG) -> None:
+    group = SamzaTaskGroup("views", application=VIEWS)
+    assert {task.task_id: task.task_display_name for task in group.stage_tasks.values()} == {
+        "views.page-views": "partition-by-member",
+        "views.by-member": "partition-by-country",
+        "views.by-country": "count-per-country",
+    }
+
+
+def test_a_name_that_the_user_gives_a_stages_task_is_shown(dag: DAG) -> None:
+    group = SamzaTaskGroup("views", application=VIEWS, stages={"by-country": {"task_display_name": "Countries"}})
+    assert group.stage_tasks["by-country"].task_display_name == "Countries"
+
+
+def test_settings_of_a_stage_are_found_by_its_title(dag: DAG) -> None:
+    group = SamzaTaskGroup("views", application=VIEWS, stages={"count-per-country": {"retries": 7}})
+    assert group.stage_tasks["by-country"].retries == 7
+
+
+def test_settings_by_id_and_by_title_of_one_stage_are_rejected(dag: DAG) -> None:
+    with pytest.raises(ConfigError, match=r"'by-country' twice"):
+        SamzaTaskGroup("views", application=VIEWS, stages={"by-country": {}, "count-per-country": {}})
+
+
 def test_what_follows_a_pipelined_group_waits_for_all_its_stages(dag: DAG) -> None:
     group = SamzaTaskGroup("views", application=VIEWS, mode="pipelined")
     after = BaseOperator(task_id="after")
@@ -76,8 +101,11 @@ def test_what_follows_a_pipelined_group_waits_for_all_its_stages(dag: DAG) -> No
 
 def test_a_stage_that_writes_a_shared_stream_has_its_asset_as_outlet(dag: DAG) -> None:
     group = SamzaTaskGroup("sharing", application="provider_applications:sharing", systems={"logs": "raw"})
-    outlets = {stage: [asset.uri for asset in task.outlets] for stage, task in group.stage_tasks.items()}
-    assert outlets == {"page-views": [], "by-member": ["samza://samza_default/members"]}
+    outlets = {stage: [outlet.name for outlet in task.outlets] for stage, task in group.stage_tasks.items()}
+    assert outlets == {
+        "page-views": [],
+        "by-member": ["samza://samza_default/members", "samza-output:samza_default/members"],
+    }
     assert shared_stream("members") == group.stage_tasks["by-member"].outlets[0]
 
 
@@ -87,7 +115,7 @@ def test_outlets_that_the_user_gives_a_stage_stand_beside_those_of_its_shared_st
     group = SamzaTaskGroup(
         "sharing", application="provider_applications:sharing", systems={"logs": "raw"}, stages=settings
     )
-    assert group.stage_tasks["by-member"].outlets == [shared, own]
+    assert group.stage_tasks["by-member"].outlets == [shared, output_alias("samza_default", "members"), own]
 
 
 def test_fused_renders_one_task_that_runs_all_stages(dag: DAG) -> None:

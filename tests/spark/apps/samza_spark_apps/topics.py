@@ -25,6 +25,20 @@ def dwelling(app: Any) -> None:
     )
 
 
+@stream_application("dwelling-between")
+def dwelling_between(app: Any) -> None:
+    """Stages over a repartition, a second one and a join, all of whose topics lie with the brokers."""
+    app.default_system("events")
+    views = app.input_stream("views", system="log", schema=VIEWS)
+    by_member = views.where("dwell_ms >= 10").partition_by("member_id", id="by-member")
+    per_member = by_member.aggregate("member_id", views=count(), dwell=sum_("dwell_ms"), id="per-member")
+    per_member.send_to(app.output_stream("members", system="log", partitions=2, key="member_id"))
+    per_count = per_member.select("views AS n", "dwell", id="counted").partition_by("n", id="by-count")
+    per_count.aggregate("n", members=count(), dwell=sum_("dwell"), id="per-count").send_to(
+        app.output_stream("histogram", system="log", partitions=1)
+    )
+
+
 def with_worker(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Add the process, and the clients of Kafka that live in it, by their main threads."""
     threads = [path.parent.name for path in Path("/proc/self/task").glob("*/comm") if "rdk:main" in path.read_text()]

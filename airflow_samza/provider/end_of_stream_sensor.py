@@ -1,0 +1,101 @@
+"""The sensor that waits until a stream that a run writes has its end, in all partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.provider.airflow_versions import conf
+from airflow_samza.provider.connection_alias import connection_id
+from airflow_samza.provider.deferral import UNKNOWN, raise_what_the_trigger_met
+from airflow_samza.provider.failures import mapped_failures
+from airflow_samza.provider.root_hook import RootHook
+from airflow_samza.runs.progress.stream_ends import AskedEnd, StreamEnd, stream_end
+
+
+class SamzaEndOfStreamSensor(BaseSensorOperator):
+    """Waits until a topic between stages, or an output, of a run has end-of-stream from every task that writes it.
+
+    All of it is published then. A run that is not on record yet is waited for, and so is one that failed: it may be
+    cleared. A stage that is cleared begins anew. A stream that no stage of the run writes fails the task. The return
+    value has ``run_id``, ``stream``, and ``generations`` by stage.
+
+    :param application: The application, as ``package.module:attribute`` or by its name (templated).
+    :param stream: The stream's id (templated).
+    :param run_id: The run, by its own id or by that of the Dag run that planned it; None: the newest (templated).
+    :param external_dag_id: The Dag whose runs count; None: all that run the application (templated).
+    :param conn_id: The Samza connection (templated).
+    :param samza_conn_id: Another name of ``conn_id``.
+    :param deferrable: Waits in the triggerer; default ``[operators] default_deferrable``.
+    """
+
+    template_fields: Sequence[str] = ("application", "stream", "run_id", "external_dag_id", "conn_id")
+
+    def __init__(
+        self,
+        *,
+        application: str,
+        stream: str,
+        run_id: str | None = None,
+        external_dag_id: str | None = None,
+        conn_id: str | None = None,
+        samza_conn_id: str | None = None,
+        deferrable: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.stream = stream
+        self.run_id = run_id
+        self.external_dag_id = external_dag_id
+        self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
+        self.deferrable = (
+            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        )
+
+    def execute(self, context: Any) -> Any:
+        """Wait here, or deferred."""
+        if not self.deferrable:
+            return super().execute(context)
+        with mapped_failures(self.log.error):
+            found = self._look()
+            if found.is_reached:
+                return found.to_dict()
+            from airflow_samza.provider.stream_triggers import SamzaEndOfStreamTrigger  # a Dag file need not load it
+
+            trigger = SamzaEndOfStreamTrigger(
+                **self._hook.place_of_root, poll_interval=self.poke_interval, stream=self._asked.to_dict()
+            )
+            self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
+
+    def execute_complete(self, context: Any, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return what the trigger has found, or raise what it has met."""
+        with mapped_failures(self.log.error):
+            raise_what_the_trigger_met(event, self.task_id)
+            if not event or UNKNOWN in event:
+                return self._look().to_dict()  # raises what is wrong with the stream
+        return dict(event)
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        """Return whether the stream has its end now."""
+        with mapped_failures(self.log.error):
+            found = self._look()
+            return PokeReturnValue(found.is_reached, found.to_dict())
+
+    def _look(self) -> StreamEnd:
+        found = stream_end(self._hook.files, self._asked)
+        self.log.info("%s", found)
+        return found
+
+    @property
+    def _hook(self) -> RootHook:
+        return RootHook(self.conn_id)
+
+    @property
+    def _asked(self) -> AskedEnd:
+        name = load_application(self.application).spec({}).name if ":" in self.application else self.application
+        return AskedEnd(name, self.stream, self.run_id or None, self.external_dag_id or None)

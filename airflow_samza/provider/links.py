@@ -1,0 +1,119 @@
+"""Links on tasks, which Airflow's page shows as buttons while a task runs, while it is deferred, and afterwards.
+
+Airflow shows what lies in the XCom of a link, and writes those itself when a task's process ends. So that they are
+there before, tasks write them as soon as an address is known; what the trigger of a deferred task finds, it writes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperatorLink
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.runs.stages.spark_page import read_spark_page
+from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus, runner_of
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+log = logging.getLogger(__name__)
+
+
+class SamzaLink(BaseOperatorLink):
+    """A link whose address a task of this package has written, or its trigger."""
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """Return the address for Airflow to write when the task's process ends: the one that is known by then."""
+        shown: Mapping[str, str] = getattr(operator, "shown_links", {})
+        if self.xcom_key in shown:
+            return shown[self.xcom_key]
+        ti: Any = ti_key  # in a task's process it is the task instance, and a trigger may have written the address
+        written = ti.xcom_pull(task_ids=ti.task_id, key=self.xcom_key, map_indexes=ti.map_index)
+        return written if isinstance(written, str) else ""
+
+
+class SamzaPageLink(SamzaLink):
+    """The task's page: plan, progress, results and errors of its run."""
+
+    name = "Samza"
+
+
+class RunnerLogLink(SamzaLink):
+    """The log of the stage runner, with what the driver and Spark print."""
+
+    name = "Runner's log"
+
+
+class SparkLink(SamzaLink):
+    """The page of the runner's Spark, or the one of its history."""
+
+    name = "Spark"
+
+
+class OutputLink(SamzaLink):
+    """The output of the task: in the console of its object store, else in the page."""
+
+    name = "Output"
+
+
+class EndedRunLink(SamzaLink):
+    """The page of the run that a drain or a stop ends."""
+
+    name = "Ended run"
+
+
+PAGE, RUNNER_LOG, SPARK, OUTPUT, ENDED_RUN = SamzaPageLink(), RunnerLogLink(), SparkLink(), OutputLink(), EndedRunLink()
+
+
+def show_link(operator: Any, ti: Any, link: SamzaLink, address: str) -> None:
+    """Write a link's address, unless it is there; that it cannot be written fails no task."""
+    if not address or operator.shown_links.get(link.xcom_key) == address:
+        return
+    operator.shown_links[link.xcom_key] = address
+    try:
+        ti.xcom_push(key=link.xcom_key, value=address)
+    except Exception as error:
+        log.warning("The link %r is there only when the task has ended: %s", link.name, error)
+
+
+def show_link_of_deferred(ti: Any, link: SamzaLink, address: str) -> None:
+    """Write a link's address from the trigger of a deferred task; that it cannot be written ends no wait."""
+    from airflow.sdk.bases.xcom import BaseXCom
+
+    index = getattr(ti, "map_index", None)
+    try:
+        BaseXCom.set(
+            key=link.xcom_key,
+            value=address,
+            dag_id=ti.dag_id,
+            task_id=ti.task_id,
+            run_id=ti.run_id,
+            map_index=-1 if index is None else index,
+        )
+    except Exception as error:
+        log.warning("The link %r is there only when the task has ended: %s", link.name, error)
+
+
+class SparkPages:
+    """The addresses of Spark's pages for attempts at stages, each looked up when it begins and when it has ended."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, bool]] = {}
+
+    def look(self, files: Filesystem, handle: StageHandle, status: StageStatus) -> str:
+        """Return the address when there may be a new one, else nothing; a look reads one record at most."""
+        moment = status.attempt, status.is_final
+        if status.state == QUEUED or not status.attempt or self._seen.get(handle.stage_id) == moment:
+            return ""
+        self._seen[handle.stage_id] = moment
+        with suppress(SamzaError, OSError):
+            runner = runner_of(files, handle, status.attempt)
+            page = read_spark_page(files, runner) if runner is not None else None
+            return page.link(is_over=status.is_final) if page is not None else ""
+        return ""

@@ -1,0 +1,48 @@
+"""The note that a ``plan`` task leaves for the page in Airflow: an XCom that says where a run's records are.
+
+The API server reads no Dag files, so the note names what it needs to open the root and the systems: connections, by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_samza.errors import RecordUnreadable
+from airflow_samza.records import made, plain
+
+PLAN_NOTE = "samza_run"
+"""The key of the XCom."""
+
+
+@dataclass(frozen=True)
+class PlanNote:
+    """A planned run: the ids of connections, no secret of them.
+
+    ``group`` is the task group or task that tells this use of the application from others in the Dag; ``tasks`` are
+    the tasks that run the stages, by stage id; ``planned_at`` in seconds since 1970.
+    """
+
+    application: str
+    run_id: str
+    generation: int
+    fingerprint: str
+    conn_id: str
+    planned_at: float
+    mode: str = "staged"
+    group: str = ""
+    systems: Mapping[str, str] = field(default_factory=dict)
+    tasks: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return plain(self)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> PlanNote | None:
+        """Return the note that :meth:`to_dict` described; None of anything else."""
+        try:
+            return made(cls, data)
+        except RecordUnreadable:
+            return None

@@ -1,0 +1,215 @@
+"""The preview of a clear: which stages of a run go again, which would have to, and who has read what they wrote.
+
+It follows from the plan and the records; nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.versions import Version, newest_number, version_of_run
+from airflow_samza.runs.progress.progress import NOT_STARTED
+from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.records.folders import RunFolder, numbers, read, read_told
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, StageHandle, stage_status
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import System
+
+Effect = Literal["runs again", "stays", "must run again"]
+AGAIN: Effect = "runs again"
+STAYS: Effect = "stays"
+MUST: Effect = "must run again"
+
+
+@dataclass(frozen=True)
+class ClearedStage:
+    """A stage, what becomes of it (:data:`AGAIN`, :data:`STAYS`, :data:`MUST`), and why; its last result's figures."""
+
+    stage_id: str
+    effect: Effect
+    why: str
+    seconds: float | None = None
+    messages: int | None = None
+
+
+@dataclass(frozen=True)
+class SectionReader:
+    """A run of another application that has read what this run wrote to a shared stream, and keeps it in its state."""
+
+    application: str
+    run_id: str
+    stream_id: str
+
+
+@dataclass(frozen=True)
+class ClearPreview:
+    """The effects of a clear of some stages; ``sentences`` say what stands in its way, or comes with it."""
+
+    stages: tuple[ClearedStage, ...]
+    readers: tuple[SectionReader, ...]
+    sentences: tuple[str, ...]
+
+
+def clear_preview(
+    files: Filesystem,
+    systems: Mapping[str, System],
+    run: RunPlan,
+    cleared: Collection[str],
+    *,
+    plan: bool = False,
+    downstream: bool = False,
+) -> ClearPreview:
+    """Return the effects of clearing stages, or the ``plan`` task; ``downstream`` clears what Airflow puts after them.
+
+    Of a plan that is cleared, nothing that was made by the former one counts any more.
+    """
+    states = {stage.stage_id: _state(files, run, stage.stage_id) for stage in run.plan.stages}
+    again = set(cleared)
+    if plan and downstream:
+        again = set(states)
+    elif downstream and not run.stages_run_concurrently:
+        again = _with_readers(run, again)
+    gone = {} if plan else dict(_topics_gone(files, systems, run, again))
+    found = []
+    for stage in run.plan.stages:
+        effect, why = _effect(run, stage.stage_id, states, again, gone, plan)
+        result = _result(files, run, stage.stage_id)
+        messages = sum(part.messages for part in result.inputs) if result is not None else None
+        seconds = result.seconds if result is not None else None
+        found.append(ClearedStage(stage.stage_id, effect, why, seconds, messages))
+    written = {
+        stream_id
+        for stage in run.plan.stages
+        if stage.stage_id in again or plan
+        for stream_id in stage.outputs
+        if not run.is_own(stream_id)
+    }
+    return ClearPreview(
+        tuple(found),
+        tuple(_section_readers(files, run, written)),
+        tuple(_sentences(files, run, downstream=downstream, plan=plan)),
+    )
+
+
+def _effect(
+    run: RunPlan,
+    stage_id: str,
+    states: Mapping[str, str],
+    again: Collection[str],
+    gone: Mapping[str, str],
+    plan: bool,
+) -> tuple[Effect, str]:
+    if plan and stage_id not in again:
+        if states[stage_id] == NOT_STARTED:
+            return STAYS, "It has not begun, and will run by the new plan."
+        return MUST, "It was run by the former plan, and its output would stay that of the former one."
+    if stage_id in again:
+        return AGAIN, "It is cleared: a new generation writes its output anew, in place of the former one."
+    if stage_id in gone:
+        return MUST, f"Its output {gone[stage_id]!r} is deleted by now, and a cleared stage has to read it."
+    producers = [name for name in run.plan.stage(stage_id).upstream if name in again or name in gone]
+    indirect = [name for name in _producers(run, stage_id) if name in again or name in gone]
+    if not indirect:
+        return STAYS, "It reads nothing that is written anew."
+    named = ", ".join(producers or indirect)
+    if states[stage_id] == NOT_STARTED:
+        return STAYS, f"It has not begun, and will read what {named} writes anew."
+    if states[stage_id] not in FINAL:
+        return MUST, f"It is at work on what {named} writes, and stops with an error when that is cleared."
+    return MUST, f"It has read what {named} wrote before, and keeps that until it is cleared, too."
+
+
+def _state(files: Filesystem, run: RunPlan, stage_id: str) -> str:
+    status = stage_status(files, _handle(files, run, stage_id))
+    if not status.attempt and status.state != SUCCEEDED:
+        return NOT_STARTED
+    return status.state
+
+
+def _handle(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle:
+    return StageHandle(run.application, run.run_id, stage_id, newest_generation(files, run, stage_id))
+
+
+def _result(files: Filesystem, run: RunPlan, stage_id: str) -> StageResult | None:
+    return read_told(files, _handle(files, run, stage_id).folder.result, StageResult)
+
+
+def _with_readers(run: RunPlan, stages: Collection[str]) -> set[str]:
+    """Return stages with all that read what they write, directly or not."""
+    found = set(stages)
+    for stage in run.plan.stages:  # in an order in which each comes after those that it reads
+        if found & set(stage.upstream):
+            found.add(stage.stage_id)
+    return found
+
+
+def _producers(run: RunPlan, stage_id: str) -> list[str]:
+    """Return the stages before one, directly or not."""
+    found: list[str] = []
+    left = list(run.plan.stage(stage_id).upstream)
+    while left:
+        name = left.pop()
+        if name not in found and name != stage_id:
+            found.append(name)
+            left += run.plan.stage(name).upstream
+    return found
+
+
+def _topics_gone(
+    files: Filesystem, systems: Mapping[str, System], run: RunPlan, again: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the stages whose output a cleared stage reads and finds deleted, with the stream; and those before them."""
+    left, seen = list(again), set(again)
+    while left:
+        for stream_id in run.plan.stage(left.pop()).inputs:
+            if not run.is_own(stream_id):
+                continue
+            writer = run.writer_stage(stream_id)
+            bound = run.intermediate(stream_id, newest_generation(files, run, writer))
+            system = systems.get(bound.system)
+            has_written = files.exists(_handle(files, run, writer).folder.result)
+            if writer in seen or system is None or not has_written:
+                continue
+            if bound.spec.name not in system.admin.metadata([bound.spec]):
+                seen.add(writer)
+                left.append(writer)
+                yield writer, stream_id
+
+
+def _section_readers(files: Filesystem, run: RunPlan, written: Collection[str]) -> Iterator[SectionReader]:
+    """Yield the applications whose newest state holds messages of this run."""
+    mark = f"{run.application}/{run.run_id}"
+    names = {run.stream(stream_id).spec.name: stream_id for stream_id in written}
+    for lineage in files.list("state") if names else ():
+        known = numbers(files, f"state/{lineage}/versions")
+        version = read(files, f"state/{lineage}/versions/{known[-1]:020}.json", Version) if known else None
+        if version is None:
+            continue
+        for stream_id, sections in version.sections.items():
+            if stream_id in names.values() and any(section.rpartition("@")[0] == mark for section in sections):
+                yield SectionReader(version.plan.application, version.run, stream_id)
+
+
+def _sentences(files: Filesystem, run: RunPlan, *, downstream: bool, plan: bool) -> Iterator[str]:
+    if downstream and run.stages_run_concurrently and not plan:
+        yield (
+            "There are no arrows between stages that run at the same time: Airflow's downstream of a stage does not "
+            "hold its readers. Clear the whole group, or the stages that have to run again by name."
+        )
+    if files.exists(RunFolder(run.application, run.run_id).closed):
+        yield "The run is over, and is opened again; cleanup runs again behind it."
+    if run.keeps_state and run.state is not None:
+        lineage = LineageFolder(run.application, run.app_id)
+        left = version_of_run(files, lineage, run.run_id)
+        newest = newest_number(files, lineage)
+        if left is not None and newest > left.number:
+            yield (
+                f"Later runs have gone on from the state that this run left (version {left.number}, now {newest}): "
+                f"undo them first (airflow-samza state reset {run.application} --to {left.parent}), and clear them, "
+                "too."
+            )

@@ -1,0 +1,190 @@
+"""Costs of an application's former runs, by their records, and what another run may cost by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.runs.lineage.lease_holder import finished_stage
+from airflow_samza.runs.progress.run_list import KnownRun, known_runs, plan_of
+from airflow_samza.runs.records.folders import read_fixed
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+@dataclass(frozen=True)
+class InputAmount:
+    """The amount that a run reads of one input: files, bytes and messages, each None where a plan does not know it."""
+
+    stream_id: str
+    system: str
+    kind: str
+    files: int | None = None
+    bytes: int | None = None
+    messages: int | None = None
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """The cost of a run that is on record.
+
+    ``seconds`` is the time of its stages, one after the other where one waits for another (None unless it succeeded),
+    without that of Airflow between them; ``task_seconds`` the work of all tasks. ``rows`` are what it wrote outside, by
+    stream. ``interval`` is its data interval as ISO texts.
+    """
+
+    run_id: str
+    interval: tuple[str, str] | None
+    is_open: bool
+    seconds: float | None
+    task_seconds: float
+    rows: Mapping[str, int]
+    inputs: tuple[InputAmount, ...]
+    dag_id: str = ""
+    dag_run: str = ""
+
+    @property
+    def state(self) -> str:
+        """``succeeded``, ``open`` or ``failed``."""
+        return "succeeded" if self.seconds is not None else "open" if self.is_open else "failed"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The likely cost of a run by ``runs`` former ones: seconds, and the rows that it writes.
+
+    ``by`` says what the cost was taken to grow with: ``bytes`` or ``messages`` of the inputs, or ``run`` (nothing).
+    """
+
+    runs: int
+    by: str
+    seconds: float
+    task_seconds: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class History:
+    """The former runs of an application, newest first; ``unread`` are those whose records cannot be read."""
+
+    runs: Sequence[RunCost] = ()
+    unread: int = 0
+    _succeeded: list[RunCost] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Choose the runs that an estimate is made from."""
+        object.__setattr__(self, "_succeeded", [run for run in self.runs if run.seconds is not None][:_MOST])
+
+    def of_interval(self, interval: tuple[str, str] | None) -> list[RunCost]:
+        """Return the runs of a data interval."""
+        return [run for run in self.runs if interval is not None and run.interval == interval]
+
+    def estimate(self, inputs: Sequence[InputAmount]) -> Estimate | None:
+        """Return the likely cost of a run that reads these amounts; None without a former run that succeeded."""
+        if not self._succeeded:
+            return None
+        for by in ("bytes", "messages"):
+            wanted, known = total(inputs, by), [(run, total(run.inputs, by)) for run in self._succeeded]
+            scaled = [(run, wanted / amount) for run, amount in known if amount and wanted is not None]
+            if scaled:
+                return _typical(scaled, by)
+        return _typical([(run, 1.0) for run in self._succeeded], "run")
+
+
+_MOST = 20
+"""Former runs of which an estimate is made: the newest, since code and cluster change."""
+
+
+def history(files: Filesystem, application: str) -> History:
+    """Return the former runs of an application."""
+    found, unread = [], 0
+    for known in sorted(known_runs(files, application), key=lambda run: run.at, reverse=True):
+        try:
+            found.append(_cost(files, known))
+        except (SamzaError, OSError, KeyError, ValueError):
+            unread += 1
+    return History(found, unread)
+
+
+def amounts(run: RunPlan) -> tuple[InputAmount, ...]:
+    """Return what a planned run reads of each input from outside, as far as its plan knows."""
+    return tuple(
+        _amount(stream_id, stream.system, str(run.systems.get(stream.system, {}).get("kind", "")), stream.slice or {})
+        for stream_id, stream in sorted(run.streams.items())
+        if stream.role == "input"
+    )
+
+
+def total(inputs: Sequence[InputAmount], what: str) -> int | None:
+    """Return the ``bytes`` or ``messages`` of all inputs; None when that of one is not known, or there is none."""
+    found = [getattr(amount, what) for amount in inputs]
+    return None if not found or None in found else sum(found)
+
+
+def _amount(stream_id: str, system: str, kind: str, slice_: Mapping[str, Any]) -> InputAmount:
+    files, offsets = slice_.get("files"), slice_.get("offsets")
+    messages = None
+    if files is None and isinstance(offsets, list):
+        with suppress(TypeError, ValueError):
+            messages = sum(int(end) - int(start) for start, end in offsets)
+    size = slice_.get("bytes")
+    return InputAmount(
+        stream_id,
+        system,
+        kind,
+        files=len(files) if isinstance(files, list) else None,
+        bytes=size if isinstance(size, int) else None,
+        messages=messages,
+    )
+
+
+def _cost(files: Filesystem, known: KnownRun) -> RunCost:
+    run = plan_of(files, known)
+    results: dict[str, StageResult] = {}
+    for stage in run.plan.stages:
+        handle = finished_stage(files, run, stage.stage_id)
+        result = read_fixed(files, handle.folder.result, StageResult) if handle is not None else None
+        if result is not None:
+            results[stage.stage_id] = result
+    rows: dict[str, int] = {}
+    for result in results.values():
+        for output in result.outputs:
+            if not output.own:
+                rows[output.stream_id] = rows.get(output.stream_id, 0) + output.messages
+    return RunCost(
+        run.run_id,
+        run.interval,
+        not known.closed,
+        _longest(run, results) if len(results) == len(run.plan.stages) else None,
+        sum(result.task_seconds for result in results.values()),
+        rows,
+        amounts(run),
+        known.origin.dag_id,
+        known.origin.run_id,
+    )
+
+
+def _longest(run: RunPlan, results: Mapping[str, StageResult]) -> float:
+    """Return the time of the stages of a run along the longest way through them."""
+    if run.stages_run_concurrently:
+        return max(result.seconds for result in results.values())
+    ends: dict[str, float] = {}
+    for stage in run.plan.stages:  # each after its upstream stages
+        began = max((ends[name] for name in stage.upstream if name != stage.stage_id), default=0.0)
+        ends[stage.stage_id] = began + results[stage.stage_id].seconds
+    return max(ends.values(), default=0.0)
+
+
+def _typical(scaled: Sequence[tuple[RunCost, float]], by: str) -> Estimate:
+    return Estimate(
+        len(scaled),
+        by,
+        round(median((run.seconds or 0.0) * factor for run, factor in scaled), 3),
+        round(median(run.task_seconds * factor for run, factor in scaled), 3),
+        round(median(sum(run.rows.values()) * factor for run, factor in scaled)),
+    )

@@ -1,0 +1,119 @@
+"""The end of a stream that a run writes: which of the tasks that write it have sent their end-of-stream.
+
+A stream has its end in all partitions when every task of every stage that writes it has ended, and all of it is
+published. A stage that was cleared begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.errors import UnknownName
+from airflow_samza.runs.lineage.lease_holder import finished_stage
+from airflow_samza.runs.progress.run_list import KnownRun, known_runs, plan_of
+from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.records.epoch_records import newest_intent, read_commit
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.names import safe
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+@dataclass(frozen=True)
+class AskedEnd:
+    """A stream whose end is waited for, of a run of an application: by its id or Airflow's, else of the newest run.
+
+    ``dag_id`` leaves out runs that other Dags have planned.
+    """
+
+    application: str
+    stream_id: str
+    run_id: str | None = None
+    dag_id: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class StreamEnd:
+    """End of a stream of a run: ``ended`` of ``tasks`` have sent end-of-stream, by writing stage.
+
+    ``run_id`` None: there is no such run yet. ``generations`` are those of the stages that have ended.
+    """
+
+    stream_id: str
+    run_id: str | None = None
+    ended: Mapping[str, int] = field(default_factory=dict)
+    tasks: Mapping[str, int] = field(default_factory=dict)
+    generations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_reached(self) -> bool:
+        """Return whether the end is there in all partitions, and everything before it is published."""
+        return bool(self.tasks) and self.generations.keys() == self.tasks.keys()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The part of it that tasks leave to others."""
+        return {"run_id": self.run_id, "stream": self.stream_id, "generations": dict(self.generations)}
+
+    def __str__(self) -> str:
+        if self.run_id is None:
+            return f"The stream {self.stream_id} is waited for; no such run is on record yet."
+        said = ", ".join(f"{self.ended[stage]} of {tasks} tasks of {stage}" for stage, tasks in self.tasks.items())
+        published = "" if self.is_reached or self.ended != self.tasks else ", and it is not published yet"
+        return f"The stream {self.stream_id} of the run {self.run_id!r}: {said} have sent end-of-stream{published}."
+
+
+def stream_end(files: Filesystem, asked: AskedEnd) -> StreamEnd:
+    """Return how far a stream is from its end; one that no stage of the run writes is an UnknownName."""
+    known = _run(files, asked)
+    if known is None:
+        return StreamEnd(asked.stream_id)
+    run = plan_of(files, known)
+    ended, tasks, generations = {}, {}, {}
+    for stage in _writers(run, asked.stream_id):
+        tasks[stage], ended[stage] = run.plan.stage(stage).task_count, _ended(files, run, stage)
+        handle = finished_stage(files, run, stage)
+        if handle is not None:
+            ended[stage], generations[stage] = tasks[stage], str(handle.generation)
+    return StreamEnd(asked.stream_id, known.run_id, ended, tasks, generations)
+
+
+def _run(files: Filesystem, asked: AskedEnd) -> KnownRun | None:
+    """Return the newest run that is asked for."""
+    for run in known_runs(files, asked.application):
+        names = (run.run_id, run.origin.run_id)
+        if asked.run_id is not None and asked.run_id not in names and safe(asked.run_id) != run.run_id:
+            continue
+        if asked.dag_id is None or run.origin.dag_id == asked.dag_id:
+            return run
+    return None
+
+
+def _writers(run: RunPlan, stream_id: str) -> list[str]:
+    found = [stage.stage_id for stage in run.plan.stages if stream_id in stage.outputs]
+    if not found:
+        written = sorted({name for stage in run.plan.stages for name in stage.outputs})
+        raise UnknownName(
+            f"No stage of the run {run.run_id!r} of {run.application!r} writes a stream {stream_id!r}.",
+            hint=f"{did_you_mean(stream_id, written)}Its stages write {', '.join(written) or 'none'}.",
+            name=stream_id,
+        )
+    return found
+
+
+def _ended(files: Filesystem, run: RunPlan, stage_id: str) -> int:
+    """Return how many tasks of the newest generation of a stage have ended, by its newest commit."""
+    folder = RunFolder(run.application, run.run_id).stage(stage_id, newest_generation(files, run, stage_id))
+    intent = newest_intent(files, folder)
+    if intent is None:
+        return 0
+    committed = read_commit(files, folder, intent.epoch)
+    if committed is None and intent.epoch > 0:
+        committed = read_commit(files, folder, intent.epoch - 1)
+    return len(committed.ended) if committed is not None else 0
