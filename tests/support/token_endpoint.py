@@ -13,16 +13,22 @@ from typing_extensions import Self
 
 
 class TokenEndpoint:
-    """Tokens of a user that live for ``seconds``; ``is_open`` False: nobody gets one any more."""
+    """Tokens of a user that live for ``seconds``; ``is_open`` False: nobody gets one any more.
+
+    ``over`` is when the newest token has expired, as ``time.time()`` counts.
+    """
 
     def __init__(self, user: str, seconds: float) -> None:
         self.given = 0
+        self.over = 0.0
         self.is_open = True
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                endpoint.given += endpoint.is_open
+                if endpoint.is_open:
+                    endpoint.given += 1
+                    endpoint.over = time.time() + seconds
                 answer = {"access_token": token(user, seconds), "token_type": "Bearer", "expires_in": int(seconds)}
                 body = json.dumps(answer if endpoint.is_open else {"error": "invalid_client"}).encode()
                 self.send_response(200 if endpoint.is_open else 401)
