@@ -1,7 +1,7 @@
 """Hot standby: after an epoch, the hosts that would take over a task's state get what they lack of it (rule S9).
 
-It is done by a small job beside the epochs, on the executors of those hosts, and never waited for: a copy that is an
-epoch behind lacks only what that epoch changed.
+It is done by a small job beside the epochs, on the executors of those hosts, and never waited for. An epoch that comes
+while such a job runs, or right behind one, is copied by the next: a stream that falls silent leaves no copy behind.
 """
 
 from __future__ import annotations
@@ -107,38 +107,52 @@ class Standbys:
         self._task = task
         self._placement = placement
         self._tag = f"{tag} standby"
+        self._lock = threading.Lock()
+        self._owed: tuple[StandbyTask, list[list[str]]] | None = None
         self._thread: threading.Thread | None = None
-        self._last = 0.0
+        self._closed = threading.Event()
+        self._last = -PAUSE_SECONDS
         self.bytes = 0
 
     def after(self, epoch: int, standing: Mapping[int, int]) -> None:
-        """Begin a round after a committed epoch, unless one is at work or has just been.
+        """Have a committed epoch's state copied: now, or behind the round that is at work and the pause.
 
-        ``standing``: each task's newest epoch.
+        Of epochs that are committed meanwhile only the newest is copied. ``standing``: each task's newest epoch.
         """
         if self._placement is None:
-            return
-        if time.monotonic() - self._last < PAUSE_SECONDS or (self._thread is not None and self._thread.is_alive()):
             return
         wanted = {
             host: tuple((task, standing[task]) for task in tasks if task in standing)
             for host, tasks in self._placement.standbys().items()
         }
         places = {host: tasks for host, tasks in wanted.items() if tasks}
-        if places:
-            executors = [self._placement.executor_on(host) for host in places]
-            work: Any = (
-                StandbyTask(self._task, epoch, tuple(places.values())),
-                [[executor.location] for executor in executors],
-            )
-            self._thread = threading.Thread(target=self._round, args=work, name=self._tag, daemon=True)
-            self._thread.start()
+        if not places:
+            return
+        executors = [self._placement.executor_on(host) for host in places]
+        work = StandbyTask(self._task, epoch, tuple(places.values()))
+        with self._lock:
+            self._owed = work, [[executor.location] for executor in executors]
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._rounds, name=self._tag, daemon=True)
+                self._thread.start()
 
     def close(self) -> None:
         """End the round that is at work."""
-        if self._thread is not None and self._thread.is_alive():
+        self._closed.set()
+        thread = self._thread
+        if thread is not None:
             self._driver.cancel(self._tag)
-            self._thread.join(timeout=10)
+            thread.join(timeout=10)
+
+    def _rounds(self) -> None:
+        """Make rounds until none is owed."""
+        while not self._closed.wait(max(0.0, self._last + PAUSE_SECONDS - time.monotonic())):
+            with self._lock:
+                owed, self._owed = self._owed, None
+                if owed is None:
+                    self._thread = None
+                    return
+            self._round(*owed)
 
     def _round(self, work: StandbyTask, locations: list[list[str]]) -> None:
         try:

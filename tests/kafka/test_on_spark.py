@@ -70,6 +70,26 @@ def values(topics: Topics, topic: str) -> list[dict[str, Any]]:
     return [json.loads(message.value or b"") for message in read_all(topics.address, topic)]
 
 
+def test_workers_keep_one_consumer_each_from_epoch_to_epoch(session: Any, tmp_path: Path, topics: Topics) -> None:
+    # The first test of its session: stages that write topics on Kafka leave a producer in the workers.
+    source, output = topics.make(partitions=PARTITIONS), new_topic()
+    runs = Runs(session, tmp_path, plain(topics))
+    run = planned(runs, "passing_on", source, output, mode="continuous")
+    going = runs.start(run, run.plan.stages[0].stage_id)
+    for epoch in range(4):
+        topics.send(source, views(300 * epoch, 300))
+        until(partial(_arrived, going, topics, output, 300 * (epoch + 1)), 120)
+    runs.runtime.drain(run)
+    join([going])
+    seen = values(topics, output)
+    assert sorted(row["id"] for row in seen) == list(range(1200))
+    workers: dict[str, set[str]] = {}
+    for process, _, threads in (row["worker"].partition(" ") for row in seen):
+        workers.setdefault(process, set()).update(threads.split())
+    assert len(workers) <= 3  # four epochs of three tasks have shared them
+    assert {process: len(threads) for process, threads in workers.items() if len(threads) > 2} == {}  # with an admin
+
+
 def test_from_topic_to_topic_over_a_repartition_gives_what_plain_python_gives(
     session: Any, tmp_path: Path, topics: Topics
 ) -> None:
@@ -115,26 +135,6 @@ def test_stages_that_hand_over_by_topics_on_kafka_give_what_plain_python_gives(
         sums[0] += 1
         sums[1] += dwell
     assert {row["n"]: [row["members"], row["dwell"]] for row in topic_rows(log, "histogram")} == histogram
-
-
-def test_workers_keep_one_consumer_each_from_epoch_to_epoch(session: Any, tmp_path: Path, topics: Topics) -> None:
-    source, output = topics.make(partitions=PARTITIONS), new_topic()
-    runs = Runs(session, tmp_path, plain(topics))
-    run = planned(runs, "passing_on", source, output, mode="continuous")
-    going = runs.start(run, run.plan.stages[0].stage_id)
-    for epoch in range(4):
-        topics.send(source, views(300 * epoch, 300))
-        until(partial(_arrived, going, topics, output, 300 * (epoch + 1)), 120)
-    runs.runtime.drain(run)
-    join([going])
-    seen = values(topics, output)
-    assert sorted(row["id"] for row in seen) == list(range(1200))
-    workers: dict[str, set[str]] = {}
-    for process, _, threads in (row["worker"].partition(" ") for row in seen):
-        workers.setdefault(process, set()).update(threads.split())
-    assert len(workers) <= 3  # four epochs of three tasks have shared them
-    # One to read; of a broker that is slow, another one and an admin ask how far the topic goes.
-    assert {process: len(threads) for process, threads in workers.items() if len(threads) > 3} == {}
 
 
 def _arrived(going: threading.Thread, topics: Topics, topic: str, messages: int) -> bool:

@@ -75,14 +75,14 @@ def test_tasks_stay_on_their_executors_from_epoch_to_epoch(model: Model) -> None
 
 def test_a_lost_hosts_tasks_go_on_from_the_copies_of_the_other(model: Model) -> None:
     flow = model.flow
-    until(lambda: min(flow.copies(1), flow.copies(2)) >= PARTITIONS)
+    until(lambda: min(flow.held(1), flow.held(2)) == PARTITIONS)
     before = flow.restored()
     flow.lose(1)
     for number in range(4):
         model.learn(range(number * 10, number * 10 + 10), f"after {number}")
         model.visit(20)
     after = flow.restored()
-    assert after["root"] - before["root"] < KEYS * 50  # half of the state: a copy may be an epoch behind on a busy host
+    assert after["root"] - before["root"] < 4096  # the other host had all of it
 
     def all_tasks_are_where_the_copies_are() -> bool:
         model.visit(20)  # an epoch that was on its way when the host went may name it

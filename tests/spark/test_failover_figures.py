@@ -39,7 +39,7 @@ def measured(folder: Path, copies: int) -> dict[str, float]:
             began = time.monotonic()
             flow.visit(100, ROWS)
             epoch = time.monotonic() - began
-        until(lambda: min(flow.copies(1), flow.copies(2)) >= copies * PARTITIONS // 2)
+        until(lambda: min(flow.held(1), flow.held(2)) == copies * PARTITIONS // 2)
         before = flow.restored()
         flow.lose(1)
         began = time.monotonic()

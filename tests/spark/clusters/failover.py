@@ -17,9 +17,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_samza.engine.stage_task import task_host_files
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.runs.records.epoch_records import Commit, newest_intent, read_commit
+from airflow_samza.runs.records.epoch_records import Commit, newest_intent, read_commit, read_manifest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
@@ -144,9 +145,19 @@ class Flow:
                 except ValueError:
                     continue  # the line that is being written
 
-    def copies(self, number: int) -> int:
-        """How many files of state lie on the disk of the worker of this number."""
-        return sum(1 for path in (self.cluster.folder / f"worker-{number}").rglob("*") if path.is_file())
+    def held(self, number: int) -> int:
+        """Return of how many tasks the newest state lies on the disk of the worker of this number."""
+        commit = self.commit()
+        assert commit is not None
+        disk = str(self.cluster.folder / f"worker-{number}" / "samza")
+        return sum(
+            all(
+                task_host_files(disk, self.files.root, self.handle.folder.path, task).has(file["path"], file["bytes"])
+                for tables in (read_manifest(self.files, self.handle.folder, task, epoch).state or {}).values()
+                for file in tables.values()
+            )
+            for task, epoch in commit.standing.items()
+        )
 
     def lose(self, number: int) -> None:
         """Kills a worker with its executors, and removes its disk."""

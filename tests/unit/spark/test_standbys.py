@@ -24,6 +24,7 @@ from airflow_samza.storage.snapshots import Restored, read_snapshot, write_snaps
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.task.program.stage_program import compile_stage
 from tests.spark.apps.samza_spark_apps import tables
+from tests.support.waiting import until
 
 FOLDER = StageFolder("runs/app/run/stages/stage/1.1")
 ROWS = pa.table({"key": ["nl", "de"], "views": [3, None]})
@@ -118,17 +119,48 @@ def test_what_is_there_is_not_copied_again(standbys: tuple[Driver, Standbys], fi
     assert made.bytes == before > 0
 
 
-def test_a_round_at_work_is_not_waited_for_and_another_does_not_begin(
+def test_a_round_at_work_is_not_waited_for_and_one_more_copies_what_came_meanwhile(
     standbys: tuple[Driver, Standbys], files: LocalFilesystem
 ) -> None:
     driver, made = standbys
     driver.waits = threading.Event()
     left(files, 0, 0)
-    for _ in range(3):
-        made.after(0, {0: 0})
-    assert len(driver.rounds) <= 1
+    made.after(0, {0: 0})
+    until(lambda: driver.rounds)
+    for epoch in (1, 2, 3):
+        left(files, 0, epoch)
+        made.after(epoch, {0: epoch})
+    assert len(driver.rounds) == 1
     driver.waits.set()
     wait(made)
+    assert len(driver.rounds) == 2
+    assert driver.work.epoch == 3
+
+
+def test_an_epoch_in_the_pause_is_copied_when_it_is_over(
+    standbys: tuple[Driver, Standbys], files: LocalFilesystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, made = standbys
+    left(files, 0, 0)
+    made.after(0, {0: 0})
+    wait(made)
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.2)
+    left(files, 0, 1)
+    made.after(1, {0: 1})
+    wait(made)
+    assert driver.work.epoch == 1
+
+
+def test_closing_ends_the_round_and_begins_no_other(
+    standbys: tuple[Driver, Standbys], files: LocalFilesystem
+) -> None:
+    driver, made = standbys
+    driver.waits = threading.Event()
+    left(files, 0, 0)
+    made.after(0, {0: 0})
+    until(lambda: driver.rounds)
+    made.after(0, {0: 0})
+    made.close()
     assert len(driver.rounds) == 1
 
 
@@ -152,9 +184,7 @@ def test_without_a_placement_there_is_nothing_to_do(standbys: tuple[Driver, Stan
 
 
 def wait(made: Standbys) -> None:
-    assert made._thread is not None
-    made._thread.join(300)
-    assert not made._thread.is_alive()
+    until(lambda: made._thread is None)
 
 
 @pytest.mark.parametrize(
