@@ -162,7 +162,7 @@ class Flow:
     def lose(self, number: int) -> None:
         """Kills a worker with its executors, and removes its disk."""
         worker: Daemon = self.cluster.workers[number - 1]
-        worker.stop()
+        worker.kill()  # one that shuts down may still be told to start another executor
         shutil.rmtree(self.cluster.folder / f"worker-{number}", ignore_errors=True)
 
     def drain(self) -> StageResult:

@@ -66,6 +66,14 @@ class Daemon:
             if child.is_running():
                 child.send_signal(signal.SIGKILL)
 
+    def kill(self) -> None:
+        """End it and all that it started at once, as a machine that is switched off: it can start nothing more."""
+        whole = psutil.Process(self.process.pid)
+        whole.suspend()
+        for process in (whole, *whole.children(recursive=True)):
+            process.kill()
+        self.process.wait()
+
 
 def processes_below(pid: int, program: str) -> list[psutil.Process]:
     """The processes below one that run a Java program."""
