@@ -1,4 +1,4 @@
-"""How long the page's questions take about a run of 200 stages and 2,048 partitions, of which ten are at work.
+"""Time that the page's questions take about a run of 200 stages and 2,048 partitions, of which ten are at work.
 
 ``python -m benchmarks.page_looks`` writes the records itself: no data is read, and nothing runs.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -29,7 +30,7 @@ def long(app):
 
 
 def main() -> None:
-    """Write the records, ask, and print milliseconds."""
+    """Write the records, ask, and print milliseconds of the processor."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         os.environ["AIRFLOW_HOME"] = str(place / "home")
@@ -61,6 +62,7 @@ def _measure(root: Path) -> None:
         app.dependency_overrides[right] = lambda: None
     app.dependency_overrides[rights.readable_dags] = lambda: lambda dag_id: True
     app.dependency_overrides[airflow_records] = lambda: cast(Any, known)
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     looks.SHARED_SECONDS = 0.0  # each look is one of its own
     client = TestClient(app)
     base = "/api/dags/d/runs/r"
@@ -77,14 +79,16 @@ def _measure(root: Path) -> None:
         "failures": f"{plan}/failures",
         "clear": f"{plan}/clear?task_id={tasks[run.plan.stages[0].stage_id]}&downstream=true",
     }.items():
-        took, size = [], 0
+        firsts, laters, size = [], [], 0
         for _ in range(TIMES):
-            since = time.perf_counter()
-            answer = client.get(path)
-            took.append((time.perf_counter() - since) * 1000)
-            size = len(answer.content)
-            assert answer.status_code == 200, answer.text
-        print(f"{name:<14} first {took[0]:8.0f} ms   then {median(took[1:]):8.0f} ms   {size:>9,} bytes")
+            looks.LOOKS.forget()
+            for took in (firsts, laters):
+                since = time.process_time()  # the root is a disk: all there is to wait for is the processor
+                answer = client.get(path)
+                took.append((time.process_time() - since) * 1000)
+                size = len(answer.content)
+                assert answer.status_code == 200, answer.text
+        print(f"{name:<14} first {median(firsts):8.0f} ms   then {median(laters):8.0f} ms   {size:>9,} bytes")
 
 
 def _records(root: Path) -> tuple[Any, set[str]]:

@@ -248,6 +248,14 @@ def stage_output_sources(plan: ExecutionPlan, stage_id: str) -> dict[str, frozen
     )
 
 
+def producing_task_count(plan: ExecutionPlan, stage_id: str, output: str) -> int:
+    """Return the number of tasks of a stage that end an output, without naming them."""
+    tasks = plan.stage(stage_id).task_count
+    sources = [plan.stream(name) for name in stage_output_sources(plan, stage_id).get(output, ())]
+    owners = [(tasks if found.partitions else 0) if found.broadcast else found.partitions for found in sources]
+    return min(max(owners, default=0), tasks)
+
+
 def stage_producing_tasks(plan: ExecutionPlan, stage_id: str) -> dict[str, frozenset[str]]:
     """Return for each output of a stage the tasks that end it."""
     return producing_tasks(stage_output_sources(plan, stage_id), stream_owners(stage_assignment(plan, stage_id)))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from airflow_samza.application.application import ApplicationSpec, StreamApplication
 from airflow_samza.application.windows import count, tumbling
+from airflow_samza.control.end_of_stream import producing_task_count, stage_producing_tasks
 from airflow_samza.errors import PlanError, PlanErrors
 from airflow_samza.planner.difference import difference
 from airflow_samza.planner.explain import explain
@@ -215,6 +216,9 @@ def test_a_plan_is_deterministic_and_independent_of_declaration_order(drawn: Dra
         assert one.to_json() == same.to_json() == other.to_json()
         assert ExecutionPlan.from_json(one.to_json()) == one
         assert difference(one, other) == ()
+        for stage in one.stages:
+            by_name = {output: len(tasks) for output, tasks in stage_producing_tasks(one, stage.stage_id).items()}
+            assert {output: producing_task_count(one, stage.stage_id, output) for output in by_name} == by_name
     else:
         assert _without_places(one) == _without_places(same) == _without_places(other)
 

@@ -11,7 +11,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -19,13 +19,14 @@ from airflow_samza.planner.titles import stage_titles
 from airflow_samza.provider.page.airflow_records import TaskMark
 from airflow_samza.provider.page.answers.progress import Count, HeldTable, Progress, Stage
 from airflow_samza.provider.page.opened_run import OpenedRun
+from airflow_samza.provider.page.parallel import of_each
 from airflow_samza.provider.page.stage_answers import ended_stage, stage_answer
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.versions import version_of_run
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.run_facts import OPEN, run_state
 from airflow_samza.runs.progress.run_requests import run_requests
-from airflow_samza.runs.progress.stage_progress import newest_generation, read_told_manifest, stage_progress
+from airflow_samza.runs.progress.stage_progress import newest_generation, stage_progress
 from airflow_samza.runs.records.epoch_records import Manifest, Staged, read_commit
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.stage_result import StageResult
@@ -72,17 +73,16 @@ class _Known:
     tables: dict[str, HeldTable] | None = None
     titles: dict[str, str] = field(default_factory=dict)
 
-    def manifest(self, files: Filesystem, path: str) -> Manifest | None:
-        """Return a manifest without its descriptions of files, which are the most of it."""
-        found = self.manifests.get(path)
-        if found is None:
-            whole = read_told_manifest(files, path)
-            if whole is None:
-                return None
-            staged = {name: Staged({}, part.messages) for name, part in whole.staged.items()}
-            found = self.manifests[path] = replace(whole, staged=staged, state=None)
-            if len(self.manifests) > MANIFESTS_KEPT:
-                self.manifests.popitem(last=False)
+    def read_manifests(self, files: Filesystem, paths: Sequence[str]) -> list[Manifest | None]:
+        """Return manifests without their descriptions of files, which are the most of them."""
+        unknown = [path for path in paths if path not in self.manifests]
+        for path, whole in zip(unknown, of_each(files, lambda path: read(files, path, Manifest), unknown), strict=True):
+            if whole is not None:
+                staged = {name: Staged({}, part.messages) for name, part in whole.staged.items()}
+                self.manifests[path] = replace(whole, staged=staged, state=None)
+        found = [self.manifests.get(path) for path in paths]
+        while len(self.manifests) > MANIFESTS_KEPT:
+            self.manifests.popitem(last=False)
         return found
 
 
@@ -110,7 +110,12 @@ class Looks:
         with known.lock:
             systems, _ = known.opened.bound
             opened = known.opened
-            return stage_progress(opened.files, systems, opened.run, stage_id, read_manifest=known.manifest)
+            return stage_progress(opened.files, systems, opened.run, stage_id, read_manifests=known.read_manifests)
+
+    def forget(self) -> None:
+        """Forget all runs, as a new process."""
+        with self._lock:
+            self._known.clear()
 
     def _of(self, opened: OpenedRun) -> _Known:
         key = (opened.planned.dag_id, opened.planned.run_id, opened.planned.task_id, opened.planned.map_index)
@@ -135,20 +140,24 @@ def _look(known: _Known, marks: Mapping[str, TaskMark]) -> Progress:
     _, why = opened.bound
     if known.tables is None:
         known.tables, known.titles = _tables(opened), stage_titles(run.plan)
-    stages = []
-    for planned in run.plan.stages:
-        stage_id, task_id = planned.stage_id, opened.task_of(planned.stage_id)
+    tasks = {stage.stage_id: opened.task_of(stage.stage_id) for stage in run.plan.stages}
+    begun = []
+    for stage_id, task_id in tasks.items():
         mark = marks.get(task_id)
         before = known.stages.get(stage_id)
         if before is not None and before[0] == mark and before[1].state in (SUCCEEDED, FAILED, CANCELLED):
-            stages.append(before[1])
             continue
         if mark is not None and mark.state in _NOT_BEGUN and mark.try_number == 0:
-            found = stage_answer(run, _not_begun(run.generation, stage_id), known.titles[stage_id], task_id, {})
+            not_begun = stage_answer(run, _not_begun(run.generation, stage_id), known.titles[stage_id], task_id, {})
+            known.stages[stage_id] = (mark, not_begun)
         else:
-            found = _stage(known, stage_id, task_id)
-        known.stages[stage_id] = (mark, found)
-        stages.append(found)
+            begun.append(stage_id)
+    ended = dict(
+        zip(begun, of_each(files, lambda stage_id: _ended(known, stage_id, tasks[stage_id]), begun), strict=True)
+    )
+    for stage_id, found in ended.items():
+        known.stages[stage_id] = (marks.get(tasks[stage_id]), found or _at_work(known, stage_id, tasks[stage_id]))
+    stages = [known.stages[stage_id][1] for stage_id in tasks]
     state = run_state(files, opened.folder)
     return Progress(
         application=run.application,
@@ -164,18 +173,24 @@ def _look(known: _Known, marks: Mapping[str, TaskMark]) -> Progress:
     )
 
 
-def _stage(known: _Known, stage_id: str, task_id: str) -> Stage:
+def _ended(known: _Known, stage_id: str, task_id: str) -> Stage | None:
+    """Return a stage that has its result; None of any other."""
     opened = known.opened
     run, files = opened.run, opened.files
     handle = StageHandle(run.application, run.run_id, stage_id, newest_generation(files, run, stage_id))
     result = read(files, handle.folder.result, StageResult)
-    if result is not None:
-        committed = read_commit(files, handle.folder, result.epochs - 1)
-        began_at = committed.totals.began_at if committed is not None else None
-        return ended_stage(run, result, known.titles[stage_id], task_id, newest_attempt(files, handle.folder), began_at)
+    if result is None:
+        return None
+    committed = read_commit(files, handle.folder, result.epochs - 1)
+    began_at = committed.totals.began_at if committed is not None else None
+    return ended_stage(run, result, known.titles[stage_id], task_id, newest_attempt(files, handle.folder), began_at)
+
+
+def _at_work(known: _Known, stage_id: str, task_id: str) -> Stage:
+    opened = known.opened
     systems, _ = opened.bound
-    report = stage_progress(files, systems, run, stage_id, handle.generation, read_manifest=known.manifest)
-    return stage_answer(run, report, known.titles[stage_id], task_id, known.tables or {})
+    report = stage_progress(opened.files, systems, opened.run, stage_id, read_manifests=known.read_manifests)
+    return stage_answer(opened.run, report, known.titles[stage_id], task_id, known.tables or {})
 
 
 def _not_begun(generation: int, stage_id: str) -> ProgressReport:

@@ -17,6 +17,8 @@ LONGEST_TEXT = 1000
 MOST_ITEMS = 50
 """Items of a list or an object that are shown."""
 
+TEXT_NOT_SHOWN = "Its text may quote a message, and is left out: [samza] page_samples or page_masked_columns."
+
 NOT_SHOWN = "Messages and samples are not shown here: [samza] page_samples is off."
 
 

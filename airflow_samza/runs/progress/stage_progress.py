@@ -6,11 +6,11 @@ Records tell of committed epochs only, so a report is what would be left if ever
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.control.end_of_stream import stage_producing_tasks
+from airflow_samza.control.end_of_stream import producing_task_count
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.records import understood
 from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
@@ -27,12 +27,12 @@ from airflow_samza.systems.system import System
 RATE_SECONDS = 30.0
 """About how far back the present rate looks."""
 
-ReadManifest = Callable[[Filesystem, str], "Manifest | None"]
+ReadManifests = Callable[[Filesystem, Sequence[str]], "list[Manifest | None]"]
 
 
-def read_told_manifest(files: Filesystem, path: str) -> Manifest | None:
-    """Return the manifest at a path; None when there is none."""
-    return read(files, path, Manifest)
+def read_told_manifests(files: Filesystem, paths: Sequence[str]) -> list[Manifest | None]:
+    """Return the manifests at these paths; None where there is none."""
+    return [read(files, path, Manifest) for path in paths]
 
 
 LATE = "late_messages"
@@ -50,12 +50,12 @@ def stage_progress(
     *,
     status: StageStatus | None = None,
     now: float | None = None,
-    read_manifest: ReadManifest = read_told_manifest,
+    read_manifests: ReadManifests = read_told_manifests,
 ) -> ProgressReport:
     """The progress of a stage: of its newest generation under this plan, unless one is named.
 
     ``systems`` give the heads of open inputs; the lag of those that they do not know is not known. ``status`` spares
-    asking again. ``read_manifest`` may keep manifests, which never change.
+    asking again. ``read_manifests`` may keep manifests, which never change.
     """
     at = time.time() if now is None else now
     handle = StageHandle(run.application, run.run_id, stage_id, generation or newest_generation(files, run, stage_id))
@@ -69,7 +69,7 @@ def stage_progress(
     committed = read_commit(files, folder, intent.epoch)
     if committed is None and intent.epoch > 0:
         committed = read_commit(files, folder, intent.epoch - 1)
-    manifests = _manifests(files, folder, intent, committed, read_manifest)
+    manifests = _manifests(files, folder, intent, committed, read_manifests)
     totals = committed.totals if committed is not None else _open_totals(intent, manifests)
     until = committed.committed_at if committed is not None and (found.is_final or intent.whole) else at
     return ProgressReport(
@@ -125,7 +125,7 @@ def counted(facts: Mapping[str, Any], name: str) -> int:
 
 
 def _manifests(
-    files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None, read_manifest: ReadManifest
+    files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None, read_manifests: ReadManifests
 ) -> list[Manifest]:
     """Return the newest manifest of each task that counts; one of the open epoch only where there is no other."""
     if committed is not None:
@@ -133,8 +133,8 @@ def _manifests(
     else:  # one listing, instead of a failed read for each task that is at work
         there = set(files.list(folder.manifests(intent.epoch)))
         standing = {task: intent.epoch for task in intent.running if f"{task}.json" in there}
-    found = (read_manifest(files, folder.manifest(epoch, task)) for task, epoch in standing.items())
-    return [manifest for manifest in found if manifest is not None]
+    paths = [folder.manifest(epoch, task) for task, epoch in standing.items()]
+    return [manifest for manifest in read_manifests(files, paths) if manifest is not None]
 
 
 def _open_totals(intent: Intent, manifests: Iterable[Manifest]) -> Totals:
@@ -301,7 +301,7 @@ def ends_expected(run: RunPlan, stream_id: str) -> int:
     """Return how many producers end a partition: the tasks that write a topic of the run, one for a source."""
     if not run.is_own(stream_id):
         return 1
-    return max(len(stage_producing_tasks(run.plan, run.writer_stage(stream_id)).get(stream_id, ())), 1)
+    return max(producing_task_count(run.plan, run.writer_stage(stream_id), stream_id), 1)
 
 
 def _heads(systems: Mapping[str, System], run: RunPlan, intent: Intent, stream_id: str) -> list[int | None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
@@ -118,7 +119,7 @@ class Manifest:
     shuts_down_all: bool = False
     report: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     @understood("of a task's manifest")
     def next_offsets(self) -> dict[str, dict[int, int]]:
         """The offsets that the task would read next, by input and partition."""

@@ -123,12 +123,16 @@ class Filesystem(Protocol):
 
 def path_below(filesystem: Filesystem, path: str) -> PurePosixPath:
     """Return a path relative to a filesystem's root; reject one that leaves it."""
-    pure = PurePosixPath(path)
-    if pure.is_absolute() or ".." in pure.parts:
+    check_below(filesystem, path)
+    return PurePosixPath(path)
+
+
+def check_below(filesystem: Filesystem, path: str) -> None:
+    """Reject a path that leaves a filesystem's root."""
+    if path.startswith("/") or (".." in path and ".." in path.split("/")):
         raise TopicError(
             f"The path {path!r} leaves the root {filesystem.root}.", hint="Use a path below the root.", path=path
         )
-    return pure
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from airflow_samza.systems.filesystems.filesystem import (
     TEMPORARY_PREFIX,
-    path_below,
+    check_below,
     raise_storage_error,
     storage_errors,
 )
@@ -52,7 +52,8 @@ class LocalFilesystem:
         return str(self._path(path))
 
     def _path(self, path: str) -> Path:
-        return self._root / path_below(self, path)
+        check_below(self, path)
+        return self._root / path
 
     def put_if_absent(self, path: str, data: bytes) -> bool:  # noqa: D102
         target = self._path(path)

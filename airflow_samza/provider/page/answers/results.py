@@ -111,7 +111,8 @@ class Failure(Answer):
     """The user's function that raised, by file and line."""
     facts: list[str]
     at: float | None
-    retryable: bool
+    another_try: str
+    """How another try of the task would go: ``may succeed`` …"""
 
 
 class Failures(Answer):

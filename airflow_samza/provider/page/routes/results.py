@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import (
+    ConfigError,
+    MessageError,
+    PlanError,
+    SamzaError,
+    StageCancelled,
+    StageLost,
+    StateError,
+    TopicError,
+    UpstreamCleared,
+)
+from airflow_samza.planner.plan import Stage
+from airflow_samza.provider.failures import may_be_tried_again
 from airflow_samza.provider.page.airflow_records import Event, Records
 from airflow_samza.provider.page.answers.results import (
     AssetEvent,
@@ -28,9 +40,10 @@ from airflow_samza.provider.page.answers.results import (
 )
 from airflow_samza.provider.page.looks import LOOKS
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun
+from airflow_samza.provider.page.parallel import Result, of_each
 from airflow_samza.provider.page.rights import OF_LOGS, OF_ROWS, OF_RUN, ReadableDags
 from airflow_samza.provider.page.routes.addresses import OF_PLAN
-from airflow_samza.provider.page.shown import NOT_SHOWN, masked_columns, shows_samples
+from airflow_samza.provider.page.shown import NOT_SHOWN, TEXT_NOT_SHOWN, masked_columns, shows_samples
 from airflow_samza.quoting import printable
 from airflow_samza.runs.progress.stage_progress import DEAD_LETTERS, DROPPED, LATE, newest_generation
 from airflow_samza.runs.records.epoch_records import newest_intent, read_commit
@@ -52,6 +65,12 @@ SAMPLES = "bad_records"
 
 RUNNERS_SHOWN = 5
 
+_WITHOUT_ROWS = (ConfigError, PlanError, StageCancelled, StageLost, StateError, TopicError, UpstreamCleared)
+"""Errors whose texts are ours alone; others may quote a message, a key or what user code has said."""
+
+_NAMES = ("operator", "exception", "stage", "table", "stream")
+"""Facts that are names."""
+
 
 @router.get(f"{OF_PLAN}/outputs", operation_id="outputs")
 def outputs(opened: Opened, records: Records, may_read: ReadableDags) -> Outputs:
@@ -60,8 +79,9 @@ def outputs(opened: Opened, records: Records, may_read: ReadableDags) -> Outputs
     systems, _ = opened.bound
     waiting = [] if is_worked_on(files, run) else waiting_output(files, systems, run)
     tasks = {opened.task_of(stage.stage_id) for stage in run.plan.stages} - {""}
+    results = _of_stages(opened, lambda handle: read(files, handle.folder.result, StageResult))
     return Outputs(
-        outputs=[_output(result, found) for result in _results(opened) for found in result.outputs],
+        outputs=[_output(result, found) for result in results if result is not None for found in result.outputs],
         waiting=[Waiting(stage_id=found.stage_id, text=str(found)) for found in waiting],
         events=[_event(event, may_read) for event in records.events(here.dag_id, here.run_id, sorted(tasks))],
     )
@@ -93,11 +113,12 @@ def samples(opened: Opened) -> Samples:
         return Samples(samples=[], note=NOT_SHOWN)
     masked = bool(masked_columns())
     found = []
-    for stage in opened.run.plan.stages:
-        for text in _facts(opened, stage.stage_id).get(SAMPLES) or ():
+    facts = _of_stages(opened, lambda handle: (handle.stage_id, _facts(opened, handle)))
+    for stage_id, noted in facts:
+        for text in noted.get(SAMPLES) or ():
             place = str(text).partition(": ")[0]
             shown = place if masked else without_passwords(str(text))
-            found.append(Sample(stage_id=stage.stage_id, operator=place.partition(" (")[0], text=shown))
+            found.append(Sample(stage_id=stage_id, operator=place.partition(" (")[0], text=shown))
     note = "Messages are left out of the samples: columns are masked ([samza] page_masked_columns)." if masked else None
     return Samples(samples=found, note=note)
 
@@ -105,7 +126,8 @@ def samples(opened: Opened) -> Samples:
 @router.get(f"{OF_PLAN}/failures", operation_id="failures", dependencies=OF_LOGS)
 def failures(opened: Opened) -> Failures:
     """Return the newest failure of each stage, with the callable that raised."""
-    return Failures(failures=list(_failures(opened)))
+    found = _of_stages(opened, lambda handle: _failure(opened, handle))
+    return Failures(failures=[failure for failure in found if failure is not None])
 
 
 @router.get(f"{OF_PLAN}/logs", operation_id="logs", dependencies=OF_LOGS)
@@ -138,21 +160,21 @@ def links(opened: Opened) -> Links:
     return Links(links=found)
 
 
-def _results(opened: OpenedRun) -> Iterator[StageResult]:
-    for stage in opened.run.plan.stages:
-        result = read(opened.files, _handle(opened, stage.stage_id).folder.result, StageResult)
-        if result is not None:
-            yield result
+def _of_stages(opened: OpenedRun, work: Callable[[StageHandle], Result]) -> list[Result]:
+    """Return a result of each stage, from records of its newest generation; the plan is read before."""
+    run, files = opened.run, opened.files
+
+    def of_stage(stage: Stage) -> Result:
+        return work(
+            StageHandle(run.application, run.run_id, stage.stage_id, newest_generation(files, run, stage.stage_id))
+        )
+
+    return of_each(files, of_stage, run.plan.stages)
 
 
-def _handle(opened: OpenedRun, stage_id: str) -> StageHandle:
-    run = opened.run
-    return StageHandle(run.application, run.run_id, stage_id, newest_generation(opened.files, run, stage_id))
-
-
-def _facts(opened: OpenedRun, stage_id: str) -> Mapping[str, Any]:
+def _facts(opened: OpenedRun, handle: StageHandle) -> Mapping[str, Any]:
     """Return the facts of a stage's tasks: of its result, or of its last commit."""
-    folder = _handle(opened, stage_id).folder
+    folder = handle.folder
     result = read(opened.files, folder.result, StageResult)
     if result is not None:
         return result.task_facts
@@ -198,31 +220,41 @@ def _event(event: Event, may_read: ReadableDags) -> AssetEvent:
     )
 
 
-def _failures(opened: OpenedRun) -> Iterator[Failure]:
-    for stage in opened.run.plan.stages:
-        handle = _handle(opened, stage.stage_id)
-        status = stage_status(opened.files, handle)
-        if not status.attempt or status.state not in (FAILED, CANCELLED, LOST):
-            continue
-        told: Mapping[str, Any] = status.error or {}
-        error = SamzaError.from_dict(dict(told)) if told else SamzaError(_without_error(status.state, stage.stage_id))
-        facts = {str(name): str(value) for name, value in error.facts.items() if value is not None}
-        if masked_columns() or not shows_samples():
-            facts.pop("message", None)
-        file, line = facts.pop("file", None), facts.pop("line", None)
-        yield Failure(
-            stage_id=stage.stage_id,
-            generation=str(handle.generation),
-            attempt=status.attempt,
-            state=status.state,
-            kind=str(told.get("type") or status.state),
-            sentence=without_passwords(error.sentence),
-            hint=without_passwords(error.hint) or None,
-            callable=f"{file}:{line}" if file and line else file,
-            facts=[without_passwords(f"{name}: {value}") for name, value in facts.items()],
-            at=status.updated_at,
-            retryable=error.retryable,
-        )
+def _failure(opened: OpenedRun, handle: StageHandle) -> Failure | None:
+    """Return the failure of a stage's newest attempt; None where it has not failed."""
+    status = stage_status(opened.files, handle)
+    if not status.attempt or status.state not in (FAILED, CANCELLED, LOST):
+        return None
+    told: Mapping[str, Any] = status.error or {}
+    error = SamzaError.from_dict(dict(told)) if told else SamzaError(_without_error(status.state, handle.stage_id))
+    facts = {str(name): str(value) for name, value in error.facts.items() if value is not None}
+    file, line = facts.pop("file", None), facts.pop("line", None)
+    sentence, hint = error.sentence, error.hint
+    if (masked_columns() or not shows_samples()) and not isinstance(error, _WITHOUT_ROWS):
+        facts = {name: value for name, value in facts.items() if name in _NAMES}
+        sentence = f"The stage {handle.stage_id!r} has failed. {TEXT_NOT_SHOWN}"
+        hint = "" if isinstance(error, MessageError) else hint
+    return Failure(
+        stage_id=handle.stage_id,
+        generation=str(handle.generation),
+        attempt=status.attempt,
+        state=status.state,
+        kind=str(told.get("type") or status.state),
+        sentence=without_passwords(sentence),
+        hint=without_passwords(hint) or None,
+        callable=f"{file}:{line}" if file and line else file,
+        facts=[without_passwords(f"{name}: {value}") for name, value in facts.items()],
+        at=status.updated_at,
+        another_try=_another_try(error),
+    )
+
+
+def _another_try(error: SamzaError) -> str:
+    if not may_be_tried_again(error) or error.facts.get("condition"):  # SQL has the same answer for the same row
+        return "fails in the same way"
+    if isinstance(error, MessageError):
+        return "fails in the same way, unless the function asks something besides its message"
+    return "may succeed"
 
 
 def _without_error(state: str, stage_id: str) -> str:

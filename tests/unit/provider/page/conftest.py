@@ -154,7 +154,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
     here = Here(tmp_path / "root")
     connection = {"conn_type": "samza", "extra": {"root": str(here.root)}}
     monkeypatch.setenv("AIRFLOW_CONN_SAMZA_PAGE", json.dumps(connection))
-    monkeypatch.setattr(looks.LOOKS, "_known", type(looks.LOOKS._known)())
+    looks.LOOKS.forget()
     monkeypatch.setattr(opened_run.AWAY, "_since", {})
     rows = [{"country": "fr", "email": "a@b.fr", "n": n} for n in range(4)] + [
         {"country": "de", "email": "c@d.de", "n": -1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from airflow_samza.errors import MessageError, SamzaError, StorageUnavailable, UpstreamCleared
 from airflow_samza.provider.page import files
 from airflow_samza.provider.page.airflow_records import Event, StartedRun, TaskMark
-from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.folders import RunFolder, replace, write_once
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.stage_state import FAILED, StageRequest, StatusRecord
 from airflow_samza.systems.filesystems.filesystem import raise_storage_error
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -163,6 +167,57 @@ def test_masked_columns_are_shown_nowhere(page: Page, monkeypatch: pytest.Monkey
     assert {value["email"] for value in values} == {"***"}
     assert {value["country"] for value in values} == {"de", "fr"}
     assert "-1" not in page.get("bad-records/samples")["samples"][0]["text"]
+
+
+MESSAGE = MessageError(
+    "f in map 'calibrate' raised ValueError: c@d.de is unknown, on the message Visit(email='c@d.de').",
+    hint="Return a message, or None.",
+    operator="calibrate",
+    file="/dags/visits.py",
+    line=3,
+    message="Visit(email='c@d.de')",
+    exception="ValueError",
+)
+
+
+def fail(page: Page, error: SamzaError) -> None:
+    """Leave the records of an attempt at the first stage that failed."""
+    run = page.plan()
+    root, folder = open_filesystem(str(page.here.root)), RunFolder(run.application, run.run_id)
+    stage = folder.stage("visits", Generation(1, 1))
+    write_once(root, stage.attempt(1, "request"), StageRequest("visits", "1.1", 1))
+    replace(root, stage.attempt(1, "status"), StatusRecord(FAILED, error.to_dict(), at=time.time()))
+
+
+def test_a_failure_that_quotes_a_message_is_without_it_where_columns_are_masked(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(page, MESSAGE)
+    (failure,) = page.get("failures")["failures"]
+    assert "c@d.de" in failure["sentence"]
+    for setting, value in (("PAGE_MASKED_COLUMNS", "email"), ("PAGE_SAMPLES", "False")):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"AIRFLOW__SAMZA__{setting}", value)
+            answer = page.ask(f"{DAG}/runs/{DAG_RUN}/plans/{PLAN_TASK}/-1/failures")
+        assert "c@d.de" not in answer.text
+        (failure,) = answer.json()["failures"]
+        assert failure["callable"] == "/dags/visits.py:3"
+        assert failure["facts"] == ["operator: calibrate", "exception: ValueError"]
+        assert setting.lower() in failure["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("error", "another_try"),
+    [
+        (MESSAGE, "fails in the same way, unless the function asks something besides its message"),
+        (MessageError("[DIVIDE_BY_ZERO] 1 / n.", condition="DIVIDE_BY_ZERO"), "fails in the same way"),
+        (UpstreamCleared("by-country is written anew."), "fails in the same way"),
+        (StorageUnavailable("The disk did not answer."), "may succeed"),
+    ],
+)
+def test_another_try_is_promised_only_where_it_can_help(page: Page, error: SamzaError, another_try: str) -> None:
+    fail(page, error)
+    assert page.get("failures")["failures"][0]["another_try"] == another_try
 
 
 def test_topics_show_messages_and_control_messages_from_an_offset_on(page: Page) -> None:

@@ -66,6 +66,9 @@ describe("the first view of a graph", () => {
   it("is all of it, in the middle, where it can be read then", () => {
     expect(firstView({ width: 400, height: 100 }, { width: 1000, height: 500 })).toEqual({ x: 300, y: 200, zoom: 1 });
   });
+  it("is its whole width where that can be told apart, however high it is", () => {
+    expect(firstView({ width: 1_920, height: 4_000 }, { width: 1000, height: 500 })).toEqual({ x: 20, y: 20, zoom: 0.5 });
+  });
   it("is its beginning where it is too long", () => {
     const view = firstView({ width: 9_000, height: 100 }, { width: 1000, height: 500 });
     expect(view.x).toBe(20);

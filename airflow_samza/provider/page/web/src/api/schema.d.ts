@@ -639,6 +639,11 @@ export interface components {
          * @description The failure of an attempt at a stage.
          */
         Failure: {
+            /**
+             * Another Try
+             * @description How another try of the task would go: ``may succeed`` …
+             */
+            another_try: string;
             /** At */
             at: number | null;
             /** Attempt */
@@ -656,8 +661,6 @@ export interface components {
             hint: string | null;
             /** Kind */
             kind: string;
-            /** Retryable */
-            retryable: boolean;
             /** Sentence */
             sentence: string;
             /** Stage Id */

@@ -55,6 +55,8 @@ const IN_FRAME = "[top=40,left=16,bottom=16,right=16]";
 
 /** The zoom below which names are not read. */
 const READABLE = 0.62;
+/** The zoom to which a picture is made smaller so that its whole width is seen: shapes and states are told apart. */
+const SMALLEST = 0.3;
 const MARGIN = 20;
 
 let engine: ELK | null = null;
@@ -153,13 +155,14 @@ function course(edge: ElkExtendedEdge): Course {
   return { id: edge.id, source: edge.sources[0] ?? "", target: edge.targets[0] ?? "", kind, points };
 }
 
-/** Return where a picture is shown at first: all of it if it can be read then, else its beginning. */
+/** Return where a picture is shown at first: all of it if it can be read then, else its width, else its beginning. */
 export function firstView(
   layout: { width: number; height: number },
   frame: { width: number; height: number },
 ): { x: number; y: number; zoom: number } {
-  const fitting = Math.min((frame.width - 2 * MARGIN) / layout.width, (frame.height - 2 * MARGIN) / layout.height);
-  const zoom = Math.min(Math.max(fitting, READABLE), 1);
+  const width = (frame.width - 2 * MARGIN) / layout.width;
+  const fitting = Math.min(width, (frame.height - 2 * MARGIN) / layout.height);
+  const zoom = Math.min(Math.max(fitting, width < SMALLEST ? READABLE : Math.min(width, READABLE)), 1);
   const start = (room: number, size: number): number => Math.max((room - size * zoom) / 2, MARGIN);
   return { x: start(frame.width, layout.width), y: start(frame.height, layout.height), zoom };
 }

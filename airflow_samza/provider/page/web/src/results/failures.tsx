@@ -49,7 +49,7 @@ function One({ failure }: { failure: Schemas["Failure"] }): ReactElement {
         of={[
           ["Function", failure.callable ? <code key="callable">{failure.callable}</code> : null],
           ["Kind", failure.kind],
-          ["Another try", failure.retryable ? "may succeed" : "fails in the same way"],
+          ["Another try", failure.another_try],
         ]}
       />
       {failure.facts.length > 0 ? (
