@@ -79,7 +79,9 @@ def _measure(root: Path) -> None:
         "failures": f"{plan}/failures",
         "clear": f"{plan}/clear?task_id={tasks[run.plan.stages[0].stage_id]}&downstream=true",
     }.items():
-        firsts, laters, size = [], [], 0
+        size = 0
+        firsts: list[float] = []
+        laters: list[float] = []
         for _ in range(TIMES):
             looks.LOOKS.forget()
             for took in (firsts, laters):

@@ -76,14 +76,23 @@ class _Known:
     def read_manifests(self, files: Filesystem, paths: Sequence[str]) -> list[Manifest | None]:
         """Return manifests without their descriptions of files, which are the most of them."""
         unknown = [path for path in paths if path not in self.manifests]
-        for path, whole in zip(unknown, of_each(files, lambda path: read(files, path, Manifest), unknown), strict=True):
-            if whole is not None:
-                staged = {name: Staged({}, part.messages) for name, part in whole.staged.items()}
-                self.manifests[path] = replace(whole, staged=staged, state=None)
+        for path, manifest in zip(
+            unknown, of_each(files, lambda path: _read_manifest(files, path), unknown), strict=True
+        ):
+            if manifest is not None:
+                self.manifests[path] = manifest
         found = [self.manifests.get(path) for path in paths]
         while len(self.manifests) > MANIFESTS_KEPT:
             self.manifests.popitem(last=False)
         return found
+
+
+def _read_manifest(files: Filesystem, path: str) -> Manifest | None:
+    whole = read(files, path, Manifest)
+    if whole is None:
+        return None
+    staged = {name: Staged({}, part.messages) for name, part in whole.staged.items()}
+    return replace(whole, staged=staged, state=None)
 
 
 class Looks:

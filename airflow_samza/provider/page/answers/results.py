@@ -112,7 +112,7 @@ class Failure(Answer):
     facts: list[str]
     at: float | None
     another_try: str
-    """How another try of the task would go: ``may succeed`` …"""
+    """The likely end of another try of the task: ``may succeed`` …"""
 
 
 class Failures(Answer):

@@ -17,7 +17,8 @@ from airflow_samza.provider.page import files
 from airflow_samza.provider.page.airflow_records import Event, StartedRun, TaskMark
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.stages.stage_state import FAILED, StageRequest, StatusRecord
+from airflow_samza.runs.stages.stage_runners import StageRequest
+from airflow_samza.runs.stages.stage_state import FAILED, StatusRecord
 from airflow_samza.systems.filesystems.filesystem import raise_storage_error
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem

@@ -641,7 +641,7 @@ export interface components {
         Failure: {
             /**
              * Another Try
-             * @description How another try of the task would go: ``may succeed`` …
+             * @description The likely end of another try of the task: ``may succeed`` …
              */
             another_try: string;
             /** At */
