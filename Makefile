@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser setup-databases demo demo-kafka demo-month hdfs kafka test unit lint format types check bench bench-kafka nightly matrix constraints page wheel screenshot clean distclean
+.PHONY: help docs setup setup-browser setup-databases demo demo-kafka demo-month hdfs kafka test unit lint format types check bench bench-kafka nightly matrix constraints page wheel screenshot clean distclean
 
 # VENV=.venv-3.13 PYTHON=python3.13 works with another Python, in an environment beside.
 VENV := .venv
@@ -63,6 +63,10 @@ types: setup ## Check the types (mypy, strict).
 
 check: setup ## Do all that continuous integration does.
 	@.ci/run
+
+docs: setup ## Build the site of docs/ into build/site, without network; broken links fail.
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN_VENV) -m mkdocs build  # --quiet would hide warnings from --strict, too
+	@echo "build/site/index.html"
 
 ##@ Now and then
 setup-databases: setup ## Make sure that PostgreSQL and Redis are there for demo-month and the soak.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from airflow_samza.config import Config
 
@@ -128,7 +129,10 @@ def _configured_priority(config: Config, names: Iterable[str], stream_ids: Itera
     return None
 
 
-def _stream_keys(names: Iterable[str], stream_ids: Iterable[str], what: str) -> Iterator[str]:
+def _stream_keys(
+    names: Iterable[str], stream_ids: Iterable[str], what: Literal["priority", "bootstrap"]
+) -> Iterator[str]:
+    """Yield the keys of an input's ``priority`` (a number, the highest first) or ``bootstrap`` (true or false)."""
     for name in names:
         system, _, stream = name.partition(".")
         yield f"systems.{system}.streams.{stream}.samza.{what}"

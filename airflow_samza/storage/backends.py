@@ -27,7 +27,7 @@ class StoreSettings:
 
     @staticmethod
     def of(config: Config, store: str, backend: str, ttl_ms: int | None) -> StoreSettings:
-        """Return what was declared, overridden by the configuration (``stores.<s>.…``)."""
+        """Return what was declared, overridden by configuration: limits in bytes of a key, a value, a task's store."""
         return StoreSettings(
             config.store_backend(store, backend),
             config.store_ttl_ms(store, ttl_ms),

@@ -1,0 +1,112 @@
+"""Pages of the reference that are made from the code: the command line, configuration, connections, settings."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).parents[2] / "airflow_samza"
+KEY = re.compile(r"(?:app|job|stores|streams|systems|task)\.[\w.<>-]+")
+READERS = ("config.py", "storage/backends.py", "chooser/settings.py")
+"""Modules whose functions read configuration keys."""
+
+
+def command_line() -> str:
+    """Return every command with its arguments and options, as ``--help`` has them."""
+    import typer
+    from typer.cli import get_docs_for_click
+
+    from airflow_samza.cli.app import app
+
+    command = typer.main.get_command(app)
+    text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="airflow-samza")
+    return text.partition("\n\n")[2]  # the page has a heading of its own
+
+
+def configuration() -> str:
+    """Return a table of the configuration keys of applications, with what the code says of each."""
+    rows = sorted({f"| `{key}` | {said} |" for key, said in configuration_keys()})
+    return "\n".join(["| key | value |", "|---|---|", *rows])
+
+
+def configuration_keys() -> Iterator[tuple[str, str]]:
+    """Yield the keys that the package reads, ``<name>`` where a name stands, with what their readers say of them."""
+    for module in READERS:
+        tree = ast.parse((PACKAGE / module).read_text(encoding="utf-8"))
+        constants = {
+            target.id: str(node.value.value)
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and not node.name.endswith("_key"):
+                for key in _keys_in(node, constants):
+                    said = _in_a_cell(ast.get_docstring(node) or "").removeprefix("Return ").removeprefix("Yield ")
+                    yield key, said[:1].upper() + said[1:]
+
+
+def _keys_in(function: ast.FunctionDef, constants: dict[str, str]) -> Iterator[str]:
+    """Yield the keys that a function names; a parameter of few words (``Literal``) stands for each of them."""
+    words = {
+        arg.arg: [str(word.value) for word in ast.walk(arg.annotation.slice) if isinstance(word, ast.Constant)]
+        for arg in function.args.args
+        if isinstance(arg.annotation, ast.Subscript) and ast.unparse(arg.annotation.value) == "Literal"
+    }
+    for node in ast.walk(function):
+        texts = [""]
+        if isinstance(node, ast.Name):
+            texts = [constants.get(node.id, "")]
+        elif isinstance(node, ast.JoinedStr):
+            for part in node.values:
+                name = ast.unparse(part.value) if isinstance(part, ast.FormattedValue) else ""
+                ends = words.get(name) or [str(part.value) if isinstance(part, ast.Constant) else f"<{name}>"]
+                texts = [text + end for text in texts for end in ends]
+        yield from filter(KEY.fullmatch, texts)
+
+
+def settings() -> str:
+    """Return a table of the options in Airflow's configuration."""
+    from airflow_samza.provider.get_provider_info import CONFIG_SECTION, get_provider_info
+
+    options: dict[str, dict[str, Any]] = get_provider_info()["config"][CONFIG_SECTION]["options"]
+    rows = [
+        f"| `{name}` | {option['type']} | {_code(option['default'])} | {_in_a_cell(option['description'])} |"
+        for name, option in options.items()
+    ]
+    return "\n".join(["| option | type | default | |", "|---|---|---|---|", *rows])
+
+
+def connections() -> str:
+    """Return a table of the fields of each type of connection that the provider brings."""
+    from airflow_samza.provider.get_provider_info import get_provider_info
+
+    rows = [
+        f"| `{kind['connection-type']}` | `{name}` | {field['label']} | {_in_a_cell(field['description'])} |"
+        for kind in get_provider_info()["connection-types"]
+        for name, field in kind["conn-fields"].items()
+    ]
+    return "\n".join(["| type | field | in the form | |", "|---|---|---|---|", *rows])
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else "–"
+
+
+def _in_a_cell(text: str) -> str:
+    """Return a docstring as one cell of a table, without citations of rules."""
+    plain = re.sub(r" \(rules? [PCMS]\d[^)]*\)", "", re.sub(r":[a-z]+:`(?:~[\w.]*\.)?([^`]+)`", r"`\1`", text))
+    return " ".join(plain.replace("``", "`").replace("|", "\\|").split())
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "command line": command_line,
+    "configuration": configuration,
+    "settings": settings,
+    "connections": connections,
+}
+"""What a page may ask for by ``<!-- generated: NAME -->``."""

@@ -1,0 +1,113 @@
+"""The site of docs/: every page has a place, and its reference holds every public name, key, option and error.
+
+``make docs`` builds it, and rejects broken links and whatever would be loaded from another host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import airflow_samza
+from airflow_samza import config
+from airflow_samza.provider.get_provider_info import CONFIG_SECTION, get_provider_info
+from scripts.site import reference
+from scripts.site.hooks import ROOT_PAGES, boxes, moved, rows_with_anchors
+from tests.unit.provider.test_import_paths import FIRST_NAMES, HOMES
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+SETTINGS: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+TRIGGERS_OF_OPERATORS = {name for name, home in HOMES.items() if home.endswith("triggers")} - {"KafkaMessagesTrigger"}
+
+
+def places(nav: object) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, dict):
+        yield from (place for value in nav.values() for place in places(value))
+    elif isinstance(nav, list):
+        yield from (place for value in nav for place in places(value))
+
+
+def documented() -> list[str]:
+    """Return the names that the pages of the reference show."""
+    pages = sorted((DOCS / "reference").glob("*.md"))
+    return [name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), flags=re.MULTILINE)]
+
+
+def test_every_page_has_one_place_in_the_navigation() -> None:
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | set(ROOT_PAGES.values())
+    outside = {page for page in pages if re.match(r"decisions/\d", page)}
+    assert sorted(places(SETTINGS["nav"])) == sorted(pages - outside)
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    homes = {**dict.fromkeys(airflow_samza.__all__, "airflow_samza"), **HOMES}
+    public = {f"{home}.{name}" for name, home in homes.items() if name not in FIRST_NAMES}
+    hidden = {f"airflow_samza.triggers.{name}" for name in TRIGGERS_OF_OPERATORS}
+    of_errors = {"airflow_samza.errors", "airflow_samza.SamzaError"}
+    assert sorted(documented()) == sorted(public - hidden - of_errors | {"airflow_samza.errors"})
+
+
+def test_the_reference_has_every_configuration_key() -> None:
+    shown = {key for key, said in reference.configuration_keys() if said}
+    keys = {value for value in vars(config).values() if isinstance(value, str) and reference.KEY.fullmatch(value)}
+    assert keys <= shown
+    patterns = [pattern for pattern in vars(config).values() if isinstance(pattern, re.Pattern)]
+    assert len(patterns) == 5
+    for pattern in patterns:
+        assert any(pattern.fullmatch(key) for key in shown), pattern
+
+
+def test_the_reference_has_every_option_of_airflow() -> None:
+    options = get_provider_info()["config"][CONFIG_SECTION]["options"]
+    assert re.findall(r"^\| `(\w+)` \|", reference.settings(), flags=re.MULTILINE) == list(options)
+
+
+def test_the_reference_has_every_command() -> None:
+    headings = set(re.findall(r"^#+ `airflow-samza (.+)`$", reference.command_line(), flags=re.MULTILINE))
+    assert {"plan", "run", "status", "topics", "topics list", "state abandon", "tables versions"} <= headings
+
+
+def test_a_page_asks_only_for_what_can_be_generated_and_all_of_that_is_asked_for() -> None:
+    asked = [
+        name
+        for page in DOCS.rglob("*.md")
+        for name in re.findall(r"^<!-- generated: (.+) -->$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    ]
+    assert sorted(asked) == sorted(reference.GENERATED)
+
+
+def test_every_error_has_an_anchor_of_its_own() -> None:
+    shown = rows_with_anchors((DOCS / "errors.md").read_text(encoding="utf-8"))
+    anchors = re.findall(r'^\| <a id="([^"]+)"></a>', shown, flags=re.MULTILINE)
+    assert len(anchors) > 300
+    assert len(set(anchors)) == len(anchors)
+
+
+@pytest.mark.parametrize(
+    ("page", "uri", "link", "shown"),
+    [
+        ("README.md", "index.md", "docs/airflow.md#modes", "airflow.md#modes"),
+        ("README.md", "index.md", "GLOSSARY.md", "glossary.md"),
+        ("docs/reference/semantics.md", "reference/semantics.md", "../../GLOSSARY.md", "../glossary.md"),
+        ("docs/kafka.md", "kafka.md", "../dags/kafka_live.py", "source/dags/kafka_live.py.md"),
+        ("docs/modes.md", "modes.md", "reference/semantics.md#p7", "reference/semantics.md#p7"),
+        ("docs/modes.md", "modes.md", "https://example.com/x", "https://example.com/x"),
+    ],
+)
+def test_a_link_leads_to_the_place_of_its_file_on_the_site(page: str, uri: str, link: str, shown: str) -> None:
+    assert moved(f"[it]({link})", ROOT / page, uri) == f"[it]({shown})"
+
+
+def test_the_picture_of_the_rooms_is_drawn_without_a_script() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    picture = re.search(r"```mermaid\n(.*?)```", text, flags=re.DOTALL)
+    assert picture is not None
+    assert boxes(picture).count("<li>") == picture[1].count('["')
