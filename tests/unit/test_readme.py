@@ -1,4 +1,4 @@
-"""Examples and commands that the README shows work."""
+"""Examples and commands that the README and the tour show work, and the README's first screen is short."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TEXT = README + (ROOT / "docs" / "get-started" / "tour.md").read_text(encoding="utf-8")
 DOCUMENTS = [
     "README.md",
     "ARCHITECTURE.md",
@@ -23,10 +24,10 @@ DOCUMENTS = [
     "docs/releasing.md",
 ]
 
-EXAMPLES = dict(re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", README, flags=re.DOTALL))
+EXAMPLES = dict(re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", TEXT, flags=re.DOTALL))
 COMMANDS = [
     line.split("#")[0].strip()
-    for block in re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
+    for block in re.findall(r"```console\n(.*?)```", TEXT, flags=re.DOTALL)
     for line in block.splitlines()
 ]
 
@@ -41,6 +42,7 @@ def project(tmp_path: Path) -> Path:
     for name, text in {
         "views/2026-01-01/1.jsonl": '{"member_id": 1, "country": "NL", "dwell_ms": 1500}\n',
         "members/1.jsonl": '{"member_id": 1, "tier": "gold"}\n',
+        "../lake/flights/1.jsonl": '{"carrier": "UA", "delay": 20.0}\n',
     }.items():
         path = tmp_path / "landing" / name
         path.parent.mkdir(parents=True)
@@ -55,8 +57,25 @@ def run(project: Path, *command: str) -> str:
     return done.stdout
 
 
+def test_the_first_screen_has_fewer_than_forty_lines() -> None:
+    first = README.partition("\n## ")[0]
+    assert first.count("\n") < 40
+    assert all(part in first for part in ("pip install", "airflow-samza plan", "airflow-samza run", "```python"))
+
+
+def test_the_readme_application_counts_late_flights(project: Path) -> None:
+    program = (
+        "from airflow_samza import TestDriver; from pipelines.late_flights import late_flights; "
+        "driver = TestDriver(late_flights); "
+        "driver.pipe('flights', [{'carrier': 'UA', 'delay': late} for late in (1.0, 20.0, 30.0)]); "
+        "print(*driver.run().output('late-flights'))"
+    )
+    assert run(project, "-c", program).strip() == "Row(carrier='UA', flights=2)"
+
+
 def test_there_are_examples() -> None:
     assert set(EXAMPLES) == {
+        "pipelines/late_flights.py",
         "pipelines/page_views.py",
         "dags/page_views.py",
         "dags/push_profiles.py",

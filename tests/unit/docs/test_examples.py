@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.documentation_pages import DOCS, examples, loaded, text_of
 
-PAGES = sorted(path.name for path in DOCS.glob("*.md"))
+PAGES = sorted(path.relative_to(DOCS).as_posix() for folder in (".", "how-to") for path in (DOCS / folder).glob("*.md"))
 EXAMPLES = [
     (page, name) for page in PAGES for name in examples(page) if name != "dag.py"
 ]  # Dag files: tests/unit/provider
@@ -33,4 +33,4 @@ def test_every_block_of_code_is_an_example(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_to_files(page: str) -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text_of(page)) if "://" not in link]
-    assert [link for link in links if not (DOCS / link).exists()] == []
+    assert [link for link in links if not ((DOCS / page).parent / link).exists()] == []

@@ -41,7 +41,7 @@ def test_a_name_of_the_package_that_a_module_has_too_is_the_same_thing() -> None
 
 def imports_on_pages() -> list[tuple[str, str, str]]:
     """Return (place, module, name) of each import from this package in pages and example Dags."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     texts = [
         (page.name, code)
         for page in pages

@@ -60,7 +60,7 @@ def shown() -> list[tuple[str, str, tuple[str, ...]]]:
                 found += [
                     (path.relative_to(ROOT).as_posix(), *call) for call in called(path.read_text(encoding="utf-8"))
                 ]
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         for block in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
             found += [(path.relative_to(ROOT).as_posix(), *call) for call in called(block)]
     return found
