@@ -28,7 +28,8 @@ def commands(page: Path) -> Iterator[str]:
 def problem(command: str) -> str | None:
     """Return what is wrong with a command; None when the command line has all of its words and options."""
     words = shlex.split(command.split(" # ")[0].split("; ")[0].replace("…", ""))[1:]
-    found, path = ROOT_COMMAND, []
+    found: Any = ROOT_COMMAND
+    path: list[str] = []
     while words and hasattr(found, "commands") and not words[0].startswith("-"):
         if words[0] not in found.commands:
             return f"{' '.join(path)} has no command {words[0]!r}"

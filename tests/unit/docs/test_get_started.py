@@ -136,3 +136,17 @@ def test_a_view_gets_the_name_of_its_country() -> None:
     test = scope["test_a_view_gets_the_name_of_its_country"]
     assert callable(test)
     test()
+
+
+def test_the_plan_that_is_explained_is_that_of_the_first_pipeline(tmp_path: Path) -> None:
+    for name, text in files_of("page_views").items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    page = (DOCS / "reading-a-plan.md").read_text(encoding="utf-8")
+    shown = re.search(r"```text\n(.*?)```", page, flags=re.DOTALL)
+    assert shown is not None
+    said = run(tmp_path, "airflow-samza plan pipelines.page_views:page_views")
+    assert [line.rstrip() for line in said.stdout.strip().splitlines()] == [
+        line.rstrip() for line in shown[1].strip().splitlines()
+    ]
+    assert re.findall(r"fingerprint\* \(`(\w+)`\)", page) == re.findall(r", plan (\w+)$", shown[1], flags=re.MULTILINE)

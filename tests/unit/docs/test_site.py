@@ -111,3 +111,15 @@ def test_the_picture_of_the_rooms_is_drawn_without_a_script() -> None:
     picture = re.search(r"```mermaid\n(.*?)```", text, flags=re.DOTALL)
     assert picture is not None
     assert boxes(picture).count("<li>") == picture[1].count('["')
+
+
+def test_the_options_on_the_page_of_airflow_have_the_defaults_of_the_provider() -> None:
+    text = (
+        (DOCS / "airflow.md").read_text(encoding="utf-8").partition("| `[samza]` | default |")[2].partition("\n\n")[0]
+    )
+    shown: dict[str, str] = {}
+    for names, defaults in re.findall(r"^\| (`[^|]+) \| ([^|]*?) ?\|", text, flags=re.MULTILINE):
+        found = re.findall(r"`(\w+)`", names)
+        shown.update(zip(found, [value.strip() for value in defaults.split(",")], strict=True))
+    options = get_provider_info()["config"][CONFIG_SECTION]["options"]
+    assert shown == {name: option["default"] for name, option in options.items()}

@@ -151,9 +151,7 @@ def test_an_epoch_in_the_pause_is_copied_when_it_is_over(
     assert driver.work.epoch == 1
 
 
-def test_closing_ends_the_round_and_begins_no_other(
-    standbys: tuple[Driver, Standbys], files: LocalFilesystem
-) -> None:
+def test_closing_ends_the_round_and_begins_no_other(standbys: tuple[Driver, Standbys], files: LocalFilesystem) -> None:
     driver, made = standbys
     driver.waits = threading.Event()
     left(files, 0, 0)
