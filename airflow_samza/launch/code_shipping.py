@@ -202,6 +202,10 @@ def pack(entries: Iterable[tuple[str, Path]]) -> bytes:
         else:
             with zipfile.ZipFile(path) as inner:
                 contents.update({info.filename: inner.read(info) for info in inner.infolist() if not info.is_dir()})
+    modules = [PurePosixPath(name) for name in contents if name.endswith(".py")]
+    for folder in {str(parent) for module in modules for parent in module.parents if parent.name}:
+        if f"{folder}/__init__.py" not in contents:  # before Python 3.13 a zip has no such package unless it lists it
+            contents[f"{folder}/"] = b""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(contents):

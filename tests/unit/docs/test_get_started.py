@@ -35,7 +35,7 @@ def run(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
         words = [*words, *(["-q", "-p", "no:cacheprovider"] if words[0] == "-m" else [])]
     environment = {
         **os.environ,
-        "PYTHONPATH": f"{HERE}{os.pathsep}{folder}",
+        "PYTHONPATH": str(HERE),
         "AIRFLOW_HOME": str(folder / "airflow"),
         "RUNNER_DIALS": str(folder),
     }

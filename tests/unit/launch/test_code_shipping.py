@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -61,6 +62,18 @@ def test_ships_the_whole_package_and_what_was_imported_beside_it(bundle: Path, t
         "shipped_beside.py",
     }
     assert shipped.origin == str(bundle)
+
+
+def test_a_package_without_an_init_file_is_found_in_what_is_shipped(bundle: Path, tmp_path: Path) -> None:
+    (bundle / "shipped_plain" / "deep").mkdir(parents=True)
+    (bundle / "shipped_plain" / "deep" / "views.py").write_text("LIMIT = 7\n")
+    files = LocalFilesystem(tmp_path / "root")
+    shipped = ship_code(files, RUN, importlib.import_module("shipped_plain.deep.views"))
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import shipped_plain.deep.views as views; print(views.LIMIT)"
+    )
+    command = [sys.executable, "-S", "-c", program, str(tmp_path / "root" / shipped.path)]
+    assert subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True).stdout == "7\n"
 
 
 def test_ships_what_functions_import_when_they_are_called_and_what_that_imports(bundle: Path, tmp_path: Path) -> None:
