@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_samza.config import Config
 from airflow_samza.engine.placement import Placement
