@@ -89,7 +89,7 @@ def w3_topics(app: Any) -> None:
 
 
 def with_profile(view: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
-    """What an author writes who joins by a callable: the peer calls this very function."""
+    """The function that an author writes who joins by a callable: the peer calls this very function."""
     return {**view, "name": profile["name"], "company": profile["company"], "age": profile["age"]}
 
 
@@ -141,7 +141,7 @@ def w5(app: Any) -> None:
 
 
 def is_slow(view: Mapping[str, Any]) -> bool:
-    """What an author writes for a message that is a mapping: the peers call this very function."""
+    """The function that an author writes for a message that is a mapping: the peers call this very function."""
     return bool(view["dwell_ms"] > 1000)
 
 
@@ -223,7 +223,7 @@ WIDE_VIEWS = f"{PAGE_VIEWS}, payload binary"
 
 
 def payload_sizes(views: pa.RecordBatch) -> pa.RecordBatch:
-    """What each view weighs. It looks at the payload, so the payload goes through the topic."""
+    """Return the weight of each view. It looks at the payload, so the payload goes through the topic."""
     return pa.RecordBatch.from_arrays(
         [views.column("page_id"), pc.binary_length(views.column("payload")).cast(pa.int64())], ["page_id", "bytes"]
     )

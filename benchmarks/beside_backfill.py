@@ -1,4 +1,4 @@
-"""Whether real-time events keep their latency while the same application processes a history.
+"""Latency of real-time events while the same application processes a history.
 
 ``python -m benchmarks.beside_backfill``.
 

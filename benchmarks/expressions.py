@@ -1,4 +1,4 @@
-"""What evaluates SQL expressions on Arrow fastest.
+"""Speed of the engines that evaluate SQL expressions on Arrow.
 
 Typical filters and projections over batches of 65,536 rows, one core.
 

@@ -80,12 +80,12 @@ def profiles(*, seed: int = 11) -> pa.Table:
 
 
 def views_file(directory: Path, rows: int) -> Path:
-    """Where the page views of that many rows lie."""
+    """The folder of the page views of that many rows."""
     return directory / f"pv-{rows}.parquet"
 
 
 def clicks_file(directory: Path, rows: int) -> Path:
-    """Where the clicks on that many page views lie."""
+    """The folder of the clicks on that many page views."""
     return directory / f"clicks-{rows}.parquet"
 
 

@@ -32,7 +32,7 @@ STEP = 100
 
 @dataclass(frozen=True)
 class Size:
-    """What lies under a root after ``runs`` runs.
+    """Files and bytes under a root after ``runs`` runs.
 
     Files and bytes of ours, files of the user's topics, and what a sweep took at most.
     """

@@ -1,4 +1,4 @@
-"""How long a record takes through two stages of a continuous run, and how many go through a pipelined one per second.
+"""Time of a record through two stages of a continuous run, and records per second through a pipelined one.
 
 ``python -m benchmarks.latency --work DIR [--seconds 30] [--rates 10 1000 20000] [--rows 4000000] [--write-docs]``. A
 producer commits events to a topic twenty times a second; the latency of an event is the time from there to the commit
@@ -40,7 +40,7 @@ PER_SECOND = 20
 """Commits of the producer."""
 
 WARM_SECONDS = 5.0
-"""What is sent so early does not count: Python workers start, code is loaded."""
+"""Records that are sent so early do not count: Python workers start, code is loaded."""
 
 
 @dataclass(frozen=True)

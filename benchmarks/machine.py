@@ -1,4 +1,4 @@
-"""What the figures were measured on, in words that say nothing of whose machine it was."""
+"""The machine of the figures, in words that say nothing of whose machine it was."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def describe_machine(cores: int) -> str:
 
 
 def describe_load(before: float, after: float) -> str:
-    """What else the machine did, by its load averages before and after the runs; empty when that was nothing much."""
+    """Other work of the machine, by its load averages before and after the runs; empty when that was nothing much."""
     return "" if before < 1 else f", busy with other work (load average {before:.0f} before, {after:.0f} after)"
 
 

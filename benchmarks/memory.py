@@ -1,4 +1,4 @@
-"""How much memory the tasks of a run need.
+"""Memory that the tasks of a run need.
 
 ``python -m benchmarks.memory 100000 400000`` prints a JSON line for each number of rows.
 

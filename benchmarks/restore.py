@@ -1,4 +1,4 @@
-"""How long a task's store takes to come back.
+"""Time until a task's store has come back.
 
 In bulk from its snapshot, with changes on top, and from the version that the host still has.
 
@@ -114,7 +114,7 @@ class Restores:
         return self.into(MemoryStore(LAYOUT), self.read())
 
     def one_by_one(self) -> KeyValueStore:
-        """What a changelog that is read message by message would cost."""
+        """Read a changelog message by message, for the cost of it."""
         store = RocksStore(LAYOUT, str(self._folder / "messages"))
         tables = self.read()
         for batch in tables[BASE].to_batches(max_chunksize=65_536):

@@ -37,7 +37,7 @@ class WorkloadResult:
         return max(run.memory for run in self.runs[contender])
 
     def ratios(self, peer: str) -> list[float]:
-        """How many times as long the peer took, round by round."""
+        """The peer's time as a multiple of ours, round by round."""
         return [theirs.seconds / ours.seconds for ours, theirs in zip(self.runs[OURS], self.runs[peer], strict=True)]
 
     def ratio(self, peer: str) -> float:
@@ -71,7 +71,7 @@ class Report:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Report:
-        """What :meth:`to_dict` made."""
+        """Return the result that :meth:`to_dict` wrote."""
         return cls(
             data["machine"],
             data["day"],

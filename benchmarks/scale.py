@@ -1,4 +1,4 @@
-"""What a stage costs by its number of partitions, on hardly any data.
+"""Cost of a stage by its number of partitions, on hardly any data.
 
 The driver's work, the tasks', and what is left on record.
 
@@ -86,7 +86,7 @@ def measure(partitions: int, views: Path, work: Path) -> Point:
 
 
 def point_of(root: Path, partitions: int, plan: float, seconds: dict[str, float]) -> Point:
-    """What the middle stage took and left."""
+    """Time and files of the middle stage."""
     written = next(path for path in (root / "topics").rglob("topic.json") if "by-page" in str(path)).parent
     (commit,) = sorted((written / "commits").iterdir())
     record = json.loads(commit.read_text())

@@ -1,4 +1,4 @@
-"""How fast topics are written by key and read back, in one process, against plain Parquet files with pyarrow.
+"""Speed of writing topics by key and reading them back, in one process, against plain Parquet files with pyarrow.
 
 Run ``python -m benchmarks.topics --rows 5000000 --repeat 3``; prints one JSON line per measurement (rows per second,
 best of the repeats). The rows are those of the workloads: a bigint, an int, a bigint, a two-letter string and an int.

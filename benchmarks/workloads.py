@@ -1,4 +1,4 @@
-"""What is measured: each workload, its peers written by hand in PySpark, and the ratios that are wanted."""
+"""The workloads that are measured: each with its peers written by hand in PySpark, and the ratios that are wanted."""
 
 from __future__ import annotations
 

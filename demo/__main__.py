@@ -38,7 +38,7 @@ PICTURED = {
     "data": "?topic=by-tail",
     "clear": f"?task={GROUP}.flights",
 }
-"""What the pictures of the page show, by view."""
+"""Contents of the page's pictures, by view."""
 
 WHO = {AirflowProblem: "Airflow", NoKafka: "Kafka", NoDatabase: "PostgreSQL"}
 

@@ -29,7 +29,7 @@ class AirflowProblem(RuntimeError):
 
 
 class AirflowApi:
-    """What a person does by the page and the command line, for the user ``admin`` of the simple auth manager."""
+    """The actions of a person at the page and the command line, for the user ``admin`` of the simple auth manager."""
 
     def __init__(self, home: Path, *, port: int, env: Mapping[str, str]) -> None:
         self.home = home
@@ -236,7 +236,7 @@ class AirflowApi:
     def wait_until(
         self, look: Callable[[], T | None], timeout: float, what: str, explain: Callable[[], str] | None = None
     ) -> T:
-        """What ``look`` finds, asked twice a second.
+        """Return the first answer of ``look`` that is not None, asked twice a second.
 
         Says what it waited for when the time is over, or one of Airflow's processes has ended.
         """

@@ -27,7 +27,7 @@ def asked_of_duckdb(data: Path, files: str = "*.parquet", within: str = "true") 
 
 
 def written(output: Path) -> list[Row]:
-    """What lies in an output folder, read by somebody who knows nothing of us."""
+    """Read the rows of an output folder, as somebody who knows nothing of us."""
     columns = "manufacturer, hour, flights, round(departure_delay, 9), round(arrival_delay, 9)"
     rows: list[Row] = duckdb.execute(
         f"SELECT {columns} FROM read_parquet('{output}/*.parquet') ORDER BY 1, 2"
@@ -36,6 +36,6 @@ def written(output: Path) -> list[Row]:
 
 
 def rows_of(output: Path) -> int:
-    """How many rows lie in an output folder."""
+    """Return the number of rows in an output folder."""
     ((rows,),) = duckdb.execute(f"SELECT count(*) FROM read_parquet('{output}/*.parquet')").fetchall()
     return int(rows)

@@ -113,7 +113,7 @@ class Hdfs:
         raise NoHdfs(f"HDFS was not ready after {START_SECONDS:.0f} s; its logs are in {self.folder}.")
 
     def admin(self, *arguments: str) -> str:
-        """What ``hdfs dfsadmin`` prints."""
+        """Return the output of ``hdfs dfsadmin``."""
         command = self._command("org.apache.hadoop.hdfs.tools.DFSAdmin", *arguments)
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -176,7 +176,7 @@ def _java_command(classpath: list[str], program: str, *arguments: str) -> list[s
 
 
 def _formatted(folder: Path) -> Path:
-    """What a NameNode starts with; made once, since formatting takes as long as starting."""
+    """Return the folder that a NameNode starts with; made once, since formatting takes as long as starting."""
     kept = folder.with_name(f"{folder.name}-formatted")
     if not kept.is_dir():
         with tempfile.TemporaryDirectory(dir=folder.parent) as made:

@@ -1,4 +1,4 @@
-"""What the demo prints: steps, the run's progress, tables."""
+"""Output of the demo: steps, the run's progress, tables."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def draw(ticket: Mapping[str, Any] | None, root: str, access: RootAccess, file: 
 
 
 def stage_lines(log: str) -> None:
-    """What the stage itself says in its task's log."""
+    """Print the lines of a stage in its task's log."""
     lines = [line for line in log.splitlines() if line.startswith(("Stage ", "  "))]
     indented("\n".join(lines[-STAGE_LINES:]))
 

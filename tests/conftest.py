@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Fixtures and hooks of all tests."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long comes first."""
+    """Long tests come first."""
     items.sort(key=lambda item: _FIRST.index(_folder(item.nodeid)) if _folder(item.nodeid) in _FIRST else len(_FIRST))
 
 
@@ -90,7 +90,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 class _OneServerEach(LoadScopeScheduling):  # type: ignore[misc]
-    """Where several processes share the tests, those of a file stay together, and a server is started by one process only."""
+    """Among several processes the tests of a file stay together, and a server is started by one process only."""
 
     def _split_scope(self, nodeid: str) -> str:
         if _folder(nodeid) == "tests/hdfs" or nodeid.endswith("[hdfs]"):
@@ -99,7 +99,7 @@ class _OneServerEach(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Who runs what; the marks for groups of pytest-xdist 3.8 do nothing under pytest 9.2."""
+    """The processes and their tests; the marks for groups of pytest-xdist 3.8 do nothing under pytest 9.2."""
     return _OneServerEach(config, log)
 
 

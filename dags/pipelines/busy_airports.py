@@ -31,7 +31,7 @@ def departures_by_hour(spark: SparkSession) -> DataFrame:
 
 @dataclass(frozen=True)
 class Hour:
-    """What left one airport in one hour."""
+    """The departures from one airport in one hour."""
 
     origin: str
     hour: int

@@ -1,4 +1,4 @@
-"""How likely a flight leaves late.
+"""Probability that a flight leaves late.
 
 A small model, trained anew every day, pushed as a table of weights, and used on flights as they come.
 
@@ -26,7 +26,7 @@ PARTITIONS = 2
 
 @dataclass(frozen=True)
 class Weights:
-    """What the model says of one carrier: the log odds of a late departure are ``bias + per_hour * hour``."""
+    """The model's row for one carrier: the log odds of a late departure are ``bias + per_hour * hour``."""
 
     carrier: str
     bias: float
@@ -47,7 +47,7 @@ class Flight:
 
 @dataclass(frozen=True)
 class Score:
-    """How likely a flight leaves late, and by which model; null when the model does not know the carrier."""
+    """The probability of a late departure, and the model's version; null when the model does not know the carrier."""
 
     carrier: str
     flight: int

@@ -15,7 +15,7 @@ from airflow_samza import avg, count, stream_application, tumbling
 
 @dataclass(frozen=True)
 class Flight:
-    """What counts here of a scheduled departure."""
+    """The columns of a scheduled departure that count here."""
 
     carrier: str
     origin: str
@@ -51,7 +51,7 @@ def known_so_far(app: Any, **more: Any) -> Any:
 
 
 def per_hour(departures: Any) -> Any:
-    """How many left per carrier and hour, and how late."""
+    """Count departures per carrier and hour, and their delays."""
     return departures.partition_by("carrier", id="by-carrier").window(
         tumbling("1 hour"), key="carrier", flights=count(), delay=avg("dep_delay"), id="per-hour"
     )
@@ -71,7 +71,7 @@ def live(app: Any) -> None:
 
 @stream_application("departures-catch-up")
 def catch_up(app: Any) -> None:
-    """What came since the run before; a window may begin in one run and end in another."""
+    """Read all since the run before; a window may begin in one run and end in another."""
     departures = known_so_far(app, slice="checkpoint")
     per_hour(departures).send_to(app.output_stream("hours", system="warehouse", path="departures-catch-up/{run_id}"))
 

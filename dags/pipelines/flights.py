@@ -51,7 +51,7 @@ class Departure:
 
 
 def with_maker(flight: Flight, plane: Plane | None) -> Departure:
-    """What counts of a flight; 18 of 100 tail numbers are not in the register."""
+    """The columns of a flight that count here; 18 of 100 tail numbers are not in the register."""
     maker = plane.manufacturer if plane else "unknown"
     assert flight.dep_delay is not None  # cancelled flights are gone by now
     return Departure(maker, flight.hour, flight.dep_delay, flight.arr_delay)

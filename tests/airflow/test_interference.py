@@ -1,4 +1,4 @@
-"""What happens to tasks that are killed, marked, or that fail: in a real Airflow, with real processes."""
+"""Tasks that are killed, marked, or that fail: in a real Airflow, with real processes."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Played:
         return [payload for payload in payloads if payload and payload.get("topic") == flights_topic.TOPIC]
 
     def announced(self) -> int:
-        """How many messages events have announced."""
+        """The number of messages that events have announced."""
         return sum(int(event["messages"]) for event in self.events())
 
     def read(self, dag_id: str) -> list[list[int]]:
@@ -102,7 +102,7 @@ def numbers_of(place: Path, run: dict[str, Any]) -> list[int]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What runs have read in the end, the watcher's events, and the states of runs while one was held."""
+    """The messages that runs have read in the end, the watcher's events, and the states of runs while one was held."""
 
     read: dict[str, list[list[int]]]
     events: list[dict[str, Any]]

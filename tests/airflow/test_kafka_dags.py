@@ -174,7 +174,7 @@ def topics_between(kafka: Kafka) -> list[str]:
 
 
 def counted(flights: Any, run_id: str) -> dict[str, int]:
-    """How many flights left, by the carrier, as the last stage of a run has written it."""
+    """The number of flights by the carrier, as the last stage of a run has written it."""
     folder = flights.airflow.xcom("between", run_id, "between.by-carrier")["outputs"]["out"]["path"]
     rows = duckdb.execute(f"SELECT carrier, flights FROM read_parquet('{folder}/*.parquet')").fetchall()
     return {carrier: count for carrier, count in rows if carrier != "XX"}  # not of the files

@@ -29,7 +29,7 @@ PLACE = ("log", "delay-model-push")
 
 @dataclass(frozen=True)
 class Refreshed:
-    """What has happened: models of Monday and Tuesday were pushed, and the second taken back.
+    """Events so far: models of Monday and Tuesday were pushed, and the second taken back.
 
     Flights came before each of the three.
     """
@@ -114,7 +114,7 @@ def scores_in(folder: Path) -> list[Row]:
 
 
 def scored_by(data: Path, flights_day: int, model_day: int) -> list[Row]:
-    """What the model of a day says of the flights of another, computed anew."""
+    """The model's scores of a day for the flights of another, computed anew."""
     weights = {row["carrier"]: row for row in train(data, day(model_day))}
     found: list[Row] = []
     for flight in flights_of(data, flights_day):
@@ -125,7 +125,7 @@ def scored_by(data: Path, flights_day: int, model_day: int) -> list[Row]:
 
 
 def is_scored(folder: Path, right: list[Row]) -> bool:
-    """Whether a folder holds just these scores.
+    """Return True if a folder holds just these scores.
 
     A model that is trained twice comes out alike but for the last digits.
     """

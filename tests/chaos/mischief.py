@@ -256,7 +256,7 @@ class Mischief:
         return path
 
     def _rubbish(self) -> str | None:
-        """What a process leaves that dies while it writes."""
+        """Leave the files of a process that dies while it writes."""
         root = Path(self._files.location(""))
         folders = [path for path in (root / "topics").rglob("segments") if path.is_dir()]
         folders += [path for path in (root / self._run.path).glob("stages/*/*/manifests/*") if path.is_dir()]

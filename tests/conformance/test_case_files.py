@@ -1,4 +1,4 @@
-"""What is not recognised in a folder of cases fails: nothing is skipped."""
+"""Anything that is not recognised in a folder of cases fails: nothing is skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store keeps, whatever holds it; a new backend is one more line of STORES."""
+"""Contract of all stores, whatever holds them; a new backend is one more line of STORES."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def filled(make: MakeStore, **entries: int) -> KeyValueStore:
 
 
 def again(make: MakeStore, store: KeyValueStore, layout: StoreLayout = COUNTS) -> KeyValueStore:
-    """What the next epoch works with."""
+    """Return the store that the next epoch works with."""
     following = make(layout)
     following.restore(store.snapshot())
     return following

@@ -309,7 +309,7 @@ def test_an_unknown_kind_of_system_is_refused_with_the_known_ones(tmp_path: Path
 
 
 def of_section(system: TopicSystem, slice_: dict[str, object], partition: int = 0) -> list[object]:
-    """What a reader of sections sees: ids of messages, and control messages."""
+    """The messages that a reader of sections sees: ids of messages, and control messages."""
     found: list[object] = []
     for envelope in system.consumer(STREAM, slice_).read(ssp(partition), None):
         if isinstance(envelope, MessageRun):

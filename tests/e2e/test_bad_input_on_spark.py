@@ -1,4 +1,4 @@
-"""What Catalyst alone can say of bad input, compared with docs/errors.md.
+"""Errors over bad input that Catalyst alone can tell, compared with docs/errors.md.
 
 And a real stage says what the test driver says.
 """

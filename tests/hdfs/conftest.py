@@ -1,4 +1,4 @@
-"""What the tests over a real HDFS share; the HDFS itself is a fixture of all tests."""
+"""Fixtures of the tests over a real HDFS; the HDFS itself is a fixture of all tests."""
 
 from __future__ import annotations
 

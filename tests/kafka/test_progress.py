@@ -31,7 +31,7 @@ def runs(tmp_path: Path, topics: Topics) -> Runs:
 
 
 def progress(running: Running) -> ProgressReport:
-    """What ``airflow-samza status`` and the task's log show."""
+    """Return the lines of ``airflow-samza status`` and of the task's log."""
     return running.runs.here.runtime.progress(running.handle)
 
 

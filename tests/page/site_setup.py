@@ -20,7 +20,7 @@ USERS: dict[str, list[str]] = {
     "theirs": ["DAGs:theirs", "DAG Runs", "Task Logs", "XComs"],
     "limited": ["DAGs:ours", "DAG Runs"],
 }
-"""What each user may read."""
+"""The Dags that each user may read."""
 
 
 def make_users() -> None:

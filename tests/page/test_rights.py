@@ -1,4 +1,4 @@
-"""Who may read what: every route of the page against users of a real Airflow, from the list of routes itself."""
+"""Rights on every route of the page, for users of a real Airflow, from the list of routes itself."""
 
 from __future__ import annotations
 

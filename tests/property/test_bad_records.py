@@ -85,7 +85,7 @@ def application(steps: list[Step], input_policy: str) -> Any:
 
 
 def expected(rows: list[Any], steps: list[Step], input_policy: str) -> tuple[list[Any], list[Any], int]:
-    """What comes out (n), the dead letters (operator, n), and how many were dropped."""
+    """The output (n), the dead letters (operator, n), and the number of messages dropped."""
     fine, letters, dropped = [], [], 0
     for row in rows:
         if row == "unreadable":

@@ -29,7 +29,7 @@ APPLICATION = "tests.support.carrying_apps:windowing"
 SCHEMA = pa.schema([("member", pa.int64()), ("n", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 END = START + timedelta(days=30)
-"""When the last messages come, which close all windows before them."""
+"""The time of the last messages, which close all windows before them."""
 
 SEEDS = range(4)
 MORE_SEEDS = range(4, int(os.environ.get("CATCH_UP_SEEDS", "200")))
@@ -106,7 +106,7 @@ class Scenario:
         assert self.run(f"backfill-{self.number}", state_from=state) == 0
 
     def written(self, topic: str) -> list[str]:
-        """What scheduled runs have written, without the windows of the last messages."""
+        """The output of scheduled runs, without the windows of the last messages."""
         index = LogIndex(self.here.log.topic(topic))
         found: list[dict[str, Any]] = []
         consumer = self.here.log.consumer(StreamSpec(topic))

@@ -153,7 +153,7 @@ def first_offsets(log: Log) -> dict[Ssp, int]:
 def epoch(
     factory: str, chosen_by: ChooserSettings, log: Log, positions: dict[Ssp, int], state: Any, limit: int
 ) -> tuple[list[Message], Any]:
-    """What an epoch of ``limit`` messages takes from ``positions`` on, and the state behind it, as JSON."""
+    """An epoch of ``limit`` messages from ``positions`` on, and the state behind it, as JSON."""
     chooser: RunChooser[Any] = RunChooser(made(factory, chosen_by, log))
     for ssp in log:
         chooser.register(ssp, positions[ssp])

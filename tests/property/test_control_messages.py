@@ -17,7 +17,7 @@ PLACES = [("I", 0), ("I", 1), ("J", 0)]
 
 @st.composite
 def deliveries(draw: st.DrawFn) -> list[tuple[str, int, WatermarkMessage | EndOfStreamMessage]]:
-    """What every producer sends to every partition, each in its order, interleaved, some of it twice."""
+    """The messages of every producer to every partition, each in its order, interleaved, some of it twice."""
     count = draw(st.integers(1, 3))
     queues: list[list[tuple[str, int, WatermarkMessage | EndOfStreamMessage]]] = []
     for stream, partition in PLACES:

@@ -1,4 +1,4 @@
-"""What the test driver computes equals the same question asked of plain Python, whatever the data and the partitions."""
+"""The test driver's answers equal those of plain Python, whatever the data and the partitions."""
 
 from __future__ import annotations
 

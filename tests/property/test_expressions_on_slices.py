@@ -52,7 +52,7 @@ def test_no_rows_give_no_values_and_no_failure(group: str) -> None:
 
 @pytest.mark.parametrize("group", ALL)
 def test_rows_that_are_left_out_are_not_evaluated(group: str) -> None:
-    """What CASE does with a value that can fail: it gets a frame that is filtered when a column is asked for."""
+    """CASE does so with a value that can fail: it gets a frame that is filtered when a column is asked for."""
     mask = pa.array([row % 3 == 0 for row in range(BATCH.num_rows)])
     for text, expression in compiled(ALL[group]).items():
         try:

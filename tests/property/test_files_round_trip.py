@@ -1,4 +1,4 @@
-"""What is written to files is read back equal, or refused when it is written: all formats, all options of CSV."""
+"""Files are read back equal, or their data is rejected when it is written: all formats, all options of CSV."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def bounds_of(batch: pa.RecordBatch) -> list[tuple[int, int]]:
 
 
 def may_hold(format_name: str, batch: pa.RecordBatch) -> bool:
-    """Whether a format can hold all points in time of top columns."""
+    """Return True if a format can hold all points in time of top columns."""
     if format_name == "parquet":
         return True
     if format_name == "orc":

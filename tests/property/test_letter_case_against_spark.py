@@ -22,7 +22,7 @@ NEIGHBOURS = [
 
 
 def changes(point: int) -> bool:
-    """Whether a code point has a case, or the rule of the final Σ knows it."""
+    """Return True if a code point has a case, or the rule of the final Σ knows it."""
     letter = chr(point)
     return letter.upper() != letter or letter.lower() != letter or point in CASED or point in IGNORABLE
 

@@ -16,7 +16,7 @@ from airflow_samza import StreamTask, bounded_delay, task_application
 from airflow_samza.testing import TestDriver
 
 Message = tuple[int, str, str, int]
-"""When, for which key, what to do, and with which number."""
+"""A message: time, key, action, and number."""
 
 ACTS = ("put", "delete", "set", "cancel", "commit", "look")
 

@@ -18,7 +18,7 @@ RUNS = ("monday", "tuesday", "wednesday")
 
 @st.composite
 def sent(draw: st.DrawFn) -> list[tuple[str, Message]]:
-    """What the tasks of every run send, each in its order, interleaved, some of it twice.
+    """The messages of the tasks of every run, each in its order, interleaved, some of it twice.
 
     Every run has a task count of its own.
     """

@@ -60,7 +60,7 @@ class Host:
         self.log.append(topic, pa.Table.from_pylist(rows, COLUMNS.to_arrow()), key=["member_id"], partitions=1)
 
     def now(self) -> dict[str, Mapping[str, Any]]:
-        """What may be read."""
+        """The messages that may be read."""
         return {topic: {**self.log.slice(StreamSpec(topic)), MADE: self.log.made(topic)} for topic in TOPICS}
 
     def filled(self, slices: Mapping[str, Mapping[str, Any]], tables: SideTables) -> dict[int, str]:

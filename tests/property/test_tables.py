@@ -35,7 +35,7 @@ def rows_of(found: list[tuple[int, int]]) -> pa.RecordBatch:
 
 
 class Model:
-    """What the table has to be: a dict, and when each key was written."""
+    """The model of the table: a dict, and the time at which each key was written."""
 
     def __init__(self, ttl: int | None) -> None:
         self.ttl = ttl

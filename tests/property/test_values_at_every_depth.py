@@ -106,7 +106,7 @@ VALUES: list[Any] = [
     ),
     *([{"a": 1, "b": 2}], [("a", 1)], {"a": [1.5], "b": []}, {"a": {"a": 1, "b": 1.5}, "b": None}),
 ]
-"""What users put into messages, and what they put there by mistake."""
+"""Values that users put into messages, and those that they put there by mistake."""
 
 TYPES = st.recursive(
     st.sampled_from(LEAVES),
@@ -168,7 +168,7 @@ def read_back(kind: DataType, value: Any) -> Any:
 
 
 def same(kind: DataType, given: Any, read: Any) -> bool:
-    """Whether a value is the given one; naive times are UTC, a float keeps the digits that it has."""
+    """Return True if a value is the given one; naive times are UTC, a float keeps the digits that it has."""
     if given is None or read is None:
         return given is None and read is None
     if kind.name == "array":

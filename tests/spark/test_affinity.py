@@ -23,7 +23,7 @@ KEYS = 4000
 
 
 class Model:
-    """What the application has to give: each visit with the fact that is known by then."""
+    """The application's right output: each visit with the fact that is known by then."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 @pytest.fixture(scope="module")
 def archive() -> str:
-    """What `make test` has made; made here by who calls pytest itself (a minute, once)."""
+    """The archives that `make test` has made; made here by who calls pytest itself (a minute, once)."""
     path = make(CLASS_ARCHIVES)
     assert path is not None
     return path

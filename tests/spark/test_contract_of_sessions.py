@@ -1,4 +1,4 @@
-"""What every kind of session holds to, whichever Spark runs the stages: one suite over all of them.
+"""Contract of every kind of session, whichever Spark runs the stages: one suite over all of them.
 
 The tests of one kind share a run and its runner, and go from the harmless to the deadly.
 """

@@ -1,4 +1,4 @@
-"""What a lost host costs with and without standby copies, measured on a cluster of two workers.
+"""Cost of a lost host with and without standby copies, measured on a cluster of two workers.
 
 Bytes restored, and seconds.
 

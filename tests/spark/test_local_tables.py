@@ -73,7 +73,7 @@ class Case:
         return run
 
     def continuous(self) -> RunPlan:
-        """What goes on has no first and last: the table is full before it is asked."""
+        """Unbounded inputs have no first and last: the table is full before it is asked."""
         run = self.runs.prepare(self.unbounded, "run", mode="continuous", config=FEW)
         stages = [self.runs.start(run, stage.stage_id) for stage in run.plan.stages]
         if "facts" in run.streams:

@@ -1,4 +1,4 @@
-"""What takes long: a run whose runner is killed at random moments, and more data than memory is given.
+"""Long tests: a run whose runner is killed at random moments, and more data than memory is given.
 
 ``make nightly`` runs it.
 """
@@ -37,7 +37,7 @@ ROWS = int(os.environ.get("NIGHTLY_ROWS", "40000000"))
 BYTES = int(os.environ.get("NIGHTLY_BYTES", str(10 * 2**30)))
 """Of the large input: on the disk and in memory alike, as it does not compress."""
 MEMORY = int(os.environ.get("NIGHTLY_MEMORY", str(4 * 2**30)))
-"""What all processes together may take meanwhile, this one included."""
+"""Memory that all processes together may take meanwhile, this one included."""
 
 
 def runtime_over(tmp_path: Path, views: Path) -> SparkRuntime:

@@ -110,7 +110,7 @@ def test_a_continuous_run_follows_its_side_inputs(place: Place) -> None:
     handle = place.runtime.submit(plan, "views")
 
     def sent(member: int, *row: Any) -> bool:
-        """Whether a view comes out like that now."""
+        """Return True if a view comes out like that now."""
         before = place.rows("scored")
         place.views(member)
         until(lambda: place.rows("scored").total() > before.total() or place.runtime.status(handle).is_final)

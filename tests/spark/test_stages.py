@@ -1,4 +1,4 @@
-"""What stages on a real Spark do, end to end."""
+"""Stages on a real Spark, end to end."""
 
 from __future__ import annotations
 

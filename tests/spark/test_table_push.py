@@ -82,7 +82,7 @@ class Pusher:
         return found
 
     def rows(self, version: TableVersion) -> dict[Any, Any]:
-        """What a reader of a version sees, each row in the partition of its key."""
+        """The rows that a reader of a version sees, each row in the partition of its key."""
         found = version_rows(self.log, f"{self.table}-push", version, "member_id")
         return {member: row["tier"] for member, row in found.items()}
 

@@ -74,7 +74,7 @@ class Carried:
     def plan(
         self, run_id: str, generation: int = 1, *, step: int = 10, patience: Patience | None = None, keep: int = 5
     ) -> RunPlan:
-        """What ``prepare`` does as far as the state goes."""
+        """Do the part of ``prepare`` that concerns the state."""
         known = read(self.files, self.folder(run_id).plan(generation), RunPlan)
         if known is not None:
             return known

@@ -224,7 +224,7 @@ FOUND = [
                                                                                   "AS int)) + n",
     "unix_seconds(w) = CASE WHEN (ax[0] IS NOT NULL) THEN coalesce(2147483648, i) ELSE coalesce(2147483648, j) END",
 ]  # fmt: skip
-"""What long runs found: Catalyst reorders, folds or drops a part of each; most are refused now."""
+"""Findings of long runs: Catalyst reorders, folds or drops a part of each; most are rejected now."""
 
 WIDE = [
     "- da", "abs(da)", "negative(da)", "- db", "abs(db)", "- dc", "abs(dc)", "- - dc", "-(db + 1)", "abs(db - 1)", "db + 1", "db * 1",

@@ -24,7 +24,7 @@ class Run:
 
 
 def admitted(chooser: RunChooser[Run], limit: int) -> list[Run]:
-    """What an epoch of up to ``limit`` messages takes of what the chooser was given."""
+    """Take an epoch of up to ``limit`` messages of those that the chooser was given."""
     return list(taken(chooser, {}, limit=limit))
 
 

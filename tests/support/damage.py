@@ -29,7 +29,7 @@ WRONG: tuple[Any, ...] = (
 """Values that stand where others should."""
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "8"))
-"""How long each fuzzer of this folder tries; a nightly gives more."""
+"""Seconds for which each fuzzer of this folder tries; a nightly gives more."""
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:

@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def text_of(page: str) -> str:
-    """What stands on a page."""
+    """Return the text of a page."""
     return (DOCS / page).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Which files below a folder have words in them that should, or should not, be there, while a Spark is at work in it."""
+"""Files below a folder that have words in them that should, or should not, be there, while a Spark is at work in it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Any
 from airflow_samza.runs.failpoints import VARIABLE
 
 BUSY, FENCED, REJECTED = 3, 4, 5
-"""How a process ends whose run finds the state held by another, taken over, or gone on from by later runs."""
+"""End of a process whose run finds the state held by another, taken over, or gone on from by later runs."""
 
 _PARENT = """
 import json, os, sys, traceback

@@ -172,7 +172,7 @@ def read(root: Path, stream: StreamSpec) -> int:
 
 
 def one(root: Path, format_name: str, seed: int, number: int) -> str | None:
-    """What is wrong with how a case was read, None when it was read or refused by a sentence."""
+    """Return the fault of reading a case, None when it was read or rejected by a sentence."""
     rng = random.Random(f"{format_name}-{seed}-{number}")
     ddl = FLAT if format_name == "csv" else NESTED
     data = damaged(rng, file_of(rng, format_name, ddl), format_name)

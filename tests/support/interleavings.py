@@ -83,14 +83,14 @@ Place = tuple[str, str]
 
 
 def _reads(operation: str, given: tuple[Any, ...]) -> set[Place]:
-    """What the outcome of a step hangs on: contents of files, and listings of folders."""
+    """Facts on which the outcome of a step depends: contents of files, and listings of folders."""
     if operation == "list":
         return {(_FOLDER, given[0])}
     return {(_FILE, given[0])} if operation in ("read", "exists", "put_if_absent", "rename") else set()
 
 
 def _writes(operation: str, given: tuple[Any, ...]) -> set[Place]:
-    """What a step may change."""
+    """Facts that a step may change."""
     if operation not in _WRITES:
         return set()
     found: set[Place] = set()
@@ -127,7 +127,7 @@ class SteppedFilesystem:
 
 @dataclass
 class _Progress:
-    """How far an actor has come: the step that it waits with, and a digest of all that it has seen."""
+    """Position of an actor: the step that it waits with, and a digest of all that it has seen."""
 
     seen: Any
     fiber: greenlet
@@ -209,7 +209,7 @@ Names that are made at random in life are made of it, so that every run makes th
 
 @dataclass
 class Explored:
-    """How much there was: schedules that were followed, and different states."""
+    """Size of an exploration: schedules that were followed, and different states."""
 
     runs: int = 0
     states: int = 0
@@ -237,7 +237,7 @@ def explore(
 
 @dataclass
 class _Touched:
-    """What an actor reads and writes, in any of its runs."""
+    """Facts that an actor reads and writes, in any of its runs."""
 
     reads: set[Place] = field(default_factory=set)
     writes: set[Place] = field(default_factory=set)
@@ -294,7 +294,7 @@ def _explore(
 
 
 def _is_alone(name: str, step: _Step | None, touched: Mapping[str, _Touched]) -> bool:
-    """Whether no other actor ever does anything of which the order with this step matters.
+    """Return True if no other actor ever does anything of which the order with this step matters.
 
     Files of one folder may come in any order.
     """

@@ -69,7 +69,7 @@ class KafkaPlace(Place):
         return KafkaSystem("events", binding, self.runtime.root).own_topics
 
     def differences(self) -> list[str]:
-        """What differs between the outputs and the model's."""
+        """Return the differences between the outputs and the model's."""
         odd = sorted((word, n) for word, n in self.sent if n % 2)
         outputs = {
             "copy": (self.copied(), sorted(self.sent)),

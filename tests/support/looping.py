@@ -56,7 +56,7 @@ START = 1_767_225_600  # a new year
 
 
 def second_of(number: int) -> int:
-    """When a line happened: about every seven seconds, not quite in order."""
+    """Return the time of a line: about every seven seconds, not quite in order."""
     return START + 7 * number + (number % 5) * 11
 
 
@@ -102,7 +102,7 @@ class Place:
         return sorted((row["word"], row["lines"], row["total"]) for row in self.rows("counts"))
 
     def expected(self) -> list[tuple[str, int, int]]:
-        """What the application counts of all lines."""
+        """Return the application's counts of all lines."""
         lines, totals = Counter(word for word, _ in self.sent), Counter[str]()
         for word, n in self.sent:
             totals[word] += n

@@ -49,7 +49,7 @@ class Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What clients read."""
+        """Return the bytes that clients read."""
         raise NotImplementedError
 
     def url(self, path: str, bucket: str = BUCKET) -> str:

@@ -35,7 +35,7 @@ def start_early(session: pytest.Session) -> None:
 
 
 def _needs(item: pytest.Item) -> bool:
-    """Whether a test asks for it, or is marked so because its parameter does."""
+    """Return True if a test asks for it, or is marked so because its parameter does."""
     return FIXTURE in getattr(item, "fixturenames", ()) or item.get_closest_marker("kafka") is not None
 
 

@@ -34,7 +34,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a plan must say: the streams of each join's group, and the rules by which joins are refused, by join."""
+    """Contents of a plan: the streams of each join's group, and the rules by which joins are rejected, by join."""
 
     groups: Mapping[str, frozenset[str]]
     refused: Mapping[str, frozenset[str]]
@@ -106,7 +106,7 @@ def _reaches(nodes: list[Node], stream: Node, join: Node) -> bool:
 
 
 def _lies(nodes: list[Node], node: Node, counts: Mapping[str, int]) -> tuple[str, int]:
-    """How the messages of a node lie, and in how many partitions (0: in several numbers of them)."""
+    """Return the partitioning of a node's messages, and the number of partitions (0: several numbers of them)."""
     by_name = {other.name: other for other in nodes}
     if node.kind == "input":
         return (KEYED if node.keyed else UNKEYED), counts[node.name]
@@ -125,7 +125,7 @@ def _lies(nodes: list[Node], node: Node, counts: Mapping[str, int]) -> tuple[str
 
 
 def _same_in_every_task(nodes: list[Node], node: Node) -> bool:
-    """Whether all that a node is made of is broadcast, local tables included."""
+    """Return True if all that a node is made of is broadcast, local tables included."""
     by_name = {other.name: other for other in nodes}
     seen, waiting = set(), [node]
     while waiting:

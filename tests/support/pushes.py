@@ -52,7 +52,7 @@ class Pushes:
         return PushRequest("app", "m:app", "profiles", push_id, "log", TOPIC.name, PARTITIONS, ("id",), source, **found)
 
     def stage(self, request: PushRequest, rows: Rows, **found: Any) -> PushRequest:
-        """What the Spark job leaves: a manifest per task, with findings of its own on top."""
+        """Leave the Spark job's results: a manifest per task, with findings of its own on top."""
         epoch = begin_staging(self.files, request, SCHEMA)
         for task in range(PARTITIONS):
             producer = self.system.producer(TOPIC, f"{request.push_id}-{task}")
@@ -79,7 +79,7 @@ class Pushes:
         return replace(request, after=versions.highest_number(self.files, "log", TOPIC.name))
 
     def rows_of(self, version: TableVersion) -> Rows:
-        """What a reader of a version sees."""
+        """Return the rows that a reader of a version sees."""
         found: Rows = {}
         consumer = self.system.consumer(TOPIC, version.slice)
         for partition in range(PARTITIONS):

@@ -18,7 +18,7 @@ from airflow_samza.task.expressions.compiler import compile_condition, compile_p
 from airflow_samza.task.expressions.expression import EvaluationFailure, Frame, UnsupportedExpression, is_true
 
 SCALE = int(os.environ.get("EXPRESSIONS_SCALE", "1"))
-"""How many times as many random expressions are tried; a long run sets it to some hundred."""
+"""Factor by which more random expressions are tried; a long run sets it to some hundred."""
 
 SCHEMA = Schema.of(
     "t tinyint, s smallint, i int, j int, k int not null, b bigint, c bigint, f float, g float, d double, e double, p "
@@ -271,7 +271,7 @@ class Referee:
         return [(plain(column.type), told(column)) for column in table.columns]
 
     def differences(self, texts: list[str], *, conditions: bool = True) -> tuple[list[str], int]:
-        """Where both differ, and how many expressions Arrow evaluated.
+        """Return the differences of both, and the number of expressions that Arrow evaluated.
 
         ``conditions`` of failures, too, where both fail.
         """
@@ -297,7 +297,7 @@ class Referee:
         return wrong, len(mine)
 
     def unequal(self, mine: Any, theirs: Any) -> str:
-        """What differs, in short."""
+        """Return the differences, in short."""
         if isinstance(mine, str) or isinstance(theirs, str) or mine[0] != theirs[0] or len(mine[1]) != len(theirs[1]):
             return f"arrow {str(mine)[:300]}\n    catalyst {str(theirs)[:300]}"
         rows = [
@@ -312,7 +312,7 @@ class Referee:
         return count
 
     def check_condition(self, text: str) -> bool:
-        """Whether Arrow filters with a condition.
+        """Return True if Arrow filters with a condition.
 
         If so, it keeps the rows that Spark keeps, or fails as Spark fails.
         """

@@ -45,7 +45,7 @@ LOOK_SECONDS = 0.01
 
 
 class Dials:
-    """What befalls runners, as files in a folder; for the test, which turns them, and for the runner, which looks."""
+    """Faults of runners, as files in a folder; for the test, which turns them, and for the runner, which looks."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class Dials:
         (self.folder / f".{name}").rename(self.folder / name)
 
     def is_on(self, name: str) -> bool:
-        """Whether a dial is set."""
+        """Return True if a dial is set."""
         return (self.folder / name).exists()
 
     def wait_while(self, name: str) -> None:
@@ -74,7 +74,7 @@ class Dials:
         return self.number("clock")
 
     def number(self, name: str) -> float:
-        """What a dial is set to; 0.0 when it is not."""
+        """Return the value of a dial; 0.0 when it is not set."""
         try:
             return float((self.folder / name).read_text())
         except FileNotFoundError:
@@ -170,7 +170,7 @@ def grow_impatient() -> None:
 
 
 def open_engine(dials: Dials) -> DialledEngine:
-    """What starts a Spark, here a process called java where it is to be frozen."""
+    """Start a stand-in of Spark, here a process called java where it is to be frozen."""
     if dials.is_on("start-frozen"):
         grow_impatient()
         java = dials.folder / "java"

@@ -86,5 +86,5 @@ class Here:
 
 
 def slice_of(plan: RunPlan, stream: str) -> Any:
-    """What a run reads of a stream."""
+    """Return the messages that a run reads of a stream."""
     return dataclasses.replace(plan.stream(stream)).slice

@@ -1,4 +1,4 @@
-"""How a test holds up the applications of ``dags/`` and lets them go."""
+"""Signals by which a test holds up the applications of ``dags/`` and lets them go."""
 
 from __future__ import annotations
 

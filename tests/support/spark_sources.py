@@ -1,4 +1,4 @@
-"""What a Spark session of tests needs to read Avro, Hive tables and databases, and a database to read from.
+"""Needs of a Spark session of tests that reads Avro, Hive tables and databases, and a database to read from.
 
 The jars come from Maven (``scripts/setup-jars.sh sources``); Hive's metastore is a Derby in a folder, of which one
 process at a time can have the lock.

@@ -1,4 +1,4 @@
-"""What a stream join means, in plain Python: every pair looked at. And a join operator to run beside it."""
+"""Model of a stream join, in plain Python: every pair looked at. And a join operator to run beside it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def make_join(spec: StreamJoinSpec, clock: Callable[[], int] = lambda: 0) -> Str
 def joined_rows(
     spec: StreamJoinSpec, left: Sequence[dict[str, Any]], right: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """What comes out of a bounded run; times are ms."""
+    """Return the output of a bounded run; times are ms."""
     one_schema, other_schema = (source.schema for source in spec.inputs)
     assert one_schema is not None
     assert other_schema is not None

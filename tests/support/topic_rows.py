@@ -1,4 +1,4 @@
-"""What lies in a topic: all its messages, partition after partition."""
+"""Contents of a topic: all its messages, partition after partition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def topic_rows(log: LogSystem, topic: str) -> list[dict[str, Any]]:
 
 
 def version_rows(log: LogSystem, topic: str, version: TableVersion, key: str) -> dict[Any, dict[str, Any]]:
-    """What a reader of a version sees, by the key (a whole number), each row in the partition of its key."""
+    """Return the rows of a version as a reader sees them, by the key (a whole number), each in the partition of its key."""
     partitions = len(version.offsets)
     consumer = log.consumer(StreamSpec(topic, partitions), version.slice)
     found: dict[Any, dict[str, Any]] = {}

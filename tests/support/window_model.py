@@ -101,12 +101,12 @@ class WindowModel:
         self.open = [w for w in self.open if w not in closed]
 
     def watermark_closes(self, window: Open, session: bool) -> bool:
-        """Whether a window is complete."""
+        """Return True if a window is complete."""
         return self.watermark is not None and (window.end < self.watermark if session else window.end <= self.watermark)
 
 
 def aggregated(values: Sequence[Any]) -> dict[str, Any]:
-    """What every aggregation makes of the values (whole numbers or None) of a window."""
+    """Return each aggregation of the values (whole numbers or None) of a window."""
     known = [value for value in values if value is not None]
     return {
         "n": len(values),

@@ -1,4 +1,4 @@
-"""What a run leaves out, for the test that none of this folder is left out for good."""
+"""Parts that a run leaves out, for the test that none of this folder is left out for good."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may import what: every import statement of the package against the order of rooms in ARCHITECTURE.md.
+"""Rules of imports: every import statement of the package against the order of rooms in ARCHITECTURE.md.
 
 The table holds for imports at the top of a module, inside functions, and for type checkers only, alike, as far as our
 own packages go. A third-party library may be named for type checkers anywhere: that loads nothing.
@@ -242,7 +242,7 @@ def _broken_direction(layer: str, target: str) -> str:
 
 
 def violations(source: str, path: str) -> list[str]:
-    """What a module of the package (its path below the package's folder) imports against the table."""
+    """The findings about a module of the package (its path below the package's folder), against the table."""
     parts = Path(path).with_suffix("").parts
     is_package = parts[-1] == "__init__"
     module = ".".join(["airflow_samza", *(parts[:-1] if is_package else parts)])

@@ -1,4 +1,4 @@
-"""What ``make test`` relies on."""
+"""Premises of ``make test``."""
 
 from __future__ import annotations
 

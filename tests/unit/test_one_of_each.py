@@ -1,4 +1,4 @@
-"""What several modules need is written once: only one module uses the library function that it is made of."""
+"""Functions that several modules need are written once: only one module uses the library function inside them."""
 
 from __future__ import annotations
 

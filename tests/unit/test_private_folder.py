@@ -19,7 +19,7 @@ def mode(path: str | Path) -> int:
 
 @pytest.fixture
 def others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the tests make belongs to somebody else."""
+    """Make the folders that the tests create belong to somebody else."""
     mine = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
 

@@ -1,4 +1,4 @@
-"""What of a message stands in errors, reports and logs."""
+"""Quotes of messages in errors, reports and logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is secret: one list, for every place that shows, logs, hashes or sends options."""
+"""Secrets: one list, for every place that shows, logs, hashes or sends options."""
 
 from __future__ import annotations
 

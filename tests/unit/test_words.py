@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2] / "airflow_samza"
+REPOSITORY = Path(__file__).parents[2]
+PACKAGE = REPOSITORY / "airflow_samza"
+FOLDERS = ("airflow_samza", "benchmarks", "dags", "demo", "docs", "scripts", "tests")
 
 QUESTION = re.compile(r"(?:What|Whether|Where|Who|How|Which|When|Why)\b")
 RETIRED = re.compile(
@@ -15,8 +17,9 @@ RETIRED = re.compile(
 )
 
 
-def sources() -> Iterator[Path]:
-    yield from sorted(PACKAGE.rglob("*.py"))
+def sources(*folders: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted(path for path in (REPOSITORY / folder).rglob("*.py") if "node_modules" not in path.parts)
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -44,8 +47,8 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def test_no_docstring_begins_with_a_question() -> None:
     found = [
-        f"{path.relative_to(PACKAGE)}:{line}: {text.splitlines()[0]}"
-        for path in sources()
+        f"{path.relative_to(REPOSITORY)}:{line}: {text.splitlines()[0]}"
+        for path in sources(*FOLDERS)
         for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
         if QUESTION.match(text)
     ]
@@ -54,8 +57,8 @@ def test_no_docstring_begins_with_a_question() -> None:
 
 def test_retired_words_are_gone() -> None:
     found = [
-        f"{path.relative_to(PACKAGE)}:{number}: {line.strip()}"
-        for path in sources()
+        f"{path.relative_to(REPOSITORY)}:{number}: {line.strip()}"
+        for path in sources(PACKAGE.name)
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if RETIRED.search(line)
     ]

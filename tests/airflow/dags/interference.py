@@ -120,7 +120,7 @@ def broken_chain(app: Any) -> None:
 
 @dataclass(frozen=True)
 class Flight:
-    """What counts here of a message."""
+    """The columns of a message that count here."""
 
     carrier: str
     tailnum: str | None

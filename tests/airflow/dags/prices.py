@@ -23,7 +23,7 @@ class Sale:
 
 @dataclass(frozen=True)
 class Price:
-    """What an item costs."""
+    """The price of an item."""
 
     item: str
     price: int

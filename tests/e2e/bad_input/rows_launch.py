@@ -318,7 +318,7 @@ def _answering(scene: Scene, *lines: str) -> str:
 
 
 def _submitted(scene: Scene, master: str, submit: SubmitOptions | None = None, **more: object) -> str:
-    """What whoever submits a stage is told; no runner is started."""
+    """The error for whoever submits a stage; no runner is started."""
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.views()
     runtime = scene.runtime(master=master, submit=submit, **more)

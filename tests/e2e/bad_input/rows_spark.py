@@ -16,7 +16,7 @@ ROW_OF_STAGE = {
     "none": "A transform that returns no DataFrame",
     "raising": "A transform that raises",
 }
-"""What each stage does wrong; the stages are named after their inputs."""
+"""The mistake of each stage; the stages are named after their inputs."""
 
 ROWS += [Row("spark", what, "by the stage", None) for what in ROW_OF_STAGE.values()]
 

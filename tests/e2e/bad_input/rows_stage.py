@@ -245,7 +245,7 @@ def _java_home(folder: Path, release: str) -> Path:
 
 
 def _submitted(scene: Scene) -> str:
-    """What whoever submits a stage is told; no runner is started."""
+    """The error for whoever submits a stage; no runner is started."""
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.views()
     runtime = scene.runtime()

@@ -1,4 +1,4 @@
-"""Where a row of docs/errors.md is provoked.
+"""The place where a row of docs/errors.md is provoked.
 
 A folder with an application, its data and its root, and the ways in that a user has.
 """
@@ -92,7 +92,7 @@ class Scene:
     # -- ways in -------------------------------------------------------------------------------------------------------
 
     def command(self, name: str, *arguments: str) -> str:
-        """What ``airflow-samza`` prints when it refuses."""
+        """Return the output of ``airflow-samza`` when it rejects."""
         options = [part for system, place in self.systems.items() for part in ("--system", f"{system}={place}")]
         done = CliRunner().invoke(command_line, [name, *arguments, "--root", str(self.folder / "samza"), *options])
         assert done.exit_code in (1, 2), done.output
@@ -100,11 +100,11 @@ class Scene:
         return done.stderr.removeprefix("Error: ").rstrip("\n")
 
     def plan(self, *arguments: str) -> str:
-        """What ``airflow-samza plan`` prints for the application."""
+        """Return the output of ``airflow-samza plan`` for the application."""
         return self.command("plan", APPLICATION, *arguments)
 
     def prepare(self, **more: Any) -> str:
-        """What the ``plan`` task of a Dag run raises."""
+        """Return the error that the ``plan`` task of a Dag run raises."""
         return raised(lambda: self.runtime().prepare(RunRequest(APPLICATION, "run-1", **more)))
 
     def runtime(self, **more: Any) -> SparkRuntime:
@@ -116,7 +116,7 @@ class Scene:
         return SparkRuntime(str(self.folder / "samza"), bindings, **more)
 
     def run(self, *, before: Mapping[str, Callable[[], object]] | None = None, only: str | None = None) -> str:
-        """What the stages raise, run one after the other as a runner runs them, in this process.
+        """Return the error that the stages raise, run one after the other as a runner runs them, in this process.
 
         ``before`` holds what happens just before a stage begins; ``only`` leaves the other stages out.
         """
@@ -134,12 +134,12 @@ class Scene:
         return raised(stages)
 
     def drive(self, messages: list[Any] | None = None, *, stream: str = "views") -> str:
-        """What the test driver raises over messages of an input."""
+        """Return the error that the test driver raises over messages of an input."""
         given = messages or [{"member_id": 7, "country": "NL", "dwell_ms": 1500}]
         return raised(lambda: TestDriver(APPLICATION).pipe(stream, given).run())
 
     def run_and_drive(self, messages: list[Any] | None = None) -> str:
-        """What the stages raise, after seeing that the test driver says the same."""
+        """Return the error that the stages raise, after seeing that the test driver says the same."""
         text = self.run()
         assert self.drive(messages) == text
         return text

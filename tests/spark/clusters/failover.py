@@ -107,13 +107,13 @@ class Flow:
         )
 
     def restored(self) -> dict[str, float]:
-        """How many bytes of state were taken from where, so far."""
+        """The number of bytes of state taken from each place, so far."""
         found = self.commit()
         facts = found.totals.facts if found is not None else {}
         return {place: facts.get(f"restored_from_{place}_bytes", 0) for place in ("memory", "host", "root")}
 
     def rows(self) -> list[dict[str, Any]]:
-        """What the application has given."""
+        """The application's output."""
         return sorted(topic_rows(self.log, "known"), key=lambda row: int(row["n"]))
 
     def homes(self) -> dict[int, dict[int, str]]:

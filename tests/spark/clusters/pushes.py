@@ -60,7 +60,7 @@ class Pushes:
         return str(path)
 
     def rows(self, number: int) -> dict[int, str]:
-        """What a reader of a version sees."""
+        """The rows that a reader of a version sees."""
         found = version_rows(self.log, TOPIC, versions.by_number(self.files, "log", TOPIC, number), "member_id")
         return {member: row["tier"] for member, row in found.items()}
 

@@ -36,7 +36,7 @@ SECRET = "a secret that no file, page or command line shows"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a session's Spark is, and what it can do.
+    """The place of a session's Spark, and its abilities.
 
     ``executors`` lists the processes that are executors and nothing else; ``speculates``: a second try beside a slow
     one. ``hosts`` has the folder of each host, as its environment names it. ``root`` is a root that is no folder.
@@ -209,7 +209,7 @@ class Session:
 
     @property
     def marks(self) -> Path:
-        """Where the stages leave and look for their files."""
+        """The folder in which the stages leave and look for their files."""
         return self.folder / "files"
 
     @property
@@ -232,7 +232,7 @@ class Session:
             file.unlink()
 
     def tries(self, name: str) -> int:
-        """How often a task came to the place of this name."""
+        """The number of times that a task came to the place of this name."""
         return len(list(self.marks.glob(f"{name}-1.*")))
 
     def places_with(self, words: str) -> list[str]:

@@ -23,12 +23,12 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def java_options() -> str:
-    """What all Javas of tests are started with: tests/conftest.py has put it there."""
+    """Options of all Javas of tests: tests/conftest.py has put them there."""
     return os.environ["SPARK_SUBMIT_OPTS"]
 
 
 def spark_home() -> Path:
-    """Where the installed pyspark keeps its Spark."""
+    """The folder of the installed pyspark's Spark."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.submodule_search_locations

@@ -1,4 +1,4 @@
-"""What is peculiar to Spark Connect.
+"""Peculiarities of Spark Connect.
 
 A server that others started, with settings of its own, that goes away and comes back.
 """

@@ -15,7 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class TlsProxy:
-    """Where it listens, and the file with the certificate that a client has to trust."""
+    """The proxy's address, and the file with the certificate that a client has to trust."""
 
     port: int
     certificate: Path

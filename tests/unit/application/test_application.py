@@ -1,4 +1,4 @@
-"""What an application's description becomes: the two forms, the value, determinism, cost."""
+"""Results of an application's description: the two forms, the value, determinism, cost."""
 
 from __future__ import annotations
 

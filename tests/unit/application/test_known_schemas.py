@@ -1,4 +1,4 @@
-"""Where the application alone tells the columns, they are known at author time.
+"""Columns that the application alone tells are known at author time.
 
 Elsewhere they are unknown, never guessed.
 """

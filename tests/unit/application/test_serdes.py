@@ -1,4 +1,4 @@
-"""What may be said as a stream's serde, and what is refused where it is said."""
+"""Serdes of streams, valid ones and those that are rejected at author time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an input's slice says of its end."""
+"""Slices of inputs and the end of a stream that they announce."""
 
 from __future__ import annotations
 

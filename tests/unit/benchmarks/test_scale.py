@@ -1,4 +1,4 @@
-"""What a stage leaves on record, and how often it looks something up, grows with the number of its tasks and not faster."""
+"""Records of a stage, and its look-ups, grow with the number of its tasks and not faster."""
 
 from __future__ import annotations
 

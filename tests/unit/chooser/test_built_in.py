@@ -1,4 +1,4 @@
-"""What the built-in choosers hold to beyond the cases (rules M1–M5)."""
+"""Properties of the built-in choosers beyond the cases (rules M1–M5)."""
 
 from __future__ import annotations
 

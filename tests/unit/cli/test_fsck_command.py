@@ -137,7 +137,7 @@ def test_state_files_that_retention_takes_from_stages_that_are_over_are_not_miss
 
 
 def test_a_topic_whose_last_commits_were_deleted_is_not_sound(root: Root) -> None:
-    """What is left has no gap; the records of the runs know better."""
+    """The remaining files have no gap; the records of the runs know better."""
     topic = "copy"
     commits = sorted((root.root / "topics" / topic / "commits").glob("*.json"))
     assert len(commits) == 2

@@ -1,4 +1,4 @@
-"""What ``airflow-samza plan`` and ``explain`` print, store and refuse."""
+"""Output, files and rejections of ``airflow-samza plan`` and ``explain``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How commands end: exit codes, sentences, and no traceback unless it is asked for."""
+"""Ends of commands: exit codes, sentences, and no traceback unless it is asked for."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_no_command_shows_the_help() -> None:
 
 
 def test_the_help_of_an_option_is_shown_whole() -> None:
-    """What stands in brackets, Rich would take for a style."""
+    """Text in brackets, Rich would take for a style."""
     done = CliRunner().invoke(app, ["stop", "--help"], env={"COLUMNS": "200"})
     assert "The environment: the section env.NAME of samza.toml." in done.output
 

@@ -1,4 +1,4 @@
-"""Which run is meant, and what is shown of it; the figures themselves are tested with ``runs.stage_progress``."""
+"""Choice of a run, and the view of it; the figures themselves are tested with ``runs.stage_progress``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all pages hold to: examples that are modules have tests, and these pass; links lead to files."""
+"""Properties of all pages: examples that are modules have tests, and these pass; links lead to files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/joins.md and docs/bad-records.md show is true: their examples run."""
+"""The examples of docs/joins.md and docs/bad-records.md run, and give the results that the pages show."""
 
 from __future__ import annotations
 

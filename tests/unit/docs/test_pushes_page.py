@@ -1,4 +1,4 @@
-"""What docs/pushes.md and docs/model-refresh.md say is true: parameters, Dags, the model."""
+"""The sentences of docs/pushes.md and docs/model-refresh.md are true: parameters, Dags, the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/stores.md says of limits is true."""
+"""The limits in docs/stores.md are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/windows.md says of aggregations is true."""
+"""The sentences of docs/windows.md about aggregations are true."""
 
 from __future__ import annotations
 

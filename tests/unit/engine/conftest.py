@@ -1,4 +1,4 @@
-"""What tests of several files share: places where an application's stages run without Spark."""
+"""Fixtures of several files: places where an application's stages run without Spark."""
 
 from __future__ import annotations
 

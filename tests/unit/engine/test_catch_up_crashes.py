@@ -43,7 +43,7 @@ class Dying:
         return self.forked.run(self.here.root, COUNTING, run_id, generation, die_at=die_at, config=config)
 
     def check(self) -> None:
-        """What came out is what one run over everything gives."""
+        """Check that the output is that of one run over everything."""
         found = sorted((row["page"], row["number"]) for row in self.here.rows("numbered"))
         assert found == sorted((f"p{n}", n // 3 + 1) for n in range(self.total))
 

@@ -1,4 +1,4 @@
-"""What a run reads of inputs of other kinds beside those with offsets.
+"""Reading of inputs of other kinds beside those with offsets.
 
 Data intervals of files, bounded inputs, continuous runs.
 """

@@ -1,4 +1,4 @@
-"""What tasks and processors count and gauge, and how far behind side inputs are, in the progress of a run. No Spark."""
+"""Counters and gauges of tasks and processors, and the lag of side inputs, in the progress of a run. No Spark."""
 
 from __future__ import annotations
 

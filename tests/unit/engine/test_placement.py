@@ -1,4 +1,4 @@
-"""Where tasks belong: they stay, move only when they have to, and then to a copy of their state."""
+"""Placement of tasks: they stay, move only when they have to, and then to a copy of their state."""
 
 from __future__ import annotations
 

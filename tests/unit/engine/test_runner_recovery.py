@@ -69,7 +69,7 @@ class Ground:
         return self.place.runtime.submit(self.run, stage)
 
     def end(self, handle: StageHandle) -> str:
-        """How a stage ends."""
+        """The end of a stage."""
         return self.place.runtime.wait(handle, timeout=PATIENCE).state
 
     def runners(self) -> list[RunnerFolder]:

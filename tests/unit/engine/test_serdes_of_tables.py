@@ -1,4 +1,4 @@
-"""What Spark's workers do with tables of bytes: bytes go into topics as messages, and messages to writers as bytes.
+"""Tables of bytes in Spark's workers: bytes go into topics as messages, and messages to writers as bytes.
 
 No Spark.
 """

@@ -76,7 +76,7 @@ def messages(pushes: Pushes, found: TableVersion) -> list[dict[str, Any]]:
 
 
 def lacks(pushes: Pushes, former: TableVersion, now: TableVersion) -> list[str] | None:
-    """Who has the one version reads these pushes to have the other; None: all of it."""
+    """A reader that has the one version reads these pushes to have the other; None: all of it."""
     found = sections_since(former.slice["sections"], now.slice, pushes.files.exists)
     return [section["producer"].rpartition("/")[2] for section in found[0]] if found is not None else None
 

@@ -1,4 +1,4 @@
-"""What a cluster's settings leave open is told where the connection is checked, and in the runner's log."""
+"""Open doors in a cluster's settings are told where the connection is checked, and in the runner's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a submitter learns of a driver that comes, and of one that does not.
+"""Submitters and their drivers: one that comes, and one that does not.
 
 A script plays spark-submit, without any Spark.
 """
@@ -87,7 +87,7 @@ at = sys.argv.index('{{USER_JAR}}')
 program = sys.argv[at - 1].removeprefix('file://')
 driver = [program, *[part for part in sys.argv[at + 1:] if part]]
 """
-"""What a standalone cluster does: it fetches the jar, and puts its path among the driver's arguments."""
+"""Act as a standalone cluster: it fetches the jar, and puts its path among the driver's arguments."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What is looked at in another Python environment before a stage runner is started with it."""
+"""Checks of another Python environment before a stage runner is started with it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def join(one: Any, other: Any, **more: Any) -> None:
 
 
 def partitioning_after(change: Any) -> ExecutionPlan | list[PlanError]:
-    """What the join of a changed stream with a keyed one says: the plan, or the refusals."""
+    """Return the plan, or the rejections, of the join of a changed stream with a keyed one."""
 
     def describe(app: Any) -> None:
         join(change(keyed(app, "a")), keyed(app, "b"))

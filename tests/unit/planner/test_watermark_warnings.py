@@ -1,4 +1,4 @@
-"""What holds everything until its input ends is said by the plan."""
+"""Operators that hold everything until their input ends are named by the plan."""
 
 from __future__ import annotations
 

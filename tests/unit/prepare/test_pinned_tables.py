@@ -1,4 +1,4 @@
-"""Which version of a pushed table a run reads: fixed by its plan, and nothing else is seen of the topic. No Spark."""
+"""Versions of pushed tables that runs read: fixed by the plan, and nothing else is seen of the topic. No Spark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def day(number: int) -> datetime:
 
 
 def write(here: Here, push_id: str, rows: list[dict[str, Any]]) -> None:
-    """What a push commits before its version stands; a tier None deletes."""
+    """Commit the segments of a push, as is done before its version stands; a tier None deletes."""
     spec = StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean", ("member_id",))
     producer = here.log.producer(spec, push_id)
     told = [{**row, DELETED: row["tier"] is None} for row in rows]

@@ -139,7 +139,7 @@ class RememberingRuntime:
 
 
 def a_result(handle: StageHandle, *, files: int = 1, output: str | None = None) -> StageResult:
-    """What a stage of two tasks might have done."""
+    """The progress of a stage of two tasks."""
     facts = {"path": "/out", "files": [f"part-{n:05d}.parquet" for n in range(files)], "offsets": {"0": 9}}
     return StageResult(
         application=handle.application,

@@ -56,7 +56,7 @@ def stored_and_read(given: Any) -> dict[str, Any]:
 
 
 def run_to_the_end(operator: SamzaStreamOperator, make_context: Any, **task: Any) -> tuple[Any, int]:
-    """What the task returns, however often it defers.
+    """Return the task's result, however often it defers.
 
     Each part of it is a process of its own, which gets only what was stored.
     """

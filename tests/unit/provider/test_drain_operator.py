@@ -1,4 +1,4 @@
-"""Which run is drained or stopped, and what the task waits for."""
+"""Runs that are drained or stopped, and the end that the task waits for."""
 
 from __future__ import annotations
 

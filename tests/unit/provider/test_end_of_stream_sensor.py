@@ -1,4 +1,4 @@
-"""When a stream of a run has its end: by the records of the stages that write it."""
+"""The end of a stream of a run: by the records of the stages that write it."""
 
 from __future__ import annotations
 

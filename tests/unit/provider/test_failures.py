@@ -39,7 +39,7 @@ def test_the_sentence_is_told_and_the_error_kept() -> None:
 
 @pytest.fixture
 def task_log() -> Iterator[io.BytesIO]:
-    """What a task process of Airflow logs, as it sets its logging up."""
+    """Return the lines of a task process of Airflow, with its logging set up as there."""
     written = io.BytesIO()
     reset_logging()
     configure_logging(json_output=True, output=written, sending_to_supervisor=True)

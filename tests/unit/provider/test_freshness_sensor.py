@@ -1,4 +1,4 @@
-"""When the readers of a pushed table have a version: by the plans of runs, and by the epochs of those that go on."""
+"""Readers of a pushed table and their versions: by the plans of runs, and by the epochs of those that go on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Readers:
         return self.runtime.prepare(RunRequest(APPLICATION, run_id))
 
     def take_up(self, run: RunPlan) -> None:
-        """What an epoch of a run that goes on decides."""
+        """The decisions of an epoch of an unbounded run."""
         stage = run.plan.stages[0].stage_id
         slice_ = self.pushes.current().slice
         intent = Intent(stage, "1.1", 3, 2, {}, {}, side_inputs={"profiles-push": InputIntent("profiles-push", slice_)})

@@ -49,7 +49,7 @@ def consumer(**given: Any) -> SamzaStreamOperator:
 
 
 class Airflow:
-    """What Airflow says of the tasks of a run."""
+    """Airflow's answers about the tasks of a run."""
 
     def __init__(self, **states: str | None) -> None:
         self.states = states

@@ -1,4 +1,4 @@
-"""What operators tell OpenLineage, in this process: datasets, columns, counts, and the plan."""
+"""OpenLineage facets of operators, in this process: datasets, columns, counts, and the plan."""
 
 from __future__ import annotations
 

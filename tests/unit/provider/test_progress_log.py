@@ -1,4 +1,4 @@
-"""When a task's log tells of its stages, by a clock of the test's; and the metrics."""
+"""Lines of stages in a task's log, by a clock of the test's; and the metrics."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_figures_that_cannot_be_had_are_no_reason_to_fail_and_told_once() -> Non
 
 
 class Gauges:
-    """What Airflow would send metrics to."""
+    """The receiver of Airflow's metrics."""
 
     def __init__(self) -> None:
         self.sent: dict[str, tuple[float, Any]] = {}

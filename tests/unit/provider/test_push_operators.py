@@ -1,4 +1,4 @@
-"""What the tasks of pushed tables hand to the hook, leave behind, and wait for."""
+"""Tasks of pushed tables: requests to the hook, records that they leave, and waiting."""
 
 from __future__ import annotations
 

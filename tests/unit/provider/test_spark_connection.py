@@ -1,4 +1,4 @@
-"""What Spark connections become; the Spark provider reads them, from the environment as Airflow does."""
+"""Spark connections as masters; the Spark provider reads them, from the environment as Airflow does."""
 
 from __future__ import annotations
 

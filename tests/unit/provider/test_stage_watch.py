@@ -1,4 +1,4 @@
-"""How often a task asks for the state of its stage, by a clock that only sleeping moves."""
+"""Questions of a task for the state of its stage, by a clock that only sleeping moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which failures of a push's source are for good, and which may pass: as Spark 4.2 words them."""
+"""Failures of a push's source that are for good, and those that may pass: as Spark 4.2 words them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the job of a stage says when it fails before a word of ours is heard; the texts are Spark 4.2's."""
+"""Failures of a stage's job before a word of ours is heard; the texts are Spark 4.2's."""
 
 from __future__ import annotations
 

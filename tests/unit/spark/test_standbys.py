@@ -84,7 +84,7 @@ def standbys(
 
 
 def left(files: LocalFilesystem, task: int, epoch: int) -> Any:
-    """What a task has left after an epoch."""
+    """The manifest of a task after an epoch."""
     state = write_snapshot(files, FOLDER.state(epoch, f"{task}"), {"table:t": {"rows": ROWS}})
     manifest = Manifest(task, epoch, "attempt", 0.1, {}, {}, checkpoint={}, state=state, ended=False)
     write_once(files, FOLDER.manifest(epoch, task), manifest)

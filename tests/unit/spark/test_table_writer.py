@@ -1,4 +1,4 @@
-"""What a writer of tables is told, without a Spark: modes, places, and the transactions that Delta knows again."""
+"""Options of a writer of tables, without a Spark: modes, places, and the transactions that Delta knows again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker finds when it is forked."""
+"""Surroundings of a worker that is forked."""
 
 from __future__ import annotations
 

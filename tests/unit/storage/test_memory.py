@@ -1,4 +1,4 @@
-"""What is peculiar to the store in memory: a snapshot converts what changed, and nothing else."""
+"""Peculiarities of the store in memory: a snapshot converts the changes, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_samza.storage.store import StoreLayout, Values
 
 @pytest.fixture
 def converted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many entries each snapshot made of Python values."""
+    """The number of entries that each snapshot made of Python values."""
     counts: list[int] = []
     table = StoreLayout.table
 

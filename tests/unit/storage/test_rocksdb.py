@@ -1,4 +1,4 @@
-"""What RocksDB adds to a store.
+"""Peculiarities of the store on RocksDB.
 
 Versions on the host, changes instead of snapshots, limits, and one writer at a time.
 """

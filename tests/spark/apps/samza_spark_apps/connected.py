@@ -1,4 +1,4 @@
-"""What the tests of Spark Connect run beside the contract.
+"""Applications of the tests of Spark Connect beside the contract.
 
 Settings of a session, names in it, and several Catalyst sections.
 """

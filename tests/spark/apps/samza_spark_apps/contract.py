@@ -1,4 +1,4 @@
-"""What the contract of sessions runs: a stage for each thing that can happen to a stage.
+"""Applications of the contract of sessions: a stage for each thing that can happen to a stage.
 
 Rows name the folder of their test's files.
 """
@@ -30,7 +30,7 @@ class Found:
 
 
 def first_here(mark: Mark, name: str) -> bool:
-    """Whether this is the first time that a task comes here with the mark; every time leaves a file."""
+    """Return True if this is the first time that a task comes here with the mark; every time leaves a file."""
     for times in range(1, 100):
         try:
             os.close(os.open(f"{mark.folder}/{name}-{mark.number}.{times}", os.O_CREAT | os.O_EXCL))

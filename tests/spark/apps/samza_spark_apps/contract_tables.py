@@ -1,4 +1,4 @@
-"""What the contract of sessions pushes.
+"""Tables that the contract of sessions pushes.
 
 A table, the functions that make its rows, and an application that looks them up.
 """

@@ -32,7 +32,7 @@ AGGREGATIONS: dict[str, Callable[[], Any]] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What a random application is made of; all is drawn again from the seed, so that every use makes the same one."""
+    """Parts of a random application; all is drawn again from the seed, so that every use makes the same one."""
 
     seed: int
     with_table: bool

@@ -1,4 +1,4 @@
-"""What a system of kind ``spark`` reads and writes, and an existing PySpark job that comes in by ``from_dataframe``."""
+"""A system of kind ``spark``, read and written, and an existing PySpark job that comes in by ``from_dataframe``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs leave: versions of the lineage, each made once, and states of runs apart from it."""
+"""Versions of the lineage that runs leave, each made once, and states of runs apart from it."""
 
 from __future__ import annotations
 

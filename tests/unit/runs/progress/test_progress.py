@@ -1,4 +1,4 @@
-"""What records and heads tell of a stage: offsets, lag, watermarks, ends, rates; and the lines that people read."""
+"""Progress of a stage by records and heads: offsets, lag, watermarks, ends, rates; and the lines that people read."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Records:
 def of_task(
     task: int, epoch: int, offset: int, *, read: int = 0, sent: int = 0, stream: str = "page-views", **more: Any
 ) -> Manifest:
-    """What a task left that owns the partition of its number and has read it up to an offset."""
+    """The manifest of a task that owns the partition of its number and has read it up to an offset."""
     marks, ends = more.pop("watermark", None), more.pop("ends", None)
     control: dict[str, Any] = {}
     if marks is not None:

@@ -1,4 +1,4 @@
-"""When the readers of a table have reached a version."""
+"""Readers of a table that have reached a version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is taken for dead by the heartbeats that one process sees; both clocks are the test's."""
+"""Processes that are taken for dead by the heartbeats that one process sees; both clocks are the test's."""
 
 from __future__ import annotations
 

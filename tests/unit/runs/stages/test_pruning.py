@@ -1,4 +1,4 @@
-"""What old epochs may be deleted of: never state that a stage has taken over from the run before."""
+"""Deletion of old epochs: never of state that a stage has taken over from the run before."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def compaction(number: int) -> Any:
 
 
 def nobody_loses(files: MemoryFilesystem, ended: Mapping[str, Any]) -> None:
-    """What every outcome must be like.
+    """Check the properties of every outcome.
 
     Listed versions are whole, who was let in can read, and whoever failed was told a sentence.
     """

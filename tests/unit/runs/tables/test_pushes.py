@@ -1,4 +1,4 @@
-"""What a push must pass, how it becomes a version, and what stays when it does not."""
+"""Checks of a push, its way to a version, and the files that stay when it does not get there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the end of a run, a command and a scheduled task delete.
+"""Deletions at the end of a run, by a command and by a scheduled task.
 
 Runs by number and age, and never what somebody still needs. No Spark.
 """

@@ -1,4 +1,4 @@
-"""What a format cannot hold, or Arrow cannot read, is refused with a sentence.
+"""Data that a format cannot hold, or Arrow cannot read, is rejected with a sentence.
 
 What is written is on the disk before a record says so.
 """

@@ -1,4 +1,4 @@
-"""What is found below a path is read, or said to be none: nothing is passed over."""
+"""Everything below a path is read, or said to be none: nothing is passed over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What librdkafka logs: not line after line of one trouble."""
+"""Log lines of librdkafka: not line after line of one trouble."""
 
 from __future__ import annotations
 

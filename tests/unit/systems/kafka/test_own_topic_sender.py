@@ -1,4 +1,4 @@
-"""What a sender to a run's own topic makes of reports of the client that no broker gives on request."""
+"""A sender to a run's own topic, and reports of the client that no broker gives on request."""
 
 from __future__ import annotations
 

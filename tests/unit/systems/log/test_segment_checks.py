@@ -1,4 +1,4 @@
-"""What Arrow messages unpack to is told before anything is allocated; a reference is Arrow itself."""
+"""The size that Arrow messages unpack to is told before anything is allocated; a reference is Arrow itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What serdes say of messages that they cannot read or write, and of what they are made of."""
+"""Errors of serdes about messages that they cannot read or write, and about their options."""
 
 from __future__ import annotations
 

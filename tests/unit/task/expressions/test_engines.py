@@ -1,4 +1,4 @@
-"""Which engine an expression gets, and why.
+"""The engine of an expression, and the reason.
 
 What we show people runs on Arrow, and what does not says its reason in words.
 """

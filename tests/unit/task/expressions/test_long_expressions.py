@@ -1,4 +1,4 @@
-"""What is long runs, what is deep gets a sentence, what cannot be read says where, and no sentence quotes a long text whole."""
+"""Long ones run, deep ones get a sentence, unreadable ones say the place, and no sentence quotes a long text whole."""
 
 from __future__ import annotations
 

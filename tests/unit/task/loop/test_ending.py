@@ -1,4 +1,4 @@
-"""How streams, tasks and stages end (rules C2, C7).
+"""Ends of streams, tasks and stages (rules C2, C7).
 
 The prose cases "sending" and "lifecycle", through the test driver.
 """

@@ -1,4 +1,4 @@
-"""How tasks end: the prose cases "lifecycle" by their names.
+"""Ends of tasks: the prose cases "lifecycle" by their names.
 
 The one that waits for what is in flight stands with the async tasks.
 """
@@ -53,7 +53,7 @@ def _no_calls() -> None:
 
 
 class Writing:
-    """Where a task's output goes."""
+    """The place of a task's output."""
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None: ...
 

@@ -76,7 +76,7 @@ ONE, TWO = {"id": 1, "country": "NL"}, {"id": 2, "country": "DE"}
 
 @pytest.mark.parametrize(("limit", "reached"), [(None, 9), (2, 9), (1, 6)])
 def test_an_epoch_that_has_read_all_there_is_stands_at_the_end_of_its_slice(limit: int | None, reached: int) -> None:
-    """What stands at the last offsets may be superseded, or left out by a system: it is not read again and again."""
+    """Messages at the last offsets may be superseded, or left out by a system: they are not read again and again."""
     given = dataclasses.replace(source("views", 0, [ONE, TWO], start=5), head=9)
     run = SectionRun(program_of(copy, views=1), 0, 0, {"out": Collected()}, whole=False, limit=limit)
     assert list(run.run([given])) == []

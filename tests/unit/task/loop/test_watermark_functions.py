@@ -55,7 +55,7 @@ def driver_of(function: Any, *, word: str = "map", partitions: int = 1) -> TestD
 
 
 def seen(function: Any, *times: int, word: str = "map", apart: bool = True) -> list[int]:
-    """What reaches the operator behind, a message ``n`` and its watermark as ``-n``, when messages of these times are read."""
+    """The operator's input, a message ``n`` and its watermark as ``-n``, when messages of these times are read."""
     driver = driver_of(function, word=word)
     messages = [{"n": time, "at": datetime.fromtimestamp(time / 1000, timezone.utc)} for time in times]
     for batch in [[message] for message in messages] if apart else [messages]:

@@ -1,4 +1,4 @@
-"""What is wrong with a value inside a value is said with its place."""
+"""Faults of a value inside a value are told with its place."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def found(rows: Any) -> Counter[tuple[Any, ...]]:
 
 @dataclass
 class Outside:
-    """What leaves the application by its own callables."""
+    """Messages that leave the application by its own callables."""
 
     rows: Rows = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""What a stage reads and sends.
+"""Columns and rows that a stage reads and sends.
 
 The columns it uses, the partial results an aggregation needs, the row groups its conditions leave open.
 """

@@ -165,7 +165,7 @@ def test_a_processor_may_use_one_row_object_for_all_messages() -> None:
 
 
 def asked_twice(declare: Callable[[Any], Any], rows: list[dict[str, Any]] = []) -> list[Any]:  # noqa: B006
-    """What a task gets of the key 1 first, and once more when it has changed that."""
+    """Return the values that a task gets of the key 1, first and once more when it has changed that."""
     seen: list[Any] = []
 
     class Asks(InitableTask, StreamTask):

@@ -61,7 +61,7 @@ def said(driver: TestDriver) -> list[str]:
 
 
 def once(act: Callable[[Any], Any], **stores: Any) -> Any:
-    """What ``act(store)`` gives inside a task that has one store."""
+    """Return the result of ``act(store)`` inside a task that has one store."""
     ((name, types),) = stores.items() if stores else [("counts", KEY_AND_VALUE)]
     made = []
     driver = driver_of(lambda context, word: made.append(act(context.get_store(name))), {name: types})
