@@ -26,7 +26,7 @@ from airflow_samza.systems.filesystems.root_access import NO_ACCESS
 from demo import flights_data, kafka_hours, month, show
 from demo.airflow_api import AirflowProblem
 from demo.databases import NoDatabase
-from demo.kafka import NoKafka
+from demo.java_servers import NoServer
 from demo.local_airflow import LocalAirflow
 from demo.object_stores import ROOTS, DemoStore, running_store
 
@@ -40,7 +40,7 @@ PICTURED = {
 }
 """Contents of the page's pictures, by view."""
 
-WHO = {AirflowProblem: "Airflow", NoKafka: "Kafka", NoDatabase: "PostgreSQL"}
+WHO = {AirflowProblem: "Airflow", NoServer: "Kafka", NoDatabase: "PostgreSQL"}
 
 RUN_SECONDS = 1200.0
 """A run takes a minute on two idle cores; a laptop that is busy gets twenty."""
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with _alone(home):
             return 0 if show_all(home, options, time.monotonic()) else 1
-    except (AirflowProblem, NoKafka, NoDatabase) as problem:
+    except (AirflowProblem, NoServer, NoDatabase) as problem:
         print(f"\n{WHO[type(problem)]}: {problem}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from demo import show
-from demo.airflow_api import AirflowApi, AirflowProblem
+from demo.airflow_api import AirflowApi
 
 Run = Mapping[str, Any]
 
@@ -31,17 +31,18 @@ def backfill(
     first, last = (f"{one:%Y-%m-%dT%H:%M}" for one in (slices[0], slices[-1]))
     airflow.backfill(dag_id, first, last, *options)
     told: set[str] = set()
-    while True:
+
+    def ended() -> list[dict[str, Any]] | None:
         runs = [run for run in airflow.runs(dag_id) if run["start_date"] and _time(run["start_date"]) >= began]
         for run in runs:
             if run["state"] in ("success", "failed") and run["dag_run_id"] not in told:
                 told.add(run["dag_run_id"])
                 show.fact(f"{time.monotonic() - since:6.1f} s  {interval_start(run):{name}}  {run['state']}")
-        if len(told) == len(slices):
-            break
-        if time.monotonic() - since > seconds:
-            raise AirflowProblem(f"After {seconds:.0f} s {len(told)} of {len(slices)} runs have ended.")
-        time.sleep(0.5)
+        return runs if len(told) == len(slices) else None
+
+    runs = airflow.wait_until(
+        ended, seconds, f"the runs of {dag_id}", lambda: f"{len(told)} of {len(slices)} have ended."
+    )
     ordered = sorted(runs, key=lambda run: _time(run["start_date"]))
     show.fact(f"{len(ordered)} runs in {time.monotonic() - since:.0f} s; {together(ordered)} at the same time at most;")
     show.fact("they began in this order: " + " ".join(f"{interval_start(run):{name}}" for run in ordered))

@@ -7,32 +7,21 @@ The jars come from Maven (``scripts/setup-jars.sh hdfs``). Both servers are proc
 from __future__ import annotations
 
 import argparse
-import contextlib
 import getpass
 import json
-import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "setup-jars.sh"
+from demo.java_servers import START_SECONDS, NoServer, formatted, free_ports, jars, java_command, launched, serve
 
 NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
-
-# They serve one test, and should start soon: the second compiler and the parallel collector only cost time here.
-_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
-
-# Four seconds on an idle machine, ten when all its cores are busy.
-START_SECONDS = 120.0
 
 _LOGGING = """\
 log4j.rootLogger=INFO,console
@@ -42,20 +31,10 @@ log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 """
 
 
-class NoHdfs(RuntimeError):
-    """There is no HDFS to be had; the message says why and what to do."""
-
-
-def jars(name: str) -> Path:
-    """The folder of the jars that ``scripts/jars/<name>`` lists, fetched if need be."""
-    done = subprocess.run([str(SCRIPT), name], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise NoHdfs(done.stderr.strip())
-    return Path(done.stdout.strip())
-
-
 class Hdfs:
     """One HDFS in a folder. ``settings`` are further ones of hdfs-site.xml."""
+
+    name = "HDFS"
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -86,7 +65,7 @@ class Hdfs:
     def prepare(self) -> None:
         """Writes the configuration and what a NameNode starts with."""
         self._configure()
-        shutil.copytree(_formatted(self._jars), self.folder / "name")
+        shutil.copytree(formatted(self._jars, "name", self._format), self.folder / "name")
 
     def start_namenode(self) -> None:
         """Starts the NameNode, which is ready some seconds later."""
@@ -105,12 +84,12 @@ class Hdfs:
                 return
             for server, log in ((self.namenode, "namenode.log"), (self.datanode, "datanode.log")):
                 if server is not None and server.poll() is not None:
-                    raise NoHdfs(
+                    raise NoServer(
                         "HDFS did not start; the end of "
                         f"{self.folder / log}:\n{(self.folder / log).read_text()[-2000:]}"
                     )
             time.sleep(0.05)
-        raise NoHdfs(f"HDFS was not ready after {START_SECONDS:.0f} s; its logs are in {self.folder}.")
+        raise NoServer(f"HDFS was not ready after {START_SECONDS:.0f} s; its logs are in {self.folder}.")
 
     def admin(self, *arguments: str) -> str:
         """Return the output of ``hdfs dfsadmin``."""
@@ -123,6 +102,25 @@ class Hdfs:
             if server is not None:
                 server.kill()  # nobody needs what they store
                 server.wait()
+
+    def wait(self) -> None:
+        """Returns when the NameNode has ended."""
+        assert self.namenode is not None
+        self.namenode.wait()
+
+    def facts(self) -> str:
+        """Return its addresses, and how Hadoop's clients find it."""
+        return (
+            f"  a root for airflow_samza   {self.webhdfs}/samza\n"
+            f"  for Spark                  {self.hdfs}/\n"
+            f"  for Hadoop's clients       export HADOOP_CONF_DIR={self.conf_dir} HADOOP_USER_NAME={getpass.getuser()}"
+        )
+
+    def _format(self, folder: Path) -> Sequence[str]:
+        _write_settings(folder / "core-site.xml", {"fs.defaultFS": "hdfs://127.0.0.1:8020"})
+        _write_settings(folder / "hdfs-site.xml", {"dfs.namenode.name.dir": f"file://{folder}/name"})
+        classpath = [str(folder), f"{self._jars}/*"]
+        return java_command(classpath, NAMENODE, "-format", "-force", "-nonInteractive")
 
     def _configure(self) -> None:
         # The servers look for the files of their pages, and need the folders at least.
@@ -157,38 +155,10 @@ class Hdfs:
         return dict(beans[0]) if beans else {}
 
     def _command(self, program: str, *arguments: str) -> list[str]:
-        return _java_command([str(self.conf_dir), f"{self._jars}/*"], program, *arguments)
+        return java_command([str(self.conf_dir), f"{self._jars}/*"], program, *arguments)
 
     def _java(self, program: str, log: str) -> subprocess.Popen[bytes]:
-        with open(self.folder / log, "ab") as output:
-            return subprocess.Popen(
-                self._command(program), stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-            )
-
-
-def java_program() -> str:
-    """The Java of ``JAVA_HOME``, or the one on the path."""
-    return str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if os.environ.get("JAVA_HOME") else "java"
-
-
-def _java_command(classpath: list[str], program: str, *arguments: str) -> list[str]:
-    return [java_program(), *_JAVA_OPTIONS, "-cp", os.pathsep.join(classpath), program, *arguments]
-
-
-def _formatted(folder: Path) -> Path:
-    """Return the folder that a NameNode starts with; made once, since formatting takes as long as starting."""
-    kept = folder.with_name(f"{folder.name}-formatted")
-    if not kept.is_dir():
-        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
-            _write_settings(Path(made) / "core-site.xml", {"fs.defaultFS": "hdfs://127.0.0.1:8020"})
-            _write_settings(Path(made) / "hdfs-site.xml", {"dfs.namenode.name.dir": f"file://{made}/name"})
-            command = _java_command([made, f"{folder}/*"], NAMENODE, "-format", "-force", "-nonInteractive")
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise NoHdfs(f"A NameNode could not be formatted:\n{done.stderr[-2000:]}")
-            with contextlib.suppress(OSError):  # another process was quicker
-                os.rename(Path(made) / "name", kept)
-    return kept
+        return launched(self._command(program), self.folder / log)
 
 
 def _write_settings(file: Path, settings: Mapping[str, str]) -> None:
@@ -196,46 +166,10 @@ def _write_settings(file: Path, settings: Mapping[str, str]) -> None:
     file.write_text("\n".join(["<configuration>", *lines, "</configuration>", ""]))
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on; all of them differ."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Starts one, prints its addresses, and stops it at Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m demo.hdfs", description=__doc__.partition("\n")[0])
-    parser.add_argument("--folder", type=Path, help="where it stores what it is given (a new temporary folder)")
-    folder = parser.parse_args(arguments).folder
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended by whatever: the servers end, too
-    with contextlib.ExitStack() as held:
-        if folder is None:
-            folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="hdfs-")))
-        else:
-            folder.mkdir(parents=True)
-        held.enter_context(contextlib.suppress(KeyboardInterrupt))
-        try:
-            found = Hdfs(folder.resolve())
-            held.callback(found.stop)
-            began = time.monotonic()
-            found.start()
-        except NoHdfs as error:
-            print(error, file=sys.stderr)
-            return 1
-        print(f"HDFS is up, after {time.monotonic() - began:.1f} s. Ctrl-C stops it.\n")
-        print(f"  a root for airflow_samza   {found.webhdfs}/samza")
-        print(f"  for Spark                  {found.hdfs}/")
-        print(
-            f"  for Hadoop's clients       export HADOOP_CONF_DIR={found.conf_dir} "
-            f"HADOOP_USER_NAME={getpass.getuser()}",
-            flush=True,
-        )
-        assert found.namenode is not None
-        found.namenode.wait()
-    return 0
+    return serve(parser, lambda folder, _: Hdfs(folder), arguments)
 
 
 if __name__ == "__main__":

@@ -8,36 +8,27 @@ with TLS and SASL, one with TLS that asks clients for certificates. On both a cl
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from demo.certificates import Certificates
-from demo.hdfs import free_ports, jars, java_program
+from demo.java_servers import START_SECONDS, NoServer, formatted, free_ports, jars, java_command, launched, serve
 
 BROKER = "kafka.Kafka"
 FORMAT = "kafka.tools.StorageTool"
 
-# As HDFS has them: one broker serves tests, and should start soon.
-_JAVA_OPTIONS = (
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
-    "-Xmx512m",
+_LOGGING = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
 )
 
-# Two seconds on an idle machine, ten when all its cores are busy.
-START_SECONDS = 120.0
 STOP_SECONDS = 30.0
 
 STARTED = "Kafka Server started"
@@ -67,10 +58,6 @@ _QUICK = {
 }
 
 
-class NoKafka(RuntimeError):
-    """There is no Kafka to be had; the message says why and what to do."""
-
-
 class Kafka:
     """One Kafka in a folder, new or the one that lies there; ``settings`` are further ones of server.properties.
 
@@ -78,6 +65,8 @@ class Kafka:
     (SASL PLAIN and SCRAM-SHA-512), beside :data:`ADMIN`. ``proxied``: it has a plain listener behind a proxy, which
     whoever wants one starts: clients are sent to ``proxy_port``, and the proxy to ``proxied_port``.
     """
+
+    name = "Kafka"
 
     def __init__(
         self,
@@ -137,23 +126,21 @@ class Kafka:
             if self.secure:
                 self.certificates.make()
             _write_settings(self._properties, self._configuration())
-            shutil.copytree(_formatted(self._jars), self.folder / "data")
+            shutil.copytree(formatted(self._jars, "data", self._format), self.folder / "data")
 
     def launch(self) -> None:
         """Starts the process, which is ready some seconds later."""
-        command = [java_program(), *_JAVA_OPTIONS, "-cp", f"{self._jars}/*", BROKER, str(self._properties)]
-        with open(self.log, "ab") as output:
-            self._from = output.tell()
-            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        self._from = self.log.stat().st_size if self.log.exists() else 0
+        self.process = launched(self._java(BROKER, str(self._properties)), self.log)
 
     def await_ready(self) -> None:
         """Waits until it has started, and the users of SCRAM are known to it."""
         deadline = time.monotonic() + START_SECONDS
         while STARTED not in (written := self.log.read_bytes()[self._from :].decode(errors="replace")):
             if self.process is None or self.process.poll() is not None:
-                raise NoKafka(f"Kafka did not start; the end of {self.log}:\n{written[-2000:]}")
+                raise NoServer(f"Kafka did not start; the end of {self.log}:\n{written[-2000:]}")
             if time.monotonic() > deadline:
-                raise NoKafka(f"Kafka was not ready after {START_SECONDS:.0f} s; its log is {self.log}.")
+                raise NoServer(f"Kafka was not ready after {START_SECONDS:.0f} s; its log is {self.log}.")
             time.sleep(0.02)
         if self.secure:
             self._add_users()
@@ -187,6 +174,40 @@ class Kafka:
         """Starts it again after :meth:`stop` or :meth:`kill`, on the same ports with what it has stored."""
         self.launch()
         self.await_ready()
+
+    def wait(self) -> None:
+        """Returns when it has ended."""
+        assert self.process is not None
+        self.process.wait()
+
+    def facts(self) -> str:
+        """Return its addresses; of a secure one a user and certificates, too."""
+        lines = [f"bootstrap.servers          {self.address}"]
+        if self.secure:
+            lines += [
+                f"with TLS and SASL          {self.sasl_address}   user {ADMIN}, password {self.users[ADMIN]}",
+                f"with TLS for clients       {self.mtls_address}   certificate {self.certificates.client(ADMIN)}",
+                f"the authority of TLS       {self.certificates.authority}",
+            ]
+        return "\n".join(f"  {line}" for line in lines)
+
+    def _java(self, program: str, *arguments: str) -> list[str]:
+        return java_command([f"{self._jars}/*"], *_LOGGING, program, *arguments)
+
+    def _format(self, folder: Path) -> Sequence[str]:
+        properties = folder / "server.properties"
+        _write_settings(
+            properties,
+            {
+                "process.roles": "broker,controller",
+                "node.id": "1",
+                "controller.quorum.voters": "1@127.0.0.1:9093",
+                "controller.listener.names": "CONTROLLER",
+                "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+                "log.dirs": f"{folder}/data",
+            },
+        )
+        return self._java(FORMAT, "format", "--cluster-id", "YWlyZmxvd19zYW16YS4uLg", "--config", str(properties))
 
     @property
     def _properties(self) -> Path:
@@ -274,33 +295,6 @@ class Kafka:
             done.result(START_SECONDS)
 
 
-def _formatted(folder: Path) -> Path:
-    """Format the folder of a broker, once: formatting takes half as long as starting."""
-    kept = folder.with_name(f"{folder.name}-formatted")
-    if not kept.is_dir():
-        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
-            properties = Path(made) / "server.properties"
-            _write_settings(
-                properties,
-                {
-                    "process.roles": "broker,controller",
-                    "node.id": "1",
-                    "controller.quorum.voters": "1@127.0.0.1:9093",
-                    "controller.listener.names": "CONTROLLER",
-                    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
-                    "log.dirs": f"{made}/data",
-                },
-            )
-            arguments = ["format", "--cluster-id", "YWlyZmxvd19zYW16YS4uLg", "--config", str(properties)]
-            command = [java_program(), *_JAVA_OPTIONS, "-cp", f"{folder}/*", FORMAT, *arguments]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise NoKafka(f"A broker's folder could not be formatted:\n{(done.stderr + done.stdout)[-2000:]}")
-            with contextlib.suppress(OSError):  # another process was quicker
-                os.rename(Path(made) / "data", kept)
-    return kept
-
-
 def _write_settings(file: Path, settings: Mapping[str, str]) -> None:
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
@@ -308,30 +302,8 @@ def _write_settings(file: Path, settings: Mapping[str, str]) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Starts one, prints its addresses, and stops it at Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m demo.kafka", description=__doc__.partition("\n")[0])
-    parser.add_argument("--folder", type=Path, help="where it stores what it is given (a new temporary folder)")
     parser.add_argument("--secure", action="store_true", help="with listeners for TLS and SASL, too")
-    options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended by whatever: the broker ends, too
-    with contextlib.ExitStack() as held:
-        folder = options.folder or Path(held.enter_context(tempfile.TemporaryDirectory(prefix="kafka-")))
-        held.enter_context(contextlib.suppress(KeyboardInterrupt))
-        try:
-            found = Kafka(folder.resolve(), secure=options.secure)
-            held.callback(found.stop)
-            began = time.monotonic()
-            found.start()
-        except RuntimeError as error:
-            print(error, file=sys.stderr)
-            return 1
-        print(f"Kafka is up, after {time.monotonic() - began:.1f} s. Ctrl-C stops it.\n")
-        print(f"  bootstrap.servers          {found.address}", flush=not found.secure)
-        if found.secure:
-            print(f"  with TLS and SASL          {found.sasl_address}   user {ADMIN}, password {found.users[ADMIN]}")
-            print(f"  with TLS for clients       {found.mtls_address}   certificate {found.certificates.client(ADMIN)}")
-            print(f"  the authority of TLS       {found.certificates.authority}", flush=True)
-        assert found.process is not None
-        found.process.wait()
-    return 0
+    return serve(parser, lambda folder, options: Kafka(folder, secure=options.secure), arguments)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_samza.cli.tables import columns
 from airflow_samza.systems.filesystems.root_access import RootAccess
-from demo.airflow_api import AirflowApi, AirflowProblem
+from demo.airflow_api import AirflowApi
 
 ROWS = 8
 STAGE_LINES = 14
@@ -36,22 +36,20 @@ def follow(airflow: AirflowApi, dag_id: str, run_id: str, seconds: float) -> str
     """Prints every change of a task's state until the run has ended, then a table of them; returns the run's state."""
     start = time.monotonic()
     told: dict[str, str] = {}
-    while True:
-        tasks = airflow.tasks(dag_id, run_id)
-        for task in tasks:
+
+    def ended() -> str | None:
+        for task in airflow.tasks(dag_id, run_id):
             state = task["state"] or ""
             if state in ("", "scheduled") or told.get(task["task_id"]) == state:
                 continue
             told[task["task_id"]] = state
             fact(f"{time.monotonic() - start:6.1f} s  {task['task_id']:<36} {state}")
-        state = airflow.run(dag_id, run_id)["state"]
-        if state in ("success", "failed"):
-            break
-        if time.monotonic() - start > seconds:
-            raise AirflowProblem(
-                f"The Dag run is still {state} after {seconds:.0f} s: {airflow.task_states(dag_id, run_id)}"
-            )
-        time.sleep(0.5)
+        state = str(airflow.run(dag_id, run_id)["state"])
+        return state if state in ("success", "failed") else None
+
+    state = airflow.wait_until(
+        ended, seconds, f"the end of the Dag run {run_id}", lambda: str(airflow.task_states(dag_id, run_id))
+    )
     rows = [
         [task["task_id"], task["state"] or "not run", task["try_number"], _duration(task)]
         for task in airflow.tasks(dag_id, run_id)
@@ -59,7 +57,7 @@ def follow(airflow: AirflowApi, dag_id: str, run_id: str, seconds: float) -> str
     print()
     indented(columns(["TASK", "STATE", "TRY", "SECONDS"], rows))
     fact(f"The Dag run: {state}, {_duration(airflow.run(dag_id, run_id))} s")
-    return str(state)
+    return state
 
 
 def failures(airflow: AirflowApi, dag_id: str, run_id: str) -> None:

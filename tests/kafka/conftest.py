@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.dying_runners import Runners
+from tests.support.kafka_proxy import KafkaProxy
 from tests.support.kafka_topics import Topics
 
 if TYPE_CHECKING:
@@ -19,6 +20,26 @@ if TYPE_CHECKING:
 @pytest.fixture
 def topics(kafka: Kafka) -> Topics:
     return Topics(kafka.address)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """A broker of the module's own, with a listener behind a proxy; tests may kill it."""
+    from demo.kafka import Kafka
+
+    found = Kafka(tmp_path_factory.mktemp("proxied") / "broker", proxied=True)
+    try:
+        found.start()
+        yield found
+    finally:
+        found.kill()
+
+
+@pytest.fixture
+def proxy(broker: Kafka) -> Iterator[KafkaProxy]:
+    """A proxy before the module's broker that loses what it is told to."""
+    with KafkaProxy(broker.proxy_port, broker.proxied_port) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -99,7 +99,7 @@ def test_a_broker_that_stays_away_is_one_sentence(
 
 
 def test_brokers_that_are_not_there_are_one_sentence(own: Kafka) -> None:
-    from demo.hdfs import free_ports
+    from demo.java_servers import free_ports
 
     system = Topics(f"127.0.0.1:{free_ports(1)[0]}").system
     system.brokers = Brokers(system.brokers.access, 1.0)

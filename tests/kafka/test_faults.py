@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -13,22 +12,6 @@ from demo.kafka import Kafka
 from tests.support.kafka_proxy import CLOSE_AFTER, CLOSE_BEFORE, DROP_ANSWER, END_TXN, PRODUCE, KafkaProxy, first
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    found = Kafka(tmp_path_factory.mktemp("proxied") / "broker", proxied=True)
-    try:
-        found.start()
-        yield found
-    finally:
-        found.kill()
-
-
-@pytest.fixture
-def proxy(broker: Kafka) -> Iterator[KafkaProxy]:
-    with KafkaProxy(broker.proxy_port, broker.proxied_port) as found:
-        yield found
 
 
 @pytest.fixture

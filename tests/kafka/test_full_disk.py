@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +16,7 @@ import pytest
 
 from airflow_samza.errors import StorageFull
 from airflow_samza.runs import finish
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from tests.kafka.test_output_runs import Publishing
 from tests.support.kafka_topics import Topics
 from tests.support.without_spark import run_stage
@@ -24,28 +30,55 @@ LINES = 20_000
 """Some hundred kilobytes as they lie in the log, and more than a megabyte when they are staged."""
 
 
+SIZE = 16 << 20
+"""Bytes of the small disk."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A small disk: a filesystem of its own where this process may mount one, else a quota of the local filesystem."""
+
+    folder: Path
+    is_mounted: bool
+
+    @property
+    def free(self) -> int:
+        if self.is_mounted:
+            return shutil.disk_usage(self.folder).free
+        used = 0
+        for path in self.folder.rglob("*"):
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                used += path.stat().st_size
+        return SIZE - used
+
+    def fill(self, left: int) -> Path:
+        """Fill the disk but for so many bytes; delete the file that is returned, and there is room again."""
+        filler = self.folder / "filler"
+        size = self.free - left
+        with open(filler, "wb") as file:
+            if self.is_mounted:
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+        return filler
+
+
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small filesystem of its own."""
-    found = tmp_path / "disk"
-    found.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(found)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("mounting is not allowed here")
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(folder)]
+    found = Disk(folder, subprocess.run(mount, capture_output=True, check=False).returncode == 0)
+    if not found.is_mounted:
+
+        def step(files: LocalFilesystem, operation: str, path: str) -> None:
+            if operation in ("create", "write") and found.free <= 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(LocalFilesystem, "step", step)
     yield found
-    subprocess.run(["umount", "-l", str(found)], check=True)
-
-
-def fill(disk: Path, left: int) -> Path:
-    """Fill the disk but for so many bytes; delete the file that is returned, and there is room again."""
-    filler = disk / "filler"
-    with open(filler, "wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"x" * (1 << 16))
-        except OSError:
-            file.truncate(max(0, file.tell() - left))
-    return filler
+    if found.is_mounted:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def published(place: Publishing) -> list[int]:
@@ -57,12 +90,12 @@ def published(place: Publishing) -> list[int]:
 @pytest.mark.parametrize("left", [0, 32 << 10, 128 << 10], ids="{} bytes left".format)
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 def test_a_full_disk_is_one_sentence_and_the_next_try_publishes_each_message_once(
-    kafka: Kafka, tmp_path: Path, code: Path, disk: Path, left: int, delivery: str
+    kafka: Kafka, tmp_path: Path, code: Path, disk: Disk, left: int, delivery: str
 ) -> None:
-    place = Publishing(disk, kafka.address, code, delivery=delivery)
+    place = Publishing(disk.folder, kafka.address, code, delivery=delivery)
     place.send(0, LINES)
     planned = place.plan("bounded", "staged")
-    filler = fill(disk, left)
+    filler = disk.fill(left)
     with pytest.raises(StorageFull, match="There is no room left to write"):
         run_stage(place.runtime, planned, "lines", 1, {})
     assert place.published() == []
@@ -72,17 +105,17 @@ def test_a_full_disk_is_one_sentence_and_the_next_try_publishes_each_message_onc
 
 
 def test_a_disk_that_is_full_behind_the_commit_holds_up_no_publication(
-    kafka: Kafka, tmp_path: Path, code: Path, disk: Path
+    kafka: Kafka, tmp_path: Path, code: Path, disk: Disk
 ) -> None:
     """Publishing itself writes nothing under the root; what follows does."""
-    place = Publishing(disk, kafka.address, code)
+    place = Publishing(disk.folder, kafka.address, code)
     place.send(0, LINES)
     planned = place.plan("bounded", "staged")
     fillers: list[Path] = []
 
     def reach(step: str) -> None:
         if step == "after-commit":
-            fillers.append(fill(disk, 0))
+            fillers.append(disk.fill(0))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(finish, "reach", reach)

@@ -22,7 +22,7 @@ from airflow_samza.systems.kafka.own_topics import store
 from airflow_samza.systems.kafka.system import KafkaSystem
 from airflow_samza.systems.log import maintenance
 from airflow_samza.systems.system import System, SystemBinding
-from demo.hdfs import free_ports
+from demo.java_servers import free_ports
 from tests.support.dying_runners import Runners
 from tests.support.kafka_stages import KafkaPlace, application, looping_app
 from tests.support.kafka_topics import Topics

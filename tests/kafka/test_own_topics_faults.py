@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +23,6 @@ from tests.support.topic_contract import STREAM, batch, ssp
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 BATCHES = 40
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    found = Kafka(tmp_path_factory.mktemp("between") / "broker", proxied=True)
-    try:
-        found.start()
-        yield found
-    finally:
-        found.kill()
-
-
-@pytest.fixture
-def proxy(broker: Kafka) -> Iterator[KafkaProxy]:
-    with KafkaProxy(broker.proxy_port, broker.proxied_port) as found:
-        yield found
 
 
 def own_topics(address: str, root: Path, patience: float = 120.0, **settings: int) -> OwnTopics:

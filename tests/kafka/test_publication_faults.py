@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,22 +37,6 @@ FAULTS = (DROP_ANSWER, CLOSE_AFTER, CLOSE_BEFORE, SILENCE)
 
 SOON = {"socket.timeout.ms": 1000, "request.timeout.ms": 1000}
 """Settings of clients that give a request up soon."""
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    found = Kafka(tmp_path_factory.mktemp("faulty") / "broker", proxied=True)
-    try:
-        found.start()
-        yield found
-    finally:
-        found.kill()
-
-
-@pytest.fixture
-def proxy(broker: Kafka) -> Iterator[KafkaProxy]:
-    with KafkaProxy(broker.proxy_port, broker.proxied_port) as found:
-        yield found
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, give_access
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
-from demo.hdfs import jars
+from demo.java_servers import jars
 from tests.support.object_stores import BUCKET, S3Server
 from tests.support.topic_rows import version_rows
 

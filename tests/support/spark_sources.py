@@ -12,7 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from demo.hdfs import jars
+from demo.java_servers import jars
 
 DRIVER = "org.h2.Driver"
 
