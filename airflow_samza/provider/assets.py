@@ -15,7 +15,6 @@ from typing import Any
 from airflow.sdk import Asset
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.connection_alias import connection_id
 from airflow_samza.runs.tables.versions import TableVersion
 
@@ -39,17 +38,6 @@ def pushed_table(table: str, conn_id: str | None = None, *, samza_conn_id: str |
     """
     uri = f"{SCHEME}://{connection_id(f'The pushed table {table!r}', conn_id, samza_conn_id)}/{table}-push"
     return Asset(name=uri, uri=uri)
-
-
-def announce_version(events: Any, asset: Asset, version: TableVersion, partition_key: str | None) -> None:
-    """Add the version and its number of rows to the event of a push.
-
-    Under a partition key where there is one.
-    """
-    event = events[asset]
-    event.extra = {**version_facts(version), "partition_key": partition_key}
-    if partition_key is not None and airflow_versions.events_take_partitions():
-        event.add_partitions(partition_key)
 
 
 def version_facts(version: TableVersion) -> dict[str, Any]:

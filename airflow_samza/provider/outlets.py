@@ -2,7 +2,7 @@
 
 Every output has an asset by where its data lies (:mod:`airflow_samza.provider.dataset_names`), which a Dag file that is
 parsed does not look up: there its outlet is an alias, to which the run adds the asset. A stream that applications share
-has an asset by its connection besides, which a Dag file can name.
+and a pushed table have an asset by their connection besides, which a Dag file can name.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import hook_lineage
-from airflow_samza.provider.assets import SCHEME, shared_stream
+from airflow_samza.provider.assets import SCHEME, pushed_table, shared_stream, version_facts
 from airflow_samza.provider.dataset_names import DatasetName
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
+from airflow_samza.runs.tables.versions import TableVersion
 
 if TYPE_CHECKING:
     from airflow_samza.provider.hooks import SamzaHook
@@ -166,6 +167,37 @@ def output_facts(run: RunPlan, result: StageResult, output: OutputResult, slice_
         "partition_key": slice_.named,
         "interval": list(slice_.interval) if slice_.interval is not None else None,
     }
+
+
+def outlets_of_table(table: str, conn_id: str) -> tuple[Asset, AssetAlias]:
+    """Return the outlets of a pushed table: the asset that Dag files name, and the alias of the one by its place."""
+    asset = pushed_table(table, conn_id)
+    return asset, output_alias(conn_id, asset.uri.rpartition("/")[2])
+
+
+def announce_version(
+    events: Any,
+    declared: Iterable[Any],
+    own: tuple[Asset, AssetAlias],
+    place: DatasetName,
+    version: TableVersion,
+    partition_key: str | None,
+) -> None:
+    """Add a version to the events of a push: by its connection, and by where the table lies.
+
+    ``own`` are the table's outlets, of which ``declared`` has none where the Dag file does not know its connection.
+    """
+    if events is None:
+        return
+    outlets = list(declared)
+    facts = {**version_facts(version), "partition_key": partition_key}
+    asset, alias = own
+    uri = _asset_uri(place)
+    named = [outlet for outlet in outlets if isinstance(outlet, Asset) and outlet.uri in (asset.uri, uri)]
+    for outlet in named:
+        _announce(events[outlet], facts, Slice(partition_key))
+    if uri is not None and alias in outlets and all(outlet.uri != uri for outlet in named):
+        events[alias].add(Asset(name=uri, uri=uri), extra=facts)
 
 
 def _announce(event: Any, facts: dict[str, Any], slice_: Slice) -> None:

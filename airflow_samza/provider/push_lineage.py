@@ -45,14 +45,20 @@ def push_lineage(
     ``source`` and ``columns`` are those of the push, ``source_url`` that of the source's connection.
     """
     try:
-        place = hook.pushed_table(application, table, config)
+        place = table_dataset(hook, application, table, config)
         schema = _schema(application, table, config)
         made = _columns(schema, columns)
     except SamzaError:
         return None
+    return PushLineage(place, _source(source, source_url), schema, made)
+
+
+def table_dataset(hook: SamzaHook, application: str, table: str, config: Mapping[str, str] | None) -> DatasetName:
+    """Return the name of a pushed table: that of the stream that its readers read."""
+    place = hook.pushed_table(application, table, config)
     binding = hook.bindings().get(place.system)
     root = hook.root if binding is None or binding.kind != EMBEDDED else str(binding.options.get("root") or hook.root)
-    return PushLineage(log_dataset(place.topic, root), _source(source, source_url), schema, made)
+    return log_dataset(place.topic, root)
 
 
 def _schema(application: str, table: str, config: Mapping[str, str] | None) -> Schema | None:

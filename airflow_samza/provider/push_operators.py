@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
-from airflow_samza.provider.assets import announce_version, pushed_table, version_facts
+from airflow_samza.provider.assets import version_facts
 from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.connection_alias import connection_id
 from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
@@ -19,9 +19,9 @@ from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.lineage_methods import TellsLineage, openlineage_is_active
 from airflow_samza.provider.links import OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
-from airflow_samza.provider.outlets import reject_partitions
+from airflow_samza.provider.outlets import announce_version, outlets_of_table, reject_partitions
 from airflow_samza.provider.page_addresses import DATA, RESULTS, task_page
-from airflow_samza.provider.push_lineage import push_lineage
+from airflow_samza.provider.push_lineage import push_lineage, table_dataset
 from airflow_samza.provider.run_identity import has_another_try, interval_of
 from airflow_samza.provider.runner_lines import runner_logged
 from airflow_samza.provider.samza_operator import SamzaOperator
@@ -41,7 +41,7 @@ TRIGGER_GRACE_SECONDS = 120.0
 class TableOperator(TellsLineage, SamzaOperator):
     """The shared part of operators that make a version of a table.
 
-    Each of its versions is an event of the asset :func:`pushed_table`.
+    Each of its versions is an event of the asset :func:`pushed_table`, and of one by where the table lies.
 
     :param table: The table, as the application names it (templated).
     :param push_id: What makes the version unique; by default the Dag run and the task, so that a retry or a clear finds
@@ -64,7 +64,7 @@ class TableOperator(TellsLineage, SamzaOperator):
     ) -> None:
         conn_id = connection_id(f"The task {kwargs.get('task_id')!r}", conn_id, samza_conn_id)
         if "{{" not in f"{table}{conn_id}":
-            kwargs["outlets"] = [*kwargs.get("outlets", ()), pushed_table(table, conn_id)]
+            kwargs["outlets"] = [*kwargs.get("outlets", ()), *outlets_of_table(table, conn_id)]
         super().__init__(conn_id=conn_id, **kwargs)
         reject_partitions(self.task_id, partition_key)
         self.table = table
@@ -79,14 +79,19 @@ class TableOperator(TellsLineage, SamzaOperator):
         if openlineage_is_active():
             self._lineage = push_lineage(hook, self.application, self.table, text_map("config", self.config))
 
-    def _announced(self, context: Any, version: TableVersion) -> dict[str, Any]:
+    def _announced(self, hook: SamzaHook, context: Any, version: TableVersion) -> dict[str, Any]:
         if self._lineage is not None:
             self._lineage.version = version
-        asset = pushed_table(self.table, self.conn_id)
-        events = context.get("outlet_events")
         key = self.partition_key or context.get("partition_key")
-        if events is not None and any(getattr(outlet, "uri", None) == asset.uri for outlet in self.outlets):
-            announce_version(events, asset, version, str(key) if key else None)
+        place = table_dataset(hook, self.application, self.table, text_map("config", self.config))
+        announce_version(
+            context.get("outlet_events"),
+            self.outlets,
+            outlets_of_table(self.table, self.conn_id),
+            place,
+            version,
+            str(key) if key else None,
+        )
         return {
             **version_facts(version),
             "offsets": [list(span) for span in version.offsets],
@@ -241,10 +246,13 @@ class SamzaTablePushOperator(TableOperator):
         """
         try:
             return super().resume_execution(next_method, next_kwargs, context)
-        except (TaskDeferralError, TaskDeferralTimeout):
+        except (TaskDeferralError, TaskDeferralTimeout) as error:
             with suppress(SamzaError):
-                name = self._application_name()
-                self.hook.cancel(push_handle(name, self.table, self._push_id(context)))
+                hook = self.hook
+                self._note_lineage(hook)
+                if self._lineage is not None:
+                    self._lineage.error = str(error)
+                hook.cancel(push_handle(self._application_name(), self.table, self._push_id(context)))
             raise
 
     def on_kill(self) -> None:
@@ -317,7 +325,7 @@ class SamzaTablePushOperator(TableOperator):
                 hook.close_push(handle)
             raise
         self.tell(describe_version(version))
-        return self._announced(context, version)
+        return self._announced(hook, context, version)
 
     @property
     def _poll_interval(self) -> float:
@@ -347,7 +355,7 @@ class SamzaTableRollbackOperator(TableOperator):
                 self.application, self.table, self.to, self._push_id(context), text_map("config", self.config) or None
             )
             self.tell(told)
-            return self._announced(context, version)
+            return self._announced(hook, context, version)
 
 
 def _number(name: str, value: Any, kind: type) -> Any:

@@ -166,9 +166,9 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         """
         try:
             return super().resume_execution(next_method, next_kwargs, context)
-        except (TaskDeferralError, TaskDeferralTimeout):
+        except (TaskDeferralError, TaskDeferralTimeout) as error:
             with suppress(SamzaError):
-                self._cancel_own(context)
+                self._abandon(context, error)
             raise
 
     def on_kill(self) -> None:
@@ -209,9 +209,8 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         said: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Run the task's stages to their end, or until it has to defer."""
-        self._go_by_id(run)
-        stage_ids = [self.stage] if self.stage is not None else [stage.stage_id for stage in run.plan.stages]
-        lineage = self._lineage = TaskLineage(run, stage_ids, names_in(hook, run), whole=self.stage is None)
+        lineage = self._lineage = self._begun(hook, run)
+        stage_ids = lineage.stage_ids
         written = slice_of(context, self.partition_key, self.task_id, run.interval)
         watch = self._watch = self._new_watch(hook, run, context, said)
         self._show_places(hook, run, stage_ids, context)
@@ -233,6 +232,12 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         self.show(context, OUTPUT, console_of_results(hook, run, results))
         announce(context.get("outlet_events"), self.outlets, run, results, hook, lineage.names, written)
         return summary(run, results)
+
+    def _begun(self, hook: SamzaHook, run: RunPlan) -> TaskLineage:
+        """Return the lineage of this task's stages, none of which has ended."""
+        self._go_by_id(run)
+        stage_ids = [self.stage] if self.stage is not None else [stage.stage_id for stage in run.plan.stages]
+        return TaskLineage(run, stage_ids, names_in(hook, run), whole=self.stage is None)
 
     def _show_places(self, hook: SamzaHook, run: RunPlan, stage_ids: Sequence[str], context: Any) -> None:
         """Have Airflow's page link to the runner's log and to what the stages write."""
@@ -369,8 +374,8 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
     def _progress_interval(self) -> float:
         return self.progress_interval or conf.getfloat(CONFIG_SECTION, "progress_interval", fallback=DEFAULT_INTERVAL)
 
-    def _cancel_own(self, context: Any) -> None:
-        """Cancel the stages that this task may have submitted, from the records alone."""
+    def _abandon(self, context: Any, error: Exception) -> None:
+        """Cancel the stages that this task may have submitted, from the records alone, and note the datasets."""
         hook = self.hook
         if self.plan is not None:
             run = hook.load_plan(PlanTicket.from_dict(self.plan))
@@ -378,10 +383,10 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             run = hook.load_run(
                 load_application(self.application).spec(text_map("config", self.config)).name, self._run_id(context)
             )
-        self._go_by_id(run)
-        for stage in run.plan.stages:
-            if self.stage in (None, stage.stage_id):
-                hook.cancel(hook.newest_handle(run, stage.stage_id))
+        self._lineage = self._begun(hook, run)
+        self._lineage.error = str(error)
+        for stage_id in self._lineage.stage_ids:
+            hook.cancel(hook.newest_handle(run, stage_id))
 
     def _run_and_generation(self, hook: SamzaHook, context: Any, deadline: float | None) -> tuple[RunPlan, int]:
         own = generation_of(context)

@@ -42,14 +42,14 @@ __all__ = [
 
 
 class OutletEvents(dict[str, Any]):
-    """The events of a task's assets, which are looked up by asset: in Airflow 3.1 assets are no keys of a dict."""
+    """The events of a task's assets and aliases, looked up by these: in Airflow 3.1 they are no keys of a dict."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         super().__init__()
         self._make = make
 
     def __getitem__(self, asset: Any) -> Any:
-        return self.setdefault(asset.uri, self._make())
+        return self.setdefault(getattr(asset, "uri", asset.name), self._make())
 
 
 @contextmanager

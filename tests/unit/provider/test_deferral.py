@@ -12,6 +12,7 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_samza.errors import ConfigError, StageFailed
+from airflow_samza.provider import stream_operator as stream_operator_module
 from airflow_samza.provider.airflow_versions import (
     AirflowException,
     AirflowFailException,
@@ -20,6 +21,7 @@ from airflow_samza.provider.airflow_versions import (
     TaskDeferralTimeout,
     TaskDeferred,
 )
+from airflow_samza.provider.dataset_names import path_dataset
 from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.operators import SamzaPlanOperator, SamzaStreamOperator
@@ -172,6 +174,21 @@ def test_a_trigger_that_failed_leaves_no_stage_running(
     with pytest.raises(kind):
         operator.resume_execution("__fail__", {"error": why}, make_context(operator))
     assert runtime.named("cancel") == [("cancel", "by-member")]
+
+
+def test_a_task_whose_trigger_failed_tells_its_datasets_to_openlineage(
+    runtime: Any, make_context: Any, ticket: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SamzaHook, "newest_handle", lambda self, run, stage: SimpleNamespace(stage_id=stage))
+    names = {stream_id: path_dataset(stream_id, "s3://lake") for stream_id in ("by-member", "by-country")}
+    monkeypatch.setattr(stream_operator_module, "names_in", lambda hook, run: names)
+    operator = stream_operator(stage="by-member", plan=ticket, deferrable=True)
+    context = make_context(operator)
+    with pytest.raises(TaskDeferralError):
+        operator.resume_execution("__fail__", {"error": "Trigger failure"}, context)
+    told = operator.get_openlineage_facets_on_failure(context["ti"])
+    assert ([i.name for i in told.inputs], [o.name for o in told.outputs]) == (["by-member"], ["by-country"])
+    assert "Trigger failure" in told.run_facets["errorMessage"].message
 
 
 @pytest.mark.parametrize(

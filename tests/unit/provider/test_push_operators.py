@@ -8,17 +8,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk import Asset
+from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_samza.errors import ConcurrentPush, ConfigError, PushError, SamzaError
-from airflow_samza.provider import airflow_versions
+from airflow_samza.provider import airflow_versions, push_operators
 from airflow_samza.provider.airflow_versions import (
     AirflowException,
     AirflowFailException,
     AirflowTaskTimeout,
+    TaskDeferralError,
     TaskDeferred,
 )
 from airflow_samza.provider.assets import pushed_table
 from airflow_samza.provider.operators import SamzaTablePushOperator, SamzaTableRollbackOperator
+from airflow_samza.provider.outlets import output_alias
 from airflow_samza.provider.push_source import source_options
 from airflow_samza.provider.table_triggers import TablePushTrigger
 from airflow_samza.runs.records.folders import write_once
@@ -94,9 +98,13 @@ class Event:
     def __init__(self) -> None:
         self.extra: dict[str, Any] = {}
         self.keys: list[str] = []
+        self.added: list[Asset] = []
 
     def add_partitions(self, key: str) -> None:
         self.keys.append(key)
+
+    def add(self, asset: Asset, extra: dict[str, Any]) -> None:
+        self.added.append(asset)
 
 
 def push(**given: Any) -> SamzaTablePushOperator:
@@ -129,9 +137,38 @@ def test_each_version_is_an_event_of_the_tables_asset(
     events = OutletEvents(Event)
     operator.execute({**make_context(operator), "outlet_events": events})
     event = events[pushed_table("t")]
-    assert operator.outlets == [pushed_table("t")]
+    assert operator.outlets == [pushed_table("t"), output_alias("samza_default", "t-push")]
     assert (event.extra["version"], event.extra["rows"], event.extra["partition_key"]) == (1, 5, "2026-01-01")
     assert event.keys == ["2026-01-01"]
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_each_version_is_an_event_of_the_asset_by_where_the_table_lies(
+    pushing: Pushing, make_context: Any, tmp_path: Path, is_named: bool
+) -> None:
+    place = f"file://{tmp_path}/topics/t-push"
+    operator = push(outlets=[Asset(place)] if is_named else [])
+    events = OutletEventAccessors()
+    operator.execute({**make_context(operator), "outlet_events": events})
+    by_alias = events[output_alias("samza_default", "t-push")].asset_alias_events
+    assert [event.dest_asset_key.uri for event in by_alias] == ([] if is_named else [place])
+    told = events[Asset(place)].extra if is_named else by_alias[0].extra
+    assert told == events[pushed_table("t")].extra
+    assert (told["version"], told["rows"]) == (1, 5)
+
+
+def test_a_push_whose_trigger_failed_tells_its_table_to_openlineage(
+    pushing: Pushing, make_context: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(push_operators, "openlineage_is_active", lambda: True)
+    operator = push(deferrable=True)
+    context = make_context(operator)
+    with pytest.raises(TaskDeferralError):
+        operator.resume_execution("__fail__", {"error": "Trigger failure"}, context)
+    told = operator.get_openlineage_facets_on_failure(context["ti"])
+    assert [dataset.name for dataset in told.inputs] == ["/in"]
+    assert [dataset.name for dataset in told.outputs] == [f"{tmp_path}/topics/t-push"]
+    assert "Trigger failure" in told.run_facets["errorMessage"].message
 
 
 def test_rejects_a_partition_key_where_airflow_gives_events_no_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
