@@ -21,8 +21,8 @@ from airflow_samza.runs.progress.run_costs import InputAmount, total
 from airflow_samza.runs.records.stage_result import size
 
 if TYPE_CHECKING:
-    from airflow_samza.provider.backfill_preview import ApplicationPreview, BackfillPreview, SlicePreview
-    from airflow_samza.provider.backfill_slices import Slice
+    from airflow_samza.provider.backfill.preview import ApplicationPreview, BackfillPreview, SlicePreview
+    from airflow_samza.provider.backfill.slices import Slice
 
 UNKNOWN = "?"
 """The text in place of an amount that is not known before the run."""
@@ -48,7 +48,7 @@ def backfill_preview(
     """
     since, until = _moment("--from", first), _moment("--to", last)
     try:
-        from airflow_samza.provider.backfill_preview import preview_backfill
+        from airflow_samza.provider.backfill.preview import preview_backfill
     except ImportError as error:
         raise ConfigError(
             f"A backfill is Airflow's, and Airflow cannot be loaded here: {error}.",

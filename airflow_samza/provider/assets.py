@@ -15,7 +15,7 @@ from typing import Any
 from airflow.sdk import Asset
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.provider.connection_alias import connection_id
+from airflow_samza.provider.connections.alias import connection_id
 from airflow_samza.runs.tables.versions import TableVersion
 
 SCHEME = "samza"

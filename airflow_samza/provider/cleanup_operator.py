@@ -10,10 +10,10 @@ from airflow_samza.provider.airflow_versions import conf
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import ClosedRun, SamzaHook
-from airflow_samza.provider.lineage_methods import TellsLineage, openlineage_is_active
+from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
+from airflow_samza.provider.lineage.task_lineage import whole_run
 from airflow_samza.provider.plan_ticket import PlanTicket
 from airflow_samza.provider.samza_operator import SamzaOperator
-from airflow_samza.provider.task_lineage import whole_run
 from airflow_samza.runs.records.run_plan import RunPlan
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.airflow_versions import conf
-from airflow_samza.provider.connection_fields import extra_of
+from airflow_samza.provider.connections.fields import extra_of
 
 OUTLIVES = "runners_outlive_tasks"
 """The field of a Samza connection that tells whether processes of a task outlive the task."""

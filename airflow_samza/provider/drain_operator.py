@@ -9,7 +9,7 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, StageError, UnknownName
 from airflow_samza.provider.airflow_versions import conf
-from airflow_samza.provider.bindings import text_map
+from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION

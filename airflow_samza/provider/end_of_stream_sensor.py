@@ -10,10 +10,10 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.provider.airflow_versions import conf
-from airflow_samza.provider.connection_alias import connection_id
+from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.connections.root_hook import RootHook
 from airflow_samza.provider.deferral import UNKNOWN, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.root_hook import RootHook
 from airflow_samza.runs.progress.stream_ends import AskedEnd, StreamEnd, stream_end
 
 

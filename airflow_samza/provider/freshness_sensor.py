@@ -10,8 +10,8 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import NoSuchVersion
 from airflow_samza.provider.airflow_versions import conf
-from airflow_samza.provider.bindings import text_map
-from airflow_samza.provider.connection_alias import connection_id
+from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.deferral import raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks import SamzaHook

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_samza.errors import SamzaError
 from airflow_samza.prepare.run_request import PREVIOUS, RunRequest
 from airflow_samza.provider.airflow_versions import conf
-from airflow_samza.provider.bindings import bind_connections, text_map
-from airflow_samza.provider.connection_alias import DEFAULT_CONNECTION, connection_id
-from airflow_samza.provider.connection_fields import extra_of
+from airflow_samza.provider.connections.alias import DEFAULT_CONNECTION, connection_id
+from airflow_samza.provider.connections.bindings import bind_connections, text_map
+from airflow_samza.provider.connections.fields import extra_of
+from airflow_samza.provider.connections.root_hook import RootHook
+from airflow_samza.provider.connections.spark import SparkPlace, spark_place
 from airflow_samza.provider.containers import reject_own_disk, why_it_ends
 from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.push_source import source_options
-from airflow_samza.provider.root_hook import RootHook
-from airflow_samza.provider.spark_connection import SparkPlace, spark_place
 from airflow_samza.runs.lineage.lease_holder import holder_works
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.progress.stage_progress import newest_generation

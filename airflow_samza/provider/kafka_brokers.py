@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
-from airflow_samza.provider.kafka_connection import kafka_binding
+from airflow_samza.provider.connections.kafka import kafka_binding
 
 if TYPE_CHECKING:
     from airflow_samza.systems.kafka.brokers import Brokers

@@ -9,7 +9,7 @@ from typing import Any
 from airflow_samza.errors import PlanChanged
 from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.lineage_methods import TellsLineage
+from airflow_samza.provider.lineage.methods import TellsLineage
 from airflow_samza.provider.plan_note import PLAN_NOTE, PlanNote
 from airflow_samza.provider.plan_ticket import PlanTicket
 from airflow_samza.provider.planning import FUSED, PlanningOperator

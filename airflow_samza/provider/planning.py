@@ -15,7 +15,7 @@ from airflow_samza.application.windows import duration_ms
 from airflow_samza.errors import ConfigError, StateBusy
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, PREVIOUS_ALIAS, RunRequest
 from airflow_samza.provider.assets import consumed_sections
-from airflow_samza.provider.bindings import text_map
+from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.hooks import PlannedRun, SamzaHook
 from airflow_samza.provider.run_identity import airflow_run_of, interval_of
 from airflow_samza.provider.samza_operator import SamzaOperator

@@ -11,17 +11,17 @@ from typing import Any, ClassVar
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
 from airflow_samza.provider.assets import version_facts
-from airflow_samza.provider.bindings import text_map
-from airflow_samza.provider.connection_alias import connection_id
+from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
-from airflow_samza.provider.lineage_methods import TellsLineage, openlineage_is_active
+from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
+from airflow_samza.provider.lineage.outlets import announce_version, outlets_of_table, reject_partitions
+from airflow_samza.provider.lineage.push_lineage import push_lineage, table_dataset
 from airflow_samza.provider.links import OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
-from airflow_samza.provider.outlets import announce_version, outlets_of_table, reject_partitions
 from airflow_samza.provider.page_addresses import DATA, RESULTS, task_page
-from airflow_samza.provider.push_lineage import push_lineage, table_dataset
 from airflow_samza.provider.run_identity import has_another_try, interval_of
 from airflow_samza.provider.runner_lines import runner_logged
 from airflow_samza.provider.samza_operator import SamzaOperator

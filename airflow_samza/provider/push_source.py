@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_samza.provider.connection_fields import extra_of
+from airflow_samza.provider.connections.fields import extra_of
 
 _DRIVERS: Mapping[str, tuple[str, str, int]] = {
     "postgres": ("postgresql", "org.postgresql.Driver", 5432),

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_samza.provider.connection_alias import connection_id
+from airflow_samza.provider.connections.alias import connection_id
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.runs.upkeep.kept_runs import Keep

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
-from airflow_samza.provider.connection_alias import connection_id
+from airflow_samza.provider.connections.alias import connection_id
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.links import PAGE, SamzaLink, show_link
 from airflow_samza.provider.page_addresses import task_page

@@ -9,10 +9,10 @@ from airflow.sdk import BaseNotifier
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.bindings import text_map
-from airflow_samza.provider.connection_alias import connection_id
+from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.connections.bindings import text_map
+from airflow_samza.provider.connections.root_hook import RootHook
 from airflow_samza.provider.drain_operator import DRAIN, STOP
-from airflow_samza.provider.root_hook import RootHook
 from airflow_samza.runs.progress.run_list import active_runs
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.run_ends import ask_to_drain, ask_to_stop

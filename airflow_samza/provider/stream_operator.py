@@ -13,15 +13,16 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, PlanChanged, SamzaError
 from airflow_samza.planner.titles import stage_named
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
-from airflow_samza.provider.bindings import text_map
 from airflow_samza.provider.cleanup_operator import close_run
+from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.deferral import LOST, TIMED_OUT, deadline_of, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
-from airflow_samza.provider.lineage_methods import TellsLineage
+from airflow_samza.provider.lineage.methods import TellsLineage
+from airflow_samza.provider.lineage.outlets import alias_of_all, announce, reject_partitions, slice_of
+from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
 from airflow_samza.provider.links import OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
-from airflow_samza.provider.outlets import alias_of_all, announce, reject_partitions, slice_of
 from airflow_samza.provider.output_places import console_of, console_of_results, outputs_of
 from airflow_samza.provider.page_addresses import RESULTS, task_page
 from airflow_samza.provider.plan_ticket import PlanTicket
@@ -40,7 +41,6 @@ from airflow_samza.provider.run_identity import generation_of, has_another_try
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
-from airflow_samza.provider.task_lineage import TaskLineage, names_in
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, describe_result

@@ -17,11 +17,11 @@ from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.planner import plan_shape
 from airflow_samza.planner.titles import stage_named, stage_titles
 from airflow_samza.provider.auto_mode import AUTO, SamzaAutoPlanOperator
-from airflow_samza.provider.bindings import text_map
-from airflow_samza.provider.connection_alias import connection_id
+from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.connections.bindings import text_map
+from airflow_samza.provider.lineage.outlets import outlets_of
 from airflow_samza.provider.mapped import as_read, is_known_later, reject_known_later, reject_mapping
 from airflow_samza.provider.operators import SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
-from airflow_samza.provider.outlets import outlets_of
 from airflow_samza.provider.planning import FUSED, MODES, check_mode
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED
 

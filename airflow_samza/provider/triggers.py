@@ -21,12 +21,12 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.provider.airflow_versions import start_stats
+from airflow_samza.provider.connections.root_access import access_conn_id, read_access
 from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT
 from airflow_samza.provider.deferred_progress import DeferredProgress, WatchedSystems
 from airflow_samza.provider.links import SPARK, SparkPages, show_link_of_deferred
 from airflow_samza.provider.producer_tasks import ABORTED, ASK_SECONDS, STARTED, ProducerTasks, producer_state
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL
-from airflow_samza.provider.root_access import access_conn_id, read_access
 from airflow_samza.provider.stats import emitter
 from airflow_samza.provider.user_kills import ended_by_a_user
 from airflow_samza.runs.lineage.lease_holder import holder_works

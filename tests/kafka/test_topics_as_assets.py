@@ -13,9 +13,9 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.assets import kafka_topic
-from airflow_samza.provider import outlets
-from airflow_samza.provider.outlets import announce, outlets_of
-from airflow_samza.provider.task_lineage import names_in
+from airflow_samza.provider.lineage import outlets
+from airflow_samza.provider.lineage.outlets import announce, outlets_of
+from airflow_samza.provider.lineage.task_lineage import names_in
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult

@@ -74,7 +74,7 @@ SUITES = (
         (
             (
                 "3.1.0",
-                "tests/unit/provider/test_spark_connection.py::test_a_spark_connection_that_is_not_defined_is_named",
+                "tests/unit/provider/connections/test_spark.py::test_a_spark_connection_that_is_not_defined_is_named",
                 "Airflow 3.1.0 itself cannot look for a connection outside a task",
             ),
         ),

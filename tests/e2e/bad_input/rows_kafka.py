@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Connection
 from confluent_kafka import KafkaError
 
-from airflow_samza.provider.bindings import bind_connections
+from airflow_samza.provider.connections.bindings import bind_connections
 from airflow_samza.systems.kafka.access import KafkaAccess, access_of
 from airflow_samza.systems.kafka.access_check import PATIENCE, check_brokers
 from airflow_samza.systems.kafka.columns import MessageColumns

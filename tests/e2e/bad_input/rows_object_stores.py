@@ -134,7 +134,7 @@ def _by_connection(scene: Scene, root: str, kind: str, **extra: str) -> str:
 
     from airflow.sdk import Connection
 
-    from airflow_samza.provider.root_access import find_access
+    from airflow_samza.provider.connections.root_access import find_access
 
     def connection(conn_type: str, fields: dict[str, str]) -> Connection:
         return Connection(conn_id="c", conn_type=conn_type, extra=json.dumps(fields))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.provider.bindings import bind_connections
+from airflow_samza.provider.connections.bindings import bind_connections
 from airflow_samza.runs.records.data_interval import DataInterval
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, HEAD, OUT, VIEWS, Scene, raised

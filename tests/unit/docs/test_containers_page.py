@@ -15,8 +15,8 @@ from airflow.sdk import Connection
 from airflow_samza.errors import ConfigError
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.provider import containers
+from airflow_samza.provider.connections.spark import SparkPlace
 from airflow_samza.provider.hooks import SamzaHook
-from airflow_samza.provider.spark_connection import SparkPlace
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")

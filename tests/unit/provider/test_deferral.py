@@ -21,9 +21,9 @@ from airflow_samza.provider.airflow_versions import (
     TaskDeferralTimeout,
     TaskDeferred,
 )
-from airflow_samza.provider.dataset_names import path_dataset
 from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
 from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.lineage.dataset_names import path_dataset
 from airflow_samza.provider.operators import SamzaPlanOperator, SamzaStreamOperator
 from airflow_samza.provider.triggers import SamzaStageTrigger
 from tests.support.airflow_names import deserialize, serialize

@@ -10,8 +10,8 @@ import pytest
 
 from airflow_samza.provider import triggers
 from airflow_samza.provider.airflow_versions import AirflowFailException, TaskDeferred
+from airflow_samza.provider.connections.root_hook import RootHook
 from airflow_samza.provider.deferral import UNKNOWN
-from airflow_samza.provider.root_hook import RootHook
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan

@@ -14,8 +14,8 @@ from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
+from airflow_samza.provider.connections.spark import SparkPlace
 from airflow_samza.provider.hooks import SamzaHook
-from airflow_samza.provider.spark_connection import SparkPlace
 from tests.support.object_stores import BUCKET, S3Server
 from tests.support.second_environment import make_environment
 

@@ -4,7 +4,7 @@ import importlib
 import json
 from importlib.metadata import distribution, entry_points
 from importlib.resources import files
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
 
@@ -94,7 +94,7 @@ def test_every_setting_that_the_code_reads_is_declared_with_the_same_default() -
 
 def classes_of_the_provider() -> set[type]:
     modules = [
-        importlib.import_module(f"{provider.__name__}.{found.name}") for found in iter_modules(provider.__path__)
+        importlib.import_module(found.name) for found in walk_packages(provider.__path__, f"{provider.__name__}.")
     ]
     return {
         value

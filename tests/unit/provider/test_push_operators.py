@@ -21,8 +21,8 @@ from airflow_samza.provider.airflow_versions import (
     TaskDeferred,
 )
 from airflow_samza.provider.assets import pushed_table
+from airflow_samza.provider.lineage.outlets import output_alias
 from airflow_samza.provider.operators import SamzaTablePushOperator, SamzaTableRollbackOperator
-from airflow_samza.provider.outlets import output_alias
 from airflow_samza.provider.push_source import source_options
 from airflow_samza.provider.table_triggers import TablePushTrigger
 from airflow_samza.runs.records.folders import write_once

@@ -10,8 +10,8 @@ import pytest
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.notifications import SamzaStopNotifier
+from airflow_samza.provider.connections.root_hook import RootHook
 from airflow_samza.provider.operators import SamzaPlanOperator
-from airflow_samza.provider.root_hook import RootHook
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.stages.run_ends import is_ending
 from airflow_samza.systems.filesystems.local import LocalFilesystem

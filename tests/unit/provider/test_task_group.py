@@ -12,8 +12,8 @@ from airflow.sdk import DAG, Asset, BaseOperator
 from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.provider.airflow_versions import AirflowException
 from airflow_samza.provider.assets import shared_stream
+from airflow_samza.provider.lineage.outlets import output_alias
 from airflow_samza.provider.operators import SamzaStreamOperator
-from airflow_samza.provider.outlets import output_alias
 from airflow_samza.provider.task_group import SamzaTaskGroup
 from tests.support.airflow_names import DagSerialization
 

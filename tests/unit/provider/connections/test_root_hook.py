@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.provider.connections.root_hook import RootHook
 from airflow_samza.provider.hooks import SamzaHook
-from airflow_samza.provider.root_hook import RootHook
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, give_access
 

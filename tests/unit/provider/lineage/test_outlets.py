@@ -14,12 +14,13 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow_samza.errors import ConfigError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.provider import airflow_versions, outlets
+from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import AirflowException
-from airflow_samza.provider.dataset_names import DatasetName, path_dataset
+from airflow_samza.provider.lineage import outlets
+from airflow_samza.provider.lineage.dataset_names import DatasetName, path_dataset
+from airflow_samza.provider.lineage.outlets import DATA_INTERVAL, Slice, alias_of_all, announce, output_alias, slice_of
+from airflow_samza.provider.lineage.task_lineage import names_in
 from airflow_samza.provider.operators import SamzaStreamOperator
-from airflow_samza.provider.outlets import DATA_INTERVAL, Slice, alias_of_all, announce, output_alias, slice_of
-from airflow_samza.provider.task_lineage import names_in
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
 from airflow_samza.systems.system import SystemBinding

@@ -15,13 +15,13 @@ class TellsLineage:
 
     def get_openlineage_facets_on_start(self) -> Any:
         """Return the job's facets; a deferred task starts again, and says the same."""
-        from airflow_samza.provider.openlineage_facets import facets_at_start
+        from airflow_samza.provider.lineage.openlineage_facets import facets_at_start
 
         return facets_at_start(getattr(self, "application", ""), getattr(self, "stage", None))
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return the datasets that were read and written, and the facets of run and job."""
-        from airflow_samza.provider.openlineage_facets import facets_of
+        from airflow_samza.provider.lineage.openlineage_facets import facets_of
 
         return facets_of(self._lineage, ti, self)
 

@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.bindings import bind_connections, root_of, text_map
+from airflow_samza.provider.connections.bindings import bind_connections, root_of, text_map
 from airflow_samza.system_kinds import BUILT_IN, SystemKind
 from airflow_samza.systems.system import SystemBinding
 

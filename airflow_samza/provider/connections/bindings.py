@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.connection_fields import extra_of
-from airflow_samza.provider.kafka_connection import kafka_binding
-from airflow_samza.provider.root_access import find_access
+from airflow_samza.provider.connections.fields import extra_of
+from airflow_samza.provider.connections.kafka import kafka_binding
+from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.spark.tables import option_text
 from airflow_samza.systems.system import SystemBinding

@@ -26,9 +26,9 @@ from openlineage.client.facet_v2 import (
 )
 from openlineage.client.uuid import generate_static_uuid
 
-from airflow_samza.provider.dataset_names import DatasetName
-from airflow_samza.provider.push_lineage import PushLineage
-from airflow_samza.provider.task_lineage import TaskLineage, WholeRun
+from airflow_samza.provider.lineage.dataset_names import DatasetName
+from airflow_samza.provider.lineage.push_lineage import PushLineage
+from airflow_samza.provider.lineage.task_lineage import TaskLineage, WholeRun
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
 from airflow_samza.schema import Schema

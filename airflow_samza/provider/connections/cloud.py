@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
-from airflow_samza.provider.connection_fields import extra_of
+from airflow_samza.provider.connections.fields import extra_of
 
 Options = dict[str, Any]
 

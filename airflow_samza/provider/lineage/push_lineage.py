@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.provider.dataset_names import DatasetName, jdbc_dataset, log_dataset, path_dataset
+from airflow_samza.provider.lineage.dataset_names import DatasetName, jdbc_dataset, log_dataset, path_dataset
 from airflow_samza.runs.tables.versions import TableVersion
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import EMBEDDED

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
+from airflow_samza.provider.connections.spark import SparkPlace
 from airflow_samza.provider.hooks import SamzaHook
-from airflow_samza.provider.spark_connection import SparkPlace
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, conn_id: str, **fields: Any) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
 from airflow_samza.prepare.run_request import FRESH, RunRequest
-from airflow_samza.provider.backfill_slices import Slice, find_dag, for_slice, planning_tasks, slices_of
-from airflow_samza.provider.bindings import text_map
+from airflow_samza.provider.backfill.slices import Slice, find_dag, for_slice, planning_tasks, slices_of
+from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.planning import FUSED, PlanningOperator
 from airflow_samza.provider.run_identity import interval_of, run_id_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
 from airflow_samza.prepare.bound_systems import run_bindings
-from airflow_samza.provider.dataset_names import DatasetName, names_of
+from airflow_samza.provider.lineage.dataset_names import DatasetName, names_of
 from airflow_samza.runs.records.run_plan import RunPlan, side_input_key
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
 from airflow_samza.schema import Schema

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.cloud_connections import OF_TYPES, STORES
-from airflow_samza.provider.connection_fields import extra_of
+from airflow_samza.provider.connections.cloud import OF_TYPES, STORES
+from airflow_samza.provider.connections.fields import extra_of
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess
 from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.connection_fields import extra_of
+from airflow_samza.provider.connections.fields import extra_of
 from airflow_samza.systems.kafka.access import ADDRESSES, PASSWORD, USER, shared_options
 from airflow_samza.systems.system import SystemBinding
 

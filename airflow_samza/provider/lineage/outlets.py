@@ -1,8 +1,8 @@
 """Outlets of the tasks of runs: the assets of what an application writes, and what their events say.
 
-Every output has an asset by where its data lies (:mod:`airflow_samza.provider.dataset_names`), which a Dag file that is
-parsed does not look up: there its outlet is an alias, to which the run adds the asset. A stream that applications share
-and a pushed table have an asset by their connection besides, which a Dag file can name.
+Every output has an asset by where its data lies (:mod:`airflow_samza.provider.lineage.dataset_names`), which a Dag file
+that is parsed does not look up: there its outlet is an alias, to which the run adds the asset. A stream that
+applications share and a pushed table have an asset by their connection besides, which a Dag file can name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_samza.errors import ConfigError
 from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import hook_lineage
 from airflow_samza.provider.assets import SCHEME, pushed_table, shared_stream, version_facts
-from airflow_samza.provider.dataset_names import DatasetName
+from airflow_samza.provider.lineage.dataset_names import DatasetName
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
 from airflow_samza.runs.tables.versions import TableVersion

@@ -15,11 +15,17 @@ from openlineage.client.serde import Serde
 
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.provider.lineage_methods import openlineage_is_active
-from airflow_samza.provider.openlineage_facets import MOST_FIELDS, MOST_STAGES, column_facet, facets_of, plan_facet
+from airflow_samza.provider.lineage.methods import openlineage_is_active
+from airflow_samza.provider.lineage.openlineage_facets import (
+    MOST_FIELDS,
+    MOST_STAGES,
+    column_facet,
+    facets_of,
+    plan_facet,
+)
+from airflow_samza.provider.lineage.push_lineage import PushLineage, push_lineage
+from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
 from airflow_samza.provider.operators import SamzaPlanOperator, SamzaStreamOperator
-from airflow_samza.provider.push_lineage import PushLineage, push_lineage
-from airflow_samza.provider.task_lineage import TaskLineage, names_in
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
@@ -149,7 +155,7 @@ def test_too_many_sources_stand_for_the_dataset_as_a_whole() -> None:
 
 
 def names_for(name: str) -> Any:
-    from airflow_samza.provider.dataset_names import path_dataset
+    from airflow_samza.provider.lineage.dataset_names import path_dataset
 
     return path_dataset(f"s3://lake/{name}")
 

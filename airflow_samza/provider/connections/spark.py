@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
 from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
-from airflow_samza.provider.connection_fields import extra_of
+from airflow_samza.provider.connections.fields import extra_of
 
 # What the Spark provider's hook finds in a connection, and the Spark setting that says the same.
 _SETTING_OF = {

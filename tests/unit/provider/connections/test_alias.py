@@ -12,6 +12,7 @@ from airflow_samza.errors import ConfigError
 from airflow_samza.provider.assets import pushed_table, shared_stream
 from airflow_samza.provider.freshness_sensor import SamzaTableFreshnessSensor
 from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.lineage.outlets import output_alias
 from airflow_samza.provider.operators import (
     SamzaCleanupOperator,
     SamzaDrainOperator,
@@ -21,7 +22,6 @@ from airflow_samza.provider.operators import (
     SamzaTablePushOperator,
     SamzaTableRollbackOperator,
 )
-from airflow_samza.provider.outlets import output_alias
 from airflow_samza.provider.task_group import SamzaTaskGroup
 
 VIEWS = "provider_applications:views"

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.bindings import bind_connections
+from airflow_samza.provider.connections.bindings import bind_connections
 from airflow_samza.systems.system import SystemBinding
 
 

@@ -1,0 +1,1 @@
+"""Airflow connections as systems, masters, and the access to roots."""

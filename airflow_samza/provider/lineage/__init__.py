@@ -1,0 +1,1 @@
+"""Assets and OpenLineage: the names of data, the outlets of tasks, and what tasks read and write."""
