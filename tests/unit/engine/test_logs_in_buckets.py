@@ -1,0 +1,42 @@
+"""Logs of runners whose root is a bucket: there when a task looks for the reason of a failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from airflow_samza.engine.heart import Heart
+from airflow_samza.engine.runner_records import RunnerRecords
+from airflow_samza.errors import StageFailed
+from airflow_samza.provider.runner_lines import runner_logged
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.stages.runner_log import last_lines
+from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from tests.support.object_stores import S3Server
+
+
+def test_the_lines_before_a_failure_are_in_the_bucket_and_in_the_tasks_log(s3: S3Server, tmp_path: Path) -> None:
+    files = open_filesystem(s3.url(tmp_path.name))
+    folder = RunnerFolder(RunFolder("page-views", "run-1"), "key", 1)
+    output = tmp_path / "driver.log"
+    heart = Heart(files, folder, RunnerRecords(files, folder), str(output))
+    said: list[str] = []
+    log = SimpleNamespace(info=lambda event, *args: said.append(event % args if args else event))
+    service = SimpleNamespace(last_lines=lambda path: last_lines(files, path))
+
+    heart.bring_log()  # nothing is printed yet
+    for line in ("Spark is up", "OutOfMemoryError: Java heap space"):
+        with output.open("a") as printed:
+            printed.write(f"{line}\n")
+        heart.bring_log()
+    with pytest.raises(StageFailed), runner_logged(service, log):
+        raise StageFailed("It broke.", log=folder.log)
+    assert said == [
+        f"::group::The last 2 lines of the runner and its driver ({folder.log}, under the root)",
+        "Spark is up",
+        "OutOfMemoryError: Java heap space",
+        "::endgroup::",
+    ]
