@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from airflow_samza.cli.backfill_command import backfill_preview
-from airflow_samza.cli.environment import find_environment, parse_setting
 from airflow_samza.cli.init_command import init
 from airflow_samza.cli.options import (
     EVERYTHING,
@@ -27,6 +24,7 @@ from airflow_samza.cli.options import (
     check_text_or_json,
     look_from_here,
 )
+from airflow_samza.cli.plan_commands import explain, plan
 from airflow_samza.cli.reporting import ReportingGroup
 from airflow_samza.cli.runs_commands import cancel, logs, runs
 from airflow_samza.cli.state_commands import state
@@ -52,6 +50,8 @@ app.command()(logs)
 app.command()(cancel)
 app.command()(init)
 app.command("backfill-preview")(backfill_preview)
+app.command()(plan)
+app.command()(explain)
 
 
 def _print_version(asked: bool) -> None:
@@ -70,77 +70,6 @@ def _common(
     ] = False,
 ) -> None:
     """Plans and runs stream applications, and looks after their topics."""
-
-
-@app.command()
-@at_place(EVERYTHING)
-def plan(
-    place: Place,
-    application: Application,
-    interval: Interval = None,
-    diff: Annotated[
-        str | None, typer.Option("--diff", metavar="last|FILE", help="Say what differs from an earlier plan.")
-    ] = None,
-    form: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="text, json, mermaid, dot or svg.")
-    ] = "text",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Show the plan: stages, streams with their partition counts and the reasons, tables. Nothing is stored or run."""
-    from airflow_samza.cli import planning
-    from airflow_samza.cli.run_command import parse_interval
-
-    look_from_here()
-    form = "json" if as_json else form
-    planning.checked_format(form)
-    asked = place.environment() if place.is_named else None
-    keys = asked.config if asked is not None else dict(parse_setting(option) for option in place.config or ())
-    found = planning.preview(application, asked, parse_interval(interval), keys)
-    if diff is None:
-        text = planning.render(found, form)
-    elif form != "text":
-        raise ConfigError(
-            f"--diff has no form {form!r}.", hint="Leave --format out with --diff.", key="--format", value=form
-        )
-    else:
-        environment = asked or find_environment(None)
-        text = planning.describe_difference(
-            *planning.earlier_plan(diff, found.plan.application, environment), found.plan
-        )
-    for note in found.notes:
-        typer.echo(f"Note: {note}", err=True)
-    _print(text, output)
-
-
-@app.command()
-@at_place(EVERYTHING)
-def explain(
-    place: Place,
-    application: Application,
-    interval: Interval = None,
-    shuffles: Annotated[
-        bool,
-        typer.Option(
-            "--shuffles", help="Start Spark, make the DataFrames of from_dataframe, and name each of their shuffles."
-        ),
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Show the plan with the engine of every operator, and why: Arrow in the task, or Spark's Catalyst."""
-    from airflow_samza.cli import planning
-    from airflow_samza.cli.run_command import parse_interval
-
-    look_from_here()
-    environment = place.environment()
-    found = planning.preview(application, environment, parse_interval(interval), environment.config)
-    if shuffles:
-        found = planning.with_shuffles(found, application, environment)
-    typer.echo(json_line(planning.facts(found)) if as_json else planning.render(found, "text"))
-    for note in found.notes:
-        typer.echo(f"Note: {note}", err=True)
 
 
 @app.command()
@@ -382,22 +311,3 @@ def show_versions() -> None:
             typer.echo(f"{name} {version_of(name)}")
         except PackageNotFoundError:
             typer.echo(f"{name} is not installed")
-
-
-def _print(text: str, output: Path | None) -> None:
-    if output is None:
-        typer.echo(text)
-        return
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        partial = output.with_name(f".{output.name}.partial")
-        partial.write_text(text + "\n", encoding="utf-8")
-        os.replace(partial, output)
-    except OSError as error:
-        raise ConfigError(
-            f"{output} cannot be written: {error.strerror}.",
-            hint="Name another file with --output.",
-            key="--output",
-            value=str(output),
-        ) from None
-    typer.echo(f"Written to {output}.", err=True)

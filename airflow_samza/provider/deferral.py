@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
-from airflow_samza.provider.airflow_versions import AirflowTaskTimeout
+from airflow_samza.provider.airflow_versions import AirflowTaskTimeout, conf
 from airflow_samza.provider.containers import OUTLIVES, why_it_ends
+from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 
 TIMED_OUT = "timed_out"
 NOT_SEEN = "not_seen"
@@ -19,6 +21,10 @@ LOST = "lost"
 UNKNOWN = "unknown"
 """Keys of a trigger's event: the deadline has passed; the reason why this triggerer cannot read the root; the producers
 that failed for good; the reason why nobody will ever write the stream that is waited for."""
+
+
+_TRIGGER_GRACE_SECONDS = 120.0
+"""Seconds after the deadline until Airflow itself ends a trigger."""
 
 
 def reject_short_lived(
@@ -55,6 +61,22 @@ def deadline_of(operator: Any) -> float | None:
     Airflow itself does not watch over ``execution_timeout`` while it is deferred.
     """
     return time.time() + operator.execution_timeout.total_seconds() if operator.execution_timeout else None
+
+
+def trigger_timeout(deadline: float | None) -> timedelta | None:
+    """Return the time after which Airflow ends a trigger: a little after the deadline, which triggerers keep."""
+    left = None if deadline is None else max(deadline - time.time(), 0.0)
+    return None if left is None else timedelta(seconds=left + _TRIGGER_GRACE_SECONDS)
+
+
+def is_deferrable(given: bool | None) -> bool:
+    """Return an operator's ``deferrable``: as given, else Airflow's default."""
+    return conf.getboolean("operators", "default_deferrable", fallback=False) if given is None else given
+
+
+def poll_seconds(given: float | None) -> float:
+    """Return the seconds between two questions: an operator's ``poll_interval``, else that of the configuration."""
+    return given or conf.getfloat(CONFIG_SECTION, "poll_interval", fallback=1.0)
 
 
 def raise_what_the_trigger_met(event: Mapping[str, Any] | None, task_id: str) -> None:

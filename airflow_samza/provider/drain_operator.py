@@ -8,11 +8,9 @@ from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, StageError, UnknownName
-from airflow_samza.provider.airflow_versions import conf
 from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
+from airflow_samza.provider.deferral import deadline_of, is_deferrable, poll_seconds, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.links import ENDED_RUN, PAGE
 from airflow_samza.provider.page_addresses import run_page
@@ -62,9 +60,7 @@ class SamzaDrainOperator(SamzaOperator):
         self.missing_ok = missing_ok
         self.wait_for_completion = wait_for_completion
         self.poll_interval = poll_interval
-        self.deferrable = (
-            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
-        )
+        self.deferrable = is_deferrable(deferrable)
         self._killed = False
 
     def execute(self, context: Any) -> str | None:
@@ -111,7 +107,7 @@ class SamzaDrainOperator(SamzaOperator):
         self.show(context, ENDED_RUN, run_page(origin.dag_id, origin.run_id) if origin.dag_id else "")
 
     def _wait(self, hook: SamzaHook, run: RunPlan, deadline: float | None) -> str:
-        interval = self.poll_interval or conf.getfloat(CONFIG_SECTION, "poll_interval", fallback=1.0)
+        interval = poll_seconds(self.poll_interval)
         if self.deferrable and not is_over(hook.files, run):
             from airflow_samza.provider.triggers import SamzaRunTrigger  # a Dag file need not load it
 

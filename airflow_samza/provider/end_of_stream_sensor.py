@@ -9,10 +9,9 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.provider.airflow_versions import conf
 from airflow_samza.provider.connections.alias import connection_id
 from airflow_samza.provider.connections.root_hook import RootHook
-from airflow_samza.provider.deferral import UNKNOWN, raise_what_the_trigger_met
+from airflow_samza.provider.deferral import UNKNOWN, is_deferrable, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.runs.progress.stream_ends import AskedEnd, StreamEnd, stream_end
 
@@ -53,9 +52,7 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
         self.run_id = run_id
         self.external_dag_id = external_dag_id
         self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
-        self.deferrable = (
-            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
-        )
+        self.deferrable = is_deferrable(deferrable)
 
     def execute(self, context: Any) -> Any:
         """Wait here, or deferred."""

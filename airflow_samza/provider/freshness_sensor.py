@@ -9,10 +9,9 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import NoSuchVersion
-from airflow_samza.provider.airflow_versions import conf
 from airflow_samza.provider.connections.alias import connection_id
 from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.deferral import raise_what_the_trigger_met
+from airflow_samza.provider.deferral import is_deferrable, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.runs.progress.table_readers import Freshness, freshness
@@ -63,9 +62,7 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
         self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
         self.systems = systems
         self.config = config
-        self.deferrable = (
-            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
-        )
+        self.deferrable = is_deferrable(deferrable)
         self._asked: Freshness | None = None
 
     def execute(self, context: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_samza.errors import ConfigError, StorageUnavailable
-from airflow_samza.provider.airflow_versions import conf
+from airflow_samza.provider.deferral import is_deferrable
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.kafka_brokers import DEFAULT_KAFKA, find_brokers
 
@@ -47,9 +47,7 @@ class SamzaKafkaLagSensor(BaseSensorOperator):
         self.topics = topics
         self.at_most = at_most
         self.kafka_conn_id = kafka_conn_id
-        self.deferrable = (
-            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
-        )
+        self.deferrable = is_deferrable(deferrable)
 
     def execute(self, context: Any) -> Any:
         """Wait here, or deferred."""

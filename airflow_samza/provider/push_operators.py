@@ -5,17 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any, ClassVar
 
 from airflow_samza.errors import ConfigError, SamzaError
-from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
+from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout
 from airflow_samza.provider.assets import version_facts
 from airflow_samza.provider.connections.alias import connection_id
 from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
+from airflow_samza.provider.deferral import (
+    deadline_of,
+    is_deferrable,
+    poll_seconds,
+    raise_what_the_trigger_met,
+    trigger_timeout,
+)
 from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
-from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
 from airflow_samza.provider.lineage.outlets import announce_version, outlets_of_table, reject_partitions
@@ -33,9 +37,6 @@ from airflow_samza.runs.tables.rollback import PREVIOUS
 from airflow_samza.runs.tables.version_text import describe_version
 from airflow_samza.runs.tables.versions import FULL, TableVersion
 from airflow_samza.systems.filesystems.pace import Looks
-
-TRIGGER_GRACE_SECONDS = 120.0
-"""Seconds after the deadline until Airflow itself ends a trigger."""
 
 
 class TableOperator(TellsLineage, SamzaOperator):
@@ -185,9 +186,7 @@ class SamzaTablePushOperator(TableOperator):
         self.compact_after = compact_after
         self.data_interval = data_interval
         self.poll_interval = poll_interval
-        self.deferrable = (
-            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
-        )
+        self.deferrable = is_deferrable(deferrable)
         self._handle: StageHandle | None = None
         self._killed = False
 
@@ -276,9 +275,7 @@ class SamzaTablePushOperator(TableOperator):
             ),
             method_name="execute_complete",
             kwargs={"push": push, "deadline": deadline},
-            timeout=timedelta(seconds=max(deadline - time.time(), 0.0) + TRIGGER_GRACE_SECONDS)
-            if deadline is not None
-            else None,
+            timeout=trigger_timeout(deadline),
         )
 
     def _show_places(self, context: Any) -> None:
@@ -329,7 +326,7 @@ class SamzaTablePushOperator(TableOperator):
 
     @property
     def _poll_interval(self) -> float:
-        return self.poll_interval or conf.getfloat(CONFIG_SECTION, "poll_interval", fallback=1.0)
+        return poll_seconds(self.poll_interval)
 
 
 class SamzaTableRollbackOperator(TableOperator):

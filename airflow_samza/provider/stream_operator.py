@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from airflow_samza.application.loader import load_application
@@ -15,7 +14,15 @@ from airflow_samza.planner.titles import stage_named
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
 from airflow_samza.provider.cleanup_operator import close_run
 from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.deferral import LOST, TIMED_OUT, deadline_of, raise_what_the_trigger_met
+from airflow_samza.provider.deferral import (
+    LOST,
+    TIMED_OUT,
+    deadline_of,
+    is_deferrable,
+    poll_seconds,
+    raise_what_the_trigger_met,
+    trigger_timeout,
+)
 from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import SamzaHook
@@ -27,15 +34,7 @@ from airflow_samza.provider.output_places import console_of, console_of_results,
 from airflow_samza.provider.page_addresses import RESULTS, task_page
 from airflow_samza.provider.plan_ticket import PlanTicket
 from airflow_samza.provider.planning import PlanningOperator
-from airflow_samza.provider.producer_tasks import (
-    ABORTED,
-    STARTED,
-    ProducerTasks,
-    cleared,
-    is_lost,
-    producer_failed,
-    producer_state,
-)
+from airflow_samza.provider.producer_tasks import Producers, ProducerTasks, look_at_producers, producer_failed
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
 from airflow_samza.provider.run_identity import generation_of, has_another_try
 from airflow_samza.provider.stage_summary import summary
@@ -45,9 +44,6 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, describe_result
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
-
-TRIGGER_GRACE_SECONDS = 120.0
-"""Seconds after the deadline until Airflow itself ends a trigger."""
 
 LOOK_AGAIN_SECONDS = 15.0
 """Seconds until a stage that waits for its producers asks Airflow for the states of their tasks."""
@@ -108,9 +104,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         self.partition_key = partition_key
         self.poll_interval = poll_interval
         self.progress_interval = progress_interval
-        self.deferrable = (
-            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
-        )
+        self.deferrable = is_deferrable(deferrable)
         self._watch: StageWatch | None = None
 
     def execute(self, context: Any) -> dict[str, Any]:
@@ -265,32 +259,20 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         self, hook: SamzaHook, run: RunPlan, stage_id: str, context: Any, deadline: float | None
     ) -> None:
         """Return when all stages that this one reads from have started; defer until then."""
-        upstream = [name for name in run.plan.stage(stage_id).upstream if name != stage_id]
-        asked = self._producer_tasks(context)
-        states = asked.states() if asked is not None else {}
-        beyond = cleared(hook.files, run, states)
-        found = {name: producer_state(hook.files, run, name, beyond.get(name)) for name in upstream}
-        lost = [
-            n
-            for n in upstream
-            if found[n] == ABORTED or (n not in beyond and is_lost(hook.files, run, n, states.get(n)))
-        ]
-        if lost:
+        found = look_at_producers(hook.files, run, stage_id, self._producer_tasks(context))
+        if found.lost:
             own = replace(
                 hook.newest_handle(run, stage_id), generation=Generation(run.generation, generation_of(context))
             )
-            hook.abort(own, f"{lost[0]} failed for good")  # its own readers stop, too
-            raise producer_failed(stage_id, run, lost[0])
-        waited_for = [name for name in upstream if found[name] != STARTED]
-        if not waited_for:
+            hook.abort(own, f"{found.lost[0]} failed for good")  # its own readers stop, too
+            raise producer_failed(stage_id, run, found.lost[0])
+        if not found.waited_for:
             return
-        have = "has" if len(waited_for) == 1 else "have"
-        self.tell(f"Stage {stage_id}: waiting, deferred, until {' and '.join(waited_for)} {have} started.")
-        self._defer_for_producers(hook, run, upstream, beyond, deadline)
+        have = "has" if len(found.waited_for) == 1 else "have"
+        self.tell(f"Stage {stage_id}: waiting, deferred, until {' and '.join(found.waited_for)} {have} started.")
+        self._defer_for_producers(hook, run, found, deadline)
 
-    def _defer_for_producers(
-        self, hook: SamzaHook, run: RunPlan, upstream: Sequence[str], beyond: Mapping[str, str], deadline: float | None
-    ) -> None:
+    def _defer_for_producers(self, hook: SamzaHook, run: RunPlan, producers: Producers, deadline: float | None) -> None:
         from airflow_samza.provider.triggers import SamzaProducersTrigger  # a Dag file need not load it
 
         # Now and then Airflow is asked for its tasks' states again: a producer may fail before it has started anything.
@@ -303,8 +285,8 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
                 application=run.application,
                 run_id=run.run_id,
                 generation=run.generation,
-                upstream=list(upstream),
-                beyond=dict(beyond),
+                upstream=producers.upstream,
+                beyond=producers.beyond,
             ),
             method_name="execute_again",
             kwargs={"deadline": deadline},
@@ -328,10 +310,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             ),
             method_name="execute_complete",
             kwargs={"stages": submitted, "told": list(watch.ended), "generation": generation, "deadline": deadline},
-            # Should no triggerer be there at the deadline, Airflow ends the wait a little later.
-            timeout=timedelta(seconds=max(deadline - time.time(), 0.0) + TRIGGER_GRACE_SECONDS)
-            if deadline is not None
-            else None,
+            timeout=trigger_timeout(deadline),
         )
 
     def _producer_tasks(self, context: Any) -> ProducerTasks | None:
@@ -368,7 +347,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
 
     @property
     def _poll_interval(self) -> float:
-        return self.poll_interval or conf.getfloat(CONFIG_SECTION, "poll_interval", fallback=1.0)
+        return poll_seconds(self.poll_interval)
 
     @property
     def _progress_interval(self) -> float:

@@ -194,16 +194,18 @@ def _airflow_runs(dag_id: str, slices: Sequence[Slice]) -> tuple[dict[datetime, 
     dates = [slice_.logical_date for slice_ in slices if slice_.logical_date is not None]
     if not dates:
         return {}, []
+    from sqlalchemy import select
+    from sqlalchemy.exc import SQLAlchemyError
+
     try:
         from airflow.models.dagrun import DagRun
         from airflow.utils.session import create_session
-        from sqlalchemy import select
 
         with create_session() as session:
             asked: Any = select(DagRun.logical_date, DagRun.state).where(
                 DagRun.dag_id == dag_id, DagRun.logical_date >= min(dates), DagRun.logical_date <= max(dates)
             )
             return {date: str(getattr(state, "value", state)) for date, state in session.execute(asked)}, []
-    except Exception as error:
+    except (ImportError, RuntimeError, SQLAlchemyError) as error:  # RuntimeError: not from here, Airflow says
         why = without_passwords(str(error).splitlines()[0] if str(error) else type(error).__name__)
         return {}, [f"Airflow's database was not asked for runs that exist: {why}"]

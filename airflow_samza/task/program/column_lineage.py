@@ -167,9 +167,7 @@ class _Lineage:
         for stream_id in table.side_inputs:
             stream = self.spec.side_inputs.get(stream_id)
             schema = (stream.schema if stream is not None else None) or self.streams.get(stream_id) or table.schema
-            names = schema.names if schema is not None else ()
-            columns = {name.lower(): frozenset([ColumnSource(stream_id, name)]) for name in names}
-            read = read.with_(Flow(columns, reads=frozenset([stream_id])))
+            read = read.with_(_of_stream(stream_id, schema))
         if table.processor is None:
             return read
         return replace(self._called(read, self.schemas_of_tables.get(table.table_id)), reads=read.reads)
@@ -188,10 +186,7 @@ class _Lineage:
         return self.compiled[operator.op_id].schema
 
     def _input(self, operator: InputOperatorSpec) -> Flow:
-        stream_id, schema = operator.stream.stream_id, self._schema(operator)
-        names = schema.names if schema is not None else ()
-        columns = {name.lower(): frozenset([ColumnSource(stream_id, name)]) for name in names}
-        return Flow(columns, reads=frozenset([stream_id]))
+        return _of_stream(operator.stream.stream_id, self._schema(operator))
 
     def _stamped(self, operator: ReadTimeSpec, flow: Flow) -> Flow:
         return Flow({**flow.columns, operator.column.lower(): NOTHING}, flow.rows, flow.rest)
@@ -323,6 +318,13 @@ class _Lineage:
 
     def _passed(self, operator: OperatorSpec, *flows: Flow) -> Flow:
         return flows[0] if flows else Flow()
+
+
+def _of_stream(stream_id: str, schema: Schema | None) -> Flow:
+    """Return the flow of a stream as it lies: each column is made of itself."""
+    names = schema.names if schema is not None else ()
+    columns = {name.lower(): frozenset([ColumnSource(stream_id, name)]) for name in names}
+    return Flow(columns, reads=frozenset([stream_id]))
 
 
 def _part(flow: Flow, name: str, made: Aggregation | None, key: tuple[str, ...], time: str | None) -> Sources:

@@ -1,0 +1,102 @@
+"""The commands that show a plan, and run nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from airflow_samza.cli.environment import find_environment, parse_setting
+from airflow_samza.cli.options import EVERYTHING, Application, Interval, Json, Place, at_place, look_from_here
+from airflow_samza.cli.tables import json_line
+from airflow_samza.errors import ConfigError
+
+
+@at_place(EVERYTHING)
+def plan(
+    place: Place,
+    application: Application,
+    interval: Interval = None,
+    diff: Annotated[
+        str | None, typer.Option("--diff", metavar="last|FILE", help="Say what differs from an earlier plan.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", "-f", metavar="FORMAT", help="text, json, mermaid, dot or svg.")
+    ] = "text",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the plan: stages, streams with their partition counts and the reasons, tables. Nothing is stored or run."""
+    from airflow_samza.cli import planning
+    from airflow_samza.cli.run_command import parse_interval
+
+    look_from_here()
+    form = "json" if as_json else form
+    planning.checked_format(form)
+    asked = place.environment() if place.is_named else None
+    keys = asked.config if asked is not None else dict(parse_setting(option) for option in place.config or ())
+    found = planning.preview(application, asked, parse_interval(interval), keys)
+    if diff is None:
+        text = planning.render(found, form)
+    elif form != "text":
+        raise ConfigError(
+            f"--diff has no form {form!r}.", hint="Leave --format out with --diff.", key="--format", value=form
+        )
+    else:
+        environment = asked or find_environment(None)
+        text = planning.describe_difference(
+            *planning.earlier_plan(diff, found.plan.application, environment), found.plan
+        )
+    for note in found.notes:
+        typer.echo(f"Note: {note}", err=True)
+    _print(text, output)
+
+
+@at_place(EVERYTHING)
+def explain(
+    place: Place,
+    application: Application,
+    interval: Interval = None,
+    shuffles: Annotated[
+        bool,
+        typer.Option(
+            "--shuffles", help="Start Spark, make the DataFrames of from_dataframe, and name each of their shuffles."
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show the plan with the engine of every operator, and why: Arrow in the task, or Spark's Catalyst."""
+    from airflow_samza.cli import planning
+    from airflow_samza.cli.run_command import parse_interval
+
+    look_from_here()
+    environment = place.environment()
+    found = planning.preview(application, environment, parse_interval(interval), environment.config)
+    if shuffles:
+        found = planning.with_shuffles(found, application, environment)
+    typer.echo(json_line(planning.facts(found)) if as_json else planning.render(found, "text"))
+    for note in found.notes:
+        typer.echo(f"Note: {note}", err=True)
+
+
+def _print(text: str, output: Path | None) -> None:
+    if output is None:
+        typer.echo(text)
+        return
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        partial = output.with_name(f".{output.name}.partial")
+        partial.write_text(text + "\n", encoding="utf-8")
+        os.replace(partial, output)
+    except OSError as error:
+        raise ConfigError(
+            f"{output} cannot be written: {error.strerror}.",
+            hint="Name another file with --output.",
+            key="--output",
+            value=str(output),
+        ) from None
+    typer.echo(f"Written to {output}.", err=True)
