@@ -109,4 +109,4 @@ GENERATED: dict[str, Callable[[], str]] = {
     "settings": settings,
     "connections": connections,
 }
-"""What a page may ask for by ``<!-- generated: NAME -->``."""
+"""The texts that a page may ask for by ``<!-- generated: NAME -->``."""

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import psutil
 import pyarrow as pa
@@ -19,9 +20,12 @@ import pytest
 
 from airflow_samza.errors import MessageError, PushError, StageCancelled, StageFailed, StageLost
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.provider.runner_lines import runner_logged
+from airflow_samza.runs.stages.runner_log import last_lines
 from airflow_samza.runs.stages.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.rollback import rollback
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.clusters.pushes import KEPT, Pushes
@@ -104,6 +108,19 @@ def test_an_error_of_a_callable_arrives_with_its_place(session: Session) -> None
     with pytest.raises(MessageError, match="never") as caught:
         session.runtime.run_stage(session.run, "refused")
     assert caught.value.facts["file"] == str(APPS / "samza_spark_apps" / "contract.py")
+
+
+def test_the_last_lines_of_the_driver_of_a_failed_stage_come_into_the_tasks_log(session: Session) -> None:
+    files = open_filesystem(session.root)
+    service = SimpleNamespace(last_lines=lambda path: last_lines(files, path, [SECRET]))
+    said: list[str] = []
+    log = SimpleNamespace(info=lambda event, *args: said.append(event % args if args else event))
+    with pytest.raises(MessageError, match="never"), runner_logged(service, log):
+        session.runtime.run_stage(session.run, "refused", generation=2)
+    assert said[0].startswith("::group::The last ")
+    assert said[-1] == "::endgroup::"
+    # The status follows the log: whoever sees that the stage has failed finds the line of this very attempt.
+    assert [line for line in said[1:-1] if "refused@1.2@" in line and "never" in line]
 
 
 def test_a_task_that_fails_once_is_tried_again_and_its_output_is_there_once(session: Session) -> None:

@@ -181,6 +181,7 @@ OTHERS: dict[str, frozenset[str]] = {
     "standalone-cluster": frozenset(
         {
             "workers_get_our_package",
+            "last_lines_of_the_driver",
             "no_secret",
             "runner_that_is_killed",
             "closing_the_run",
