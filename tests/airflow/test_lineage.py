@@ -44,7 +44,14 @@ def keyed(flights: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def run_id(flights: Any, keyed: str) -> str:
+def mapped(flights: Any) -> str:
+    """A mapped run, which goes on beside the others, too."""
+    run_id: str = flights.airflow.trigger("lineage_mapped")
+    return run_id
+
+
+@pytest.fixture(scope="module")
+def run_id(flights: Any, keyed: str, mapped: str) -> str:
     flights.airflow.wait_for_dag("lineage_consumer")
     flights.airflow.pause("lineage_consumer", False)
     run_id: str = flights.airflow.trigger("lineage_flights")
@@ -52,25 +59,36 @@ def run_id(flights: Any, keyed: str) -> str:
     return run_id
 
 
-@pytest.fixture(scope="module")
-def events(flights: Any, run_id: str) -> dict[str, list[Event]]:
-    """The events of the Dag run by job, in the order in which they were sent."""
+def events_of(flights: Any, dag_id: str, group: str, runs: int = 1) -> dict[str, list[Event]]:
+    """Return the events of the only run of a Dag by job, in the order in which they were sent.
+
+    Its end, and those of the ``runs`` of the task group, are among them: each process sends its own.
+    """
     found: dict[str, list[Event]] = defaultdict(list)
 
     def read() -> bool:
         found.clear()
         for line in flights.lineage.read_text().splitlines():
             event = json.loads(line)
-            if event["job"]["name"].startswith("lineage_flights"):  # of other Dags, failed tasks are told
+            if event["job"]["name"].startswith(dag_id):  # of other Dags, failed tasks are told
                 found[event["job"]["name"]].append(event)
-        return any(event["eventType"] == "COMPLETE" for event in found.get("lineage_flights", ()))
+        return bool(ends_of(found, dag_id)) and len(ends_of(found, f"{dag_id}.{group}")) >= runs
 
-    flights.airflow.wait_until(read, 120, "the end of the Dag run in the events")
+    flights.airflow.wait_until(read, 120, f"the end of the run of {dag_id} in the events")
     return found
 
 
+@pytest.fixture(scope="module")
+def events(flights: Any, run_id: str) -> dict[str, list[Event]]:
+    return events_of(flights, "lineage_flights", "delays")
+
+
+def ends_of(events: dict[str, list[Event]], job: str) -> list[Event]:
+    return [event for event in events.get(job, ()) if event["eventType"] == "COMPLETE"]
+
+
 def end_of(events: dict[str, list[Event]], job: str) -> Event:
-    (event,) = (event for event in events[job] if event["eventType"] == "COMPLETE")
+    (event,) = ends_of(events, job)
     return event
 
 
@@ -158,3 +176,28 @@ def test_a_consumer_of_partitions_gets_the_key_of_the_data_interval(flights: Any
     event = started_by_it(flights, "lineage_partitions", "lineage_keyed")
     assert event["key"] == event["partition_key"] == "2013-01-02T00:00:00"
     assert event["rows"] > 0
+
+
+def test_each_index_of_a_mapped_group_is_a_run_of_its_own(flights: Any, mapped: str) -> None:
+    ran(flights, "lineage_mapped", mapped)
+    events = events_of(flights, "lineage_mapped", "each.makers", 2)
+    topic = ("file", f"{flights.root}/topics/planes-by-tail-1-by-tail")
+    planes = ("file", f"{flights.data}/planes")
+    output = ("file", f"{flights.warehouse}/planes-by-tail")
+    stages = [ends_of(events, f"lineage_mapped.each.makers.{stage}") for stage in ("planes", "by-tail")]
+    whole = ends_of(events, "lineage_mapped.each.makers")
+    for found in (*stages, whole):
+        assert len({event["run"]["runId"] for event in found}) == len(found) == 2
+        for event in found:
+            check_event({"inputs": [], "outputs": [], **event})
+    for index in (0, 1):
+        assert reached([stage[index] for stage in stages], planes) == {planes, topic, output}
+        assert reached([whole[index]], planes) == {planes, output}
+    runs = {event["run"]["facets"]["samza_plan"]["runId"] for event in whole}
+    told = flights.airflow.api("GET", "/assets/events", params={"source_dag_id": "lineage_mapped"})["asset_events"]
+    assert {event["uri"] for event in told} == {f"file://{flights.warehouse}/planes-by-tail"}
+    assert {event["extra"]["run_id"] for event in told} == runs
+    assert {(event["source_map_index"], event["extra"]["interval"][0][:10]) for event in told} == {
+        (0, "2013-01-01"),
+        (1, "2013-01-02"),
+    }

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow.providers.openlineage.utils.selective_enable import enable_lineage
-from airflow.sdk import DAG, Asset, AssetAlias, PartitionedAssetTimetable, task
+from airflow.sdk import DAG, Asset, AssetAlias, PartitionedAssetTimetable, task, task_group
 
 from airflow_samza import SamzaTaskGroup
 from airflow_samza.operators import SamzaStreamOperator
@@ -47,6 +47,16 @@ with DAG(
     is_paused_upon_creation=True,
 ):
     told()
+
+with DAG("lineage_mapped", schedule=None) as mapped:
+
+    @task_group
+    def each(interval: str) -> None:
+        """Run the application for a data interval."""
+        SamzaTaskGroup("makers", application="habits:planes_by_tail", systems=SYSTEMS, data_interval=interval)
+
+    each.expand(interval=["2013-01-01/2013-01-02", "2013-01-02/2013-01-03"])
+enable_lineage(mapped)
 
 with DAG("lineage_keyed", schedule=None):
     SamzaStreamOperator(
