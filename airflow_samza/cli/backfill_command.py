@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from airflow_samza.cli.connection_environment import looking_in_database
 from airflow_samza.cli.options import Json
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError
@@ -56,7 +57,7 @@ def backfill_preview(
             key="DAG",
             value=dag,
         ) from None
-    with _printing_to_stderr():
+    with _printing_to_stderr(), looking_in_database():
         found = preview_backfill(dag, since, until, dag_file)
     typer.echo(json_line(facts(found)) if as_json else "\n".join(lines(found)))
     for note in found.notes:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from airflow_samza.cli.environment import Environment
+
+_PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
 
 
 def environment_of(conn_id: str) -> Environment:
@@ -12,5 +18,22 @@ def environment_of(conn_id: str) -> Environment:
     """
     from airflow_samza.provider.hooks import SamzaHook
 
-    hook = SamzaHook(conn_id)
-    return Environment(conn_id, hook.root, origin=f"the connection {conn_id!r}", access=hook.access)
+    with looking_in_database():
+        hook = SamzaHook(conn_id)
+        return Environment(conn_id, hook.root, origin=f"the connection {conn_id!r}", access=hook.access)
+
+
+@contextmanager
+def looking_in_database() -> Iterator[None]:
+    """Have Airflow look connections up in its database, too, as its own commands do.
+
+    Without the variable it takes a process that is none of its own for a task's, which asks the API server.
+    """
+    former = os.environ.get(_PROCESS)
+    os.environ[_PROCESS] = former or "server"
+    try:
+        yield
+    finally:
+        os.environ.pop(_PROCESS)
+        if former is not None:
+            os.environ[_PROCESS] = former
