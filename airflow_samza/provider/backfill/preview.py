@@ -6,7 +6,7 @@ Nothing runs, and nothing is written: plans are made as the plan task would make
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ from airflow_samza.runs.progress.run_costs import (
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan
 from airflow_samza.runs.tables.versions import by_number
 from airflow_samza.secrecy import without_passwords
+from airflow_samza.systems.spark.listed_amounts import listed_amount
+from airflow_samza.systems.spark.system import KIND as SPARK
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
         tables = _tables(hook, run)
     except (SamzaError, OSError) as error:
         return SlicePreview(slice_, run_id, airflow_run=airflow_run, problem=without_passwords(str(error)))
-    inputs = amounts(run)
+    inputs = tuple(_listed(hook, run, amount) for amount in amounts(run))
     return SlicePreview(
         slice_,
         run_id,
@@ -172,6 +174,15 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
 
 def _config(task: PlanningOperator) -> dict[str, str]:
     return text_map("config", task.config)
+
+
+def _listed(hook: SamzaHook, run: RunPlan, amount: InputAmount) -> InputAmount:
+    """Return an amount, of files that Spark reads by a listing: a plan has none of them."""
+    binding = hook.bindings().get(amount.system)
+    if amount.kind != SPARK or binding is None:  # none: a function of the application makes the DataFrame
+        return amount
+    found = listed_amount(amount.system, binding, run.streams[amount.stream_id].spec)
+    return amount if found is None else replace(amount, files=found[0], bytes=found[1])
 
 
 def _tables(hook: SamzaHook, run: RunPlan) -> tuple[TableRead, ...]:

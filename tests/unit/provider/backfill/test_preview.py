@@ -34,6 +34,14 @@ def orders(app):
         "orders", system="data", schema=ORDER, path="orders/{data_interval_start:%Y-%m-%d}.json", format="json", partitions=1
     )
     read.send_to(app.output_stream("copied", system="log", partitions=1))
+
+
+@stream_application("previewed-hive")
+def hive(app):
+    """Copy what Spark reads: of a path, or of a table of the catalog."""
+    place = {"path": "orders/{data_interval_start:%Y-%m-%d}.json"} if app.config["read"] == "path" else {"options": {"table": "shop.orders"}}
+    read = app.input_stream("orders", system="hive", schema=ORDER, format="json" if "path" in place else None, **place)
+    read.send_to(app.output_stream("copied", system="log", partitions=1))
 '''
 
 DAG = """
@@ -47,6 +55,10 @@ print("a Dag file that prints")
 
 with DAG("orders", schedule=CronDataIntervalTimetable("@daily", timezone="UTC"), start_date=pendulum.datetime(2013, 1, 1)):
     SamzaTaskGroup("copy", application="previewed_orders_app:orders", systems={"data": "orders_data"})
+
+for read in ("path", "table"):
+    with DAG(f"by_{read}", schedule=CronDataIntervalTimetable("@daily", timezone="UTC"), start_date=pendulum.datetime(2013, 1, 1)):
+        SamzaTaskGroup("copy", application="previewed_orders_app:hive", systems={"hive": "orders_hive"}, config={"read": read})
 
 with DAG("by_hand", schedule=None):
     SamzaTaskGroup("copy", application="previewed_orders_app:orders", systems={"data": "orders_data"})
@@ -77,6 +89,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     connections = {
         "SAMZA_DEFAULT": {"conn_type": "samza", "extra": {"root": str(tmp_path / "root")}},
         "ORDERS_DATA": {"conn_type": "fs", "extra": {"path": str(tmp_path / "data")}},
+        "ORDERS_HIVE": {"conn_type": "spark_sql", "extra": {"root": str(tmp_path / "data")}},
     }
     for name, connection in connections.items():
         monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps(connection))
@@ -105,6 +118,17 @@ def test_slices_are_those_of_the_schedule_and_read_their_own_files(place: Path) 
     assert [each.slice.text for each in slices(found)] == ["2013-01-01 – 2013-01-02", "2013-01-02 – 2013-01-03"]
     amounts = [(each.inputs[0].files, each.inputs[0].bytes) for each in slices(found)]
     assert amounts == [(1, 230), (1, 460)]
+
+
+@pytest.mark.parametrize(
+    ("read", "amounts"), [("path", [(1, 230), (1, 460)]), ("table", [(None, None)] * 2)], ids=["path", "table"]
+)
+def test_files_that_spark_reads_are_listed_and_of_a_table_nothing_is_known(
+    place: Path, read: str, amounts: list[tuple[int | None, int | None]]
+) -> None:
+    found = slices(preview(place, day(1), day(2), f"by_{read}"))
+    assert [(each.inputs[0].files, each.inputs[0].bytes) for each in found] == amounts
+    assert [each.problem for each in found] == [None, None]
 
 
 def test_nothing_is_made(place: Path) -> None:
