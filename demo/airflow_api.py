@@ -115,9 +115,23 @@ class AirflowApi:
             self.pause(dag_id, False)
 
     def _cancel_backfills(self, dag_id: str) -> None:
-        for backfill in self.api("GET", "/backfills", params={"dag_id": dag_id})["backfills"]:
-            if not backfill["completed_at"]:  # 409: the scheduler has found meanwhile that nothing is left of it
-                self.api("PUT", f"/backfills/{backfill['id']}/cancel", ok=(200, 409))
+        for backfill in self.open_backfills(dag_id):
+            # 409: the scheduler has found meanwhile that nothing is left of it
+            self.api("PUT", f"/backfills/{backfill['id']}/cancel", ok=(200, 409))
+
+    def backfills(self, dag_id: str) -> list[dict[str, Any]]:
+        """The backfills of a Dag, newest first."""
+        asked = {"dag_id": dag_id, "limit": 100, "order_by": "-id"}
+        found: list[dict[str, Any]] = self.api("GET", "/backfills", params=asked)["backfills"]
+        return found
+
+    def open_backfills(self, dag_id: str) -> list[dict[str, Any]]:
+        """The backfills of a Dag that are not over: of one, the scheduler notices half a minute after its last run."""
+        return [backfill for backfill in self.backfills(dag_id) if not backfill["completed_at"]]
+
+    def wait_for_backfills(self, dag_id: str, timeout: float = 300, **more: Any) -> None:
+        """Returns once no backfill of a Dag is open: Airflow allows one at a time. ``more``: as of ``wait_until``."""
+        self.wait_until(lambda: not self.open_backfills(dag_id), timeout, f"the end of {dag_id}'s backfill", **more)
 
     def pause(self, dag_id: str, paused: bool) -> None:
         """Pauses a Dag, or lets it go on."""
@@ -234,21 +248,31 @@ class AirflowApi:
         self.api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", json={"new_state": state})
 
     def wait_until(
-        self, look: Callable[[], T | None], timeout: float, what: str, explain: Callable[[], str] | None = None
+        self,
+        look: Callable[[], T | None],
+        timeout: float,
+        what: str,
+        explain: Callable[[], str] | None = None,
+        *,
+        away: tuple[type[Exception], ...] = (),
     ) -> T:
         """Return the first answer of ``look`` that is not None, asked twice a second.
 
-        Says what it waited for when the time is over, or one of Airflow's processes has ended.
+        An error of a type in ``away`` means that there is no answer yet. Says what it waited for when the time is over, or one of Airflow's processes has ended.
         """
         deadline = time.monotonic() + timeout
         while True:
-            found = look()
-            if found:
-                return found
+            problem: Exception | None = None
+            try:
+                if found := look():
+                    return found
+            except away as error:
+                problem = error
             if ended := self._ended():
                 raise AirflowProblem(f"{ended} ended while waiting for {what}; the log:\n{self._log_tail()}")
             if time.monotonic() > deadline:
-                raise AirflowProblem(f"Waited {timeout:.0f} s for {what}. {explain() if explain else self._log_tail()}")
+                why = str(problem) if problem else explain() if explain else self._log_tail()
+                raise AirflowProblem(f"Waited {timeout:.0f} s for {what}. {why}") from problem
             time.sleep(0.5)
 
     def _ended(self) -> str | None:

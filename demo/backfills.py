@@ -27,6 +27,7 @@ def backfill(
     Raises:
         AirflowProblem: when they have not ended after ``seconds``.
     """
+    airflow.wait_for_backfills(dag_id)
     since, began = time.monotonic(), datetime.now(timezone.utc)
     first, last = (f"{one:%Y-%m-%dT%H:%M}" for one in (slices[0], slices[-1]))
     airflow.backfill(dag_id, first, last, *options)

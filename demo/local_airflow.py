@@ -81,7 +81,7 @@ class LocalAirflow(AirflowApi):
         processes, self._processes, self._parts = self._processes, {}, {}
         if not processes:
             return
-        family = [member for process in processes.values() for member in process_family(process.pid)]
+        family = _families(processes)
         for process in processes.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
@@ -93,6 +93,14 @@ class LocalAirflow(AirflowApi):
             _tell(member, "kill")
         for process in processes.values():
             process.wait()
+
+    def processes(self) -> set[psutil.Process]:
+        """Return all its processes, those that outlive tasks, too."""
+        return {*_families(self._processes), *self.outliving()}
+
+    def outliving(self) -> set[psutil.Process]:
+        """Return what its tasks have left in sessions of their own, such as stage runners, and what is left of them."""
+        return set(_of_home(self._env["AIRFLOW_HOME"])).difference(_families(self._processes))
 
     def kill(self, name: str) -> None:
         """Kills one of its processes (``scheduler``, ``triggerer``, …) and those that this one has started."""
@@ -128,7 +136,7 @@ class LocalAirflow(AirflowApi):
 
     def _ended(self) -> str | None:
         """Return the process that has ended unasked. ``airflow standalone`` outlives its scheduler."""
-        for name, process in self._processes.items():
+        for name, process in list(self._processes.items()):  # others may kill one meanwhile
             if process.poll() is not None:
                 return f"{name} ({process.returncode})"
         return next((name for name, part in self._parts.items() if not _runs(part)), None)
@@ -141,6 +149,10 @@ def process_family(pid: int) -> list[psutil.Process]:
         return [parent, *parent.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
+
+
+def _families(processes: Mapping[str, subprocess.Popen[bytes]]) -> list[psutil.Process]:
+    return [member for process in list(processes.values()) for member in process_family(process.pid)]
 
 
 def _of_home(home: str) -> list[psutil.Process]:

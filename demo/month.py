@@ -25,7 +25,7 @@ DAYS = [datetime(2013, 1, 1, tzinfo=timezone.utc) + timedelta(days=number) for n
 TOGETHER = 4
 """Dag runs at the same time, and warm runners for them."""
 
-AGAIN_BACKWARDS = ["--reprocess-behavior", "completed", "--run-backwards"]
+BACKWARDS = "--run-backwards"
 SETTINGS = {"AIRFLOW__SAMZA__WARM_RUNNERS": str(TOGETHER)}  # else each run starts a Spark of its own
 
 
@@ -34,9 +34,9 @@ def airflow_on_postgres(
     home: Path, *, dags: Path, env: Mapping[str, str], connections: Mapping[str, str]
 ) -> Iterator[AirflowInParts]:
     """Start PostgreSQL; yield an Airflow over it, to be started. Nothing of a former demonstration is left."""
-    for name in ("postgres", "airflow", "samza", "warehouse"):
+    for name in ("postgres", "airflow", "samza", "warehouse", "t"):
         shutil.rmtree(home / name, ignore_errors=True)
-    for name in ("samza", "warehouse"):
+    for name in ("samza", "warehouse", "t"):
         (home / name).mkdir(parents=True)
     show.step("PostgreSQL starts")
     with running_postgres(home / "postgres") as database:
@@ -44,7 +44,8 @@ def airflow_on_postgres(
             home / "airflow",
             dags=dags,
             database=database,
-            env={**SETTINGS, **env},
+            # Warm runners of this Airflow, apart from those that the user has.
+            env={**SETTINGS, "TMPDIR": str(home / "t"), **env},
             connections=connections,
             parallelism=16,
         )
@@ -59,16 +60,13 @@ def run(airflow: AirflowApi, home: Path, data: Path, seconds: float) -> bool:
     good = True
     for title, options in (
         (f"January 2013, a run per day, {TOGETHER} at a time", []),
-        (
-            "The same month again, from the last day to the first",
-            ["--reprocess-behavior", "completed", "--run-backwards"],
-        ),
+        ("The same month again, from the last day to the first", ["--reprocess-behavior", "completed", BACKWARDS]),
     ):
         show.step(title)
         bound = ["--max-active-runs", str(TOGETHER)]
         runs = backfills.backfill(airflow, DAG, DAYS, *options, *bound, name="%d", seconds=seconds)
         good = backfills.ended_well(airflow, DAG, runs) and good
-        if "--run-backwards" in options and [backfills.interval_start(run) for run in runs] != DAYS[::-1]:
+        if BACKWARDS in options and [backfills.interval_start(run) for run in runs] != DAYS[::-1]:
             show.fact("The runs did not begin in reversed order.")
             good = False
         different = [day for day in DAYS if not _is_right(home, data, day)]

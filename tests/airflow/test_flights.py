@@ -103,12 +103,6 @@ def day_of(run: dict[str, Any]) -> date:
     return date.fromisoformat(run["data_interval_start"][:10])
 
 
-def no_backfill_runs(flights: Any, dag_id: str) -> bool:
-    """Airflow allows a Dag one backfill at a time, and notices a while after its last run that it is over."""
-    found = flights.airflow.api("GET", "/backfills", params={"dag_id": dag_id})["backfills"]
-    return all(backfill["completed_at"] for backfill in found)
-
-
 @pytest.mark.parametrize(
     ("first", "backwards"), [(date(2013, 1, 1), False), (date(2013, 2, 1), True)], ids=["parallel", "reversed"]
 )
@@ -117,7 +111,7 @@ def test_a_backfill_gives_each_date_its_own_result_through_its_own_topics(
 ) -> None:
     days = [first + timedelta(days=n) for n in range(3)]
     flights.airflow.wait_for_dag("flights_daily")
-    flights.airflow.wait_until(lambda: no_backfill_runs(flights, "flights_daily"), 300, "the former backfill to end")
+    flights.airflow.wait_for_backfills("flights_daily")
     options = ("--run-backwards", "--max-active-runs", "1") if backwards else ("--max-active-runs", "3")
     flights.airflow.backfill("flights_daily", str(days[0]), str(days[-1]), *options)
     runs = [run for run in flights.airflow.runs("flights_daily") if run["logical_date"] and day_of(run) in days]

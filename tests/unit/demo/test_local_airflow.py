@@ -61,6 +61,33 @@ def test_a_backfill_of_somebody_else_is_not_cancelled(tmp_path: Path) -> None:
     assert airflow.open == [5]
 
 
+def test_waiting_goes_on_while_airflow_is_away_and_says_in_the_end_why_it_is(tmp_path: Path) -> None:
+    airflow = LocalAirflow(tmp_path, dags=tmp_path)
+    answers = iter(["away", None, "there", "away"])
+
+    def look() -> str | None:
+        if (answer := next(answers)) == "away":
+            raise AirflowProblem("GET /dags gave 503")
+        return answer
+
+    assert airflow.wait_until(look, 60, "an answer", away=(AirflowProblem,)) == "there"
+    with pytest.raises(AirflowProblem, match=r"Waited -1 s for an answer\. GET /dags gave 503"):
+        airflow.wait_until(look, -1, "an answer", away=(AirflowProblem,))
+
+
+def test_a_backfill_is_waited_for_until_the_scheduler_has_noticed_its_end(tmp_path: Path) -> None:
+    class NoticesLate(LocksOnce):
+        def api(self, method: str, path: str, **more: Any) -> Any:
+            found = super().api(method, path, **more)
+            self.open.clear()
+            return found
+
+    airflow = NoticesLate(tmp_path)
+    airflow.open.append(5)
+    airflow.wait_for_backfills("daily")
+    assert airflow.requests == [("GET", "/backfills")] * 2
+
+
 def test_processes_that_outlive_their_tasks_end_with_their_airflow_and_no_other(tmp_path: Path) -> None:
     airflow = LocalAirflow(tmp_path, dags=tmp_path)
 
