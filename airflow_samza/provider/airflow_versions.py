@@ -66,6 +66,7 @@ __all__ = [
     "conf",
     "events_take_partitions",
     "hook_lineage",
+    "plugin_class",
     "send_gauge",
     "start_stats",
     "stats_name",
@@ -73,6 +74,15 @@ __all__ = [
 ]
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")
+
+
+def plugin_class() -> Any:
+    """Return the class of plugins, which a Dag file need not load."""
+    try:
+        found = import_module("airflow.sdk.plugins_manager")
+    except ImportError:  # Airflow 3.1
+        found = import_module("airflow.plugins_manager")
+    return found.AirflowPlugin
 
 
 def triggers_hear_of_kills() -> bool:

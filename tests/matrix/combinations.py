@@ -84,6 +84,7 @@ SUITES = (
     Suite("demo", ("-m", "demo", "--home", FOLDER)),
     Suite("stages", (*_PYTEST, "-m", "not nightly", "tests/spark/test_stages.py", "tests/spark/test_datasource.py")),
     Suite("expressions", (*_PYTEST, "-m", "not nightly", "tests/property/test_expressions_against_spark.py")),
+    Suite("page", (*_PYTEST, "-m", "not nightly and not browser", "tests/page")),
     Suite(
         "airflow",
         (*_PYTEST, "-m", "not nightly and not browser", "tests/airflow"),

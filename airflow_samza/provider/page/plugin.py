@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from airflow.sdk.plugins_manager import AirflowPlugin
+from typing import TYPE_CHECKING
 
+from airflow_samza.provider.airflow_versions import plugin_class
 from airflow_samza.provider.page.lazy_app import LazyApp
+
+if TYPE_CHECKING:
+    from airflow.sdk.plugins_manager import AirflowPlugin
+else:
+    AirflowPlugin = plugin_class()
 
 URL_PREFIX = "/samza"
 """The place of the page below Airflow's own address."""
