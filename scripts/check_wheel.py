@@ -8,20 +8,23 @@ import pkgutil
 import re
 import sys
 import zipfile
+from urllib.parse import urljoin
 
 import airflow_samza
 from airflow_samza import StreamApplicationDescriptor, TestDriver, count, stream_application
 
 
 def check_contents(wheel: str) -> None:
-    """Check that a wheel has the package and its mark for type checkers, and nothing else."""
+    """Check that a wheel has the package with the page, its mark for type checkers and the licence, nothing else."""
     names = zipfile.ZipFile(wheel).namelist()
     foreign = {name.partition("/")[0] for name in names} - {"airflow_samza"}
     assert len(foreign) == 1, f"The wheel has more than the package and its metadata: {sorted(foreign)}."
     page = "airflow_samza/provider/page"
-    assert f"{page}/static/index.html" in names, "The wheel lacks the page in Airflow."
+    for file in ("static/index.html", "static/licenses.md", "openapi.json"):
+        assert f"{page}/{file}" in names, f"The wheel lacks {file} of the page in Airflow."
     assert not any(name.startswith(f"{page}/web/") for name in names), "The wheel has the sources of the page."
     assert "airflow_samza/py.typed" in names, "The wheel lacks py.typed, so that its types are unknown to users."
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names), "The wheel lacks the licence."
 
 
 def check_metadata() -> None:
@@ -47,7 +50,8 @@ def check_imports() -> None:
             try:
                 importlib.import_module(module)
             except ModuleNotFoundError as error:
-                if error.name not in extras:  # what an extra brings is not here
+                name = str(error.name)
+                if not {name, f"apache_{name.replace('.', '_')}"} & extras:  # what an extra brings is not here
                     raise
     print(f"{len(airflow_samza.__all__)} public names, {len(modules)} modules")
 
@@ -89,9 +93,29 @@ def check_provider() -> None:
     )
 
 
+def check_page() -> None:
+    """Ask the page by its plugin's application, mounted as Airflow does: its index, and what that loads."""
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    (entry,) = importlib.metadata.entry_points(group="airflow.plugins", name="samza")
+    main = FastAPI()
+    for each in entry.load().fastapi_apps:
+        main.mount(each["url_prefix"], each["app"])
+    browser = TestClient(main)
+    index = browser.get("/samza/")
+    assert (index.status_code, "<title>" in index.text) == (200, True), index
+    loaded = re.findall(r'(?:src|href)="(\./[^"]+)"', index.text)
+    assert any(place.endswith(".js") for place in loaded), index.text
+    for place in loaded:
+        assert browser.get(urljoin("/samza/", place)).status_code == 200, place
+    print(f"the page of the plugin: its index, and {', '.join(loaded)}")
+
+
 check_contents(sys.argv[1])
 check_metadata()
 check_imports()
 check_application()
 check_provider()
+check_page()
 print("The wheel works.")
