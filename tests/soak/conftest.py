@@ -12,7 +12,7 @@ import pytest
 from demo import databases
 from demo.airflow_parts import AirflowInParts
 from demo.flights_data import prepare
-from tests.soak.soak import Soak
+from tests.soak.soak import LAST_SCHEDULED, Soak
 
 collect_ignore = ["dags"]  # Dag files, for Airflow to read
 
@@ -36,6 +36,7 @@ def soak(tmp_path: Path) -> Iterator[Soak]:
             env={
                 "PYTHONPATH": os.pathsep.join([str(ROOT / "dags"), str(ROOT)]),
                 "TMPDIR": str(folders["t"]),  # warm runners of this Airflow, apart from those of others
+                "SOAK_LAST_SCHEDULED": LAST_SCHEDULED.isoformat(),
                 "AIRFLOW__SAMZA__WARM_RUNNERS": "3,runs=20",
                 # A killed task is noticed after half a minute, not after five.
                 "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import random
+import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-import httpx
 import psutil
 
-from demo.airflow_api import AirflowProblem
 from demo.airflow_parts import AirflowInParts
+from tests.soak.soak import ANSWER_SECONDS, AWAY
 
 CLEARED = {"soak_pipelined": None, "soak_daily": None, "soak_catch_up": "hours.by-carrier"}
 """The Dags whose ended runs are cleared: the whole run, or one task. A caught-up range is cleared as its stage."""
@@ -23,9 +23,26 @@ CLEARED = {"soak_pipelined": None, "soak_daily": None, "soak_catch_up": "hours.b
 DOWN_SECONDS = (0.0, 8.0)
 """The time for which a killed part of Airflow stays away."""
 
+KEEPER = r"\S+ -m airflow_samza\.spark\.warm_keeper \S+"
+VICTIMS = {
+    "a task": r"airflow worker -- [0-9a-f]{8}-.*",
+    "a supervisor of a task": r"airflow (worker -- LocalExecutor: [0-9a-f]{8}-|task supervisor: ).*",
+    "a runner": rf"\S+ -m airflow_samza\.spark\.runner .*|{KEEPER} < {KEEPER} < {KEEPER}",
+    "a warm runner": rf"{KEEPER}(?! < {KEEPER})",
+    "a Java": r"\S+/java .*spark.*",
+}
+"""Processes by their command lines, behind which those of parent and grandparent stand where they are keepers.
+
+A warm runner's keeper has a process that forks, and this one has the driver process of a run.
+"""
+
 
 class Mischief:
-    """A thread that does one of these acts every few seconds; what it did is counted and kept with its time."""
+    """A thread that does one of these acts every few seconds; what it did is counted and kept with its time.
+
+    Each act has its turn before one has its second: a pack is shuffled and dealt. One that finds nothing to act upon,
+    or that Airflow rejects for the moment, goes into the next pack, too.
+    """
 
     def __init__(self, airflow: AirflowInParts, seed: int, every: float) -> None:
         self.airflow = airflow
@@ -34,23 +51,19 @@ class Mischief:
         self.done: Counter[str] = Counter()
         self.diary: list[str] = []
         self.over = threading.Event()
-        self.began = time.monotonic()
+        self.began = 0.0
+        self.acts: dict[str, Callable[[], str | None]] = {
+            **{f"kill {who}": partial(self._kill, fits) for who, fits in VICTIMS.items()},
+            **{f"kill the {part}": partial(self._kill_a_part, part) for part in airflow.parts},
+            "clear": self._clear,
+            "mark failed": self._mark,
+            "pause": self._pause,
+        }
         self._thread = threading.Thread(target=self._work, name="mischief", daemon=True)
-        acts: list[tuple[str, Callable[[], str | None]]] = [
-            ("kill a runner", self._kill_a_runner),
-            ("kill a runner", self._kill_a_runner),
-            ("kill a task", self._kill_a_task),
-            ("kill a task", self._kill_a_task),
-            ("kill a Java", self._kill_a_java),
-            *((f"kill the {part}", lambda part=part: self._kill_a_part(part)) for part in airflow.parts),
-            ("clear", self._clear),
-            ("mark failed", self._mark),
-            ("pause", self._pause),
-        ]
-        self._acts = acts
 
     def start(self) -> None:
         """Begins."""
+        self.began = time.monotonic()
         self._thread.start()
 
     def stop(self) -> None:
@@ -61,48 +74,47 @@ class Mischief:
             self.airflow.start_part(part)
 
     def _work(self) -> None:
+        pack: list[str] = []
+        again: list[str] = []
         while not self.over.wait(self.chance.uniform(0.5, 1.5) * self.every):
-            name, act = self.chance.choice(self._acts)
+            if not pack:
+                pack, again = [*self.acts, *again], []
+                self.chance.shuffle(pack)
+            name = pack.pop()
             try:
-                found = act()
-            except (AirflowProblem, httpx.HTTPError) as problem:  # the API server is away, or rejects it now
-                found, name = str(problem).splitlines()[0][:200], f"{name}: rejected"
-            if found is not None:
+                found = self.acts[name]()
+            except AWAY as problem:
+                self._note(f"{name}: {str(problem).splitlines()[0][:200]}")
+                found = None
+            if found is None:
+                again.append(name)
+            else:
                 self.done[name] += 1
-                self.diary.append(f"{time.monotonic() - self.began:6.0f} s  {name}: {found}")
+                self._note(f"{name}: {found}")
+
+    def _note(self, text: str) -> None:
+        self.diary.append(f"{time.monotonic() - self.began:6.0f} s  {text}")
 
     def _kill_a_part(self, part: str) -> str:
         self.airflow.kill(part)
         away = self.chance.uniform(*DOWN_SECONDS)
-        time.sleep(away)
+        self.over.wait(away)
         self.airflow.start_part(part)
         return f"away for {away:.0f} s"
 
-    def _kill_a_runner(self) -> str | None:
-        return self._kill(lambda words: "python" in words and "airflow_samza" in words and "runner" in words)
-
-    def _kill_a_java(self) -> str | None:
-        return self._kill(lambda words: "java" in words and "spark" in words)
-
-    def _kill_a_task(self) -> str | None:
-        return self._kill(lambda words: "task runner" in words or "task supervisor" in words)
-
-    def _kill(self, fits: Callable[[str], bool]) -> str | None:
-        found = [(process, words) for process, words in self._processes() if fits(words)]
+    def _kill(self, fits: str) -> str | None:
+        found = []
+        for process in self.airflow.processes():
+            with suppress(psutil.Error):
+                words = _words(process)
+                if re.fullmatch(fits, words):
+                    found.append((process, words))
         if not found:
             return None
         process, words = self.chance.choice(found)
         with suppress(psutil.NoSuchProcess):
             process.kill()
         return f"{process.pid} {words[:100]}"
-
-    def _processes(self) -> list[tuple[psutil.Process, str]]:
-        home, found = self.airflow.environment["AIRFLOW_HOME"], []
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                if process.pid != os.getpid() and process.environ().get("AIRFLOW_HOME") == home:
-                    found.append((process, " ".join(process.cmdline())))
-        return found
 
     def _clear(self) -> str | None:
         dag_id = self.chance.choice(list(CLEARED))
@@ -120,7 +132,7 @@ class Mischief:
             return None
         dag_id, run_id, task_id = task["dag_id"], task["dag_run_id"], task["task_id"]
         self.airflow.mark(dag_id, run_id, task_id, "failed")
-        time.sleep(self.chance.uniform(0.0, 5.0))
+        self.over.wait(self.chance.uniform(0.0, 5.0))
         self.airflow.clear(dag_id, run_id, task_id, downstream=True)
         return f"{dag_id} {run_id} {task_id}"
 
@@ -136,10 +148,21 @@ class Mischief:
     def _pause(self) -> str:
         dag_id = self.chance.choice(list(CLEARED))
         self.airflow.pause(dag_id, True)
-        time.sleep(self.chance.uniform(1.0, 8.0))
-        for _ in range(50):
-            with suppress(AirflowProblem, httpx.HTTPError):
-                self.airflow.pause(dag_id, False)
-                return dag_id
-            time.sleep(1.0)
-        raise AirflowProblem(f"{dag_id} stays paused")
+        self.over.wait(self.chance.uniform(1.0, 8.0))
+
+        def goes_on() -> str:
+            self.airflow.pause(dag_id, False)
+            return dag_id
+
+        return self.airflow.wait_until(goes_on, ANSWER_SECONDS, f"{dag_id} to go on", away=AWAY)
+
+
+def _words(process: psutil.Process) -> str:
+    """Return the command line of a process, with those of parent and grandparent where all are keepers."""
+    lines = [" ".join(process.cmdline())]
+    for above in process.parents()[:2]:
+        line = " ".join(above.cmdline())
+        if not re.fullmatch(KEEPER, line):
+            break
+        lines.append(line)
+    return " < ".join(lines)

@@ -5,19 +5,23 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
 import httpx
 
+from airflow_samza.partitioner import partition_of
 from demo.airflow_api import AirflowProblem
 from demo.airflow_parts import AirflowInParts
 from demo.flights_answers import Row, asked_of_duckdb, written
@@ -27,7 +31,15 @@ SEED = int(os.environ.get("SOAK_SEED", str(int(time.time()))))
 END_SECONDS = 1800.0
 """The time within which everything has ended once nothing new begins."""
 
+END_OF_RUNNERS_SECONDS = 120.0
+ANSWER_SECONDS = 300.0
+AWAY = (AirflowProblem, httpx.HTTPError)
+"""Errors of a call while Airflow's API server is away, or rejects it for the moment."""
+
 FEED_EVERY_SECONDS = 45.0
+LAST_SCHEDULED = datetime.now(timezone.utc) + timedelta(seconds=SECONDS + 120)
+"""The end of the schedule of catch-up; a Dag that is paused would leave its runs unfinished."""
+
 FIRST_DAY = date(2013, 1, 1)
 BACKFILL_DAYS = 10
 
@@ -48,16 +60,10 @@ class Soak:
     wrong: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
 
-    def asked(self, ask: Callable[[], T], seconds: float = 300.0) -> T:
+    def asked(self, ask: Callable[[], T]) -> T:
         """Return what ``ask`` gives, tried again while Airflow is away or rejects it for the moment."""
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                return ask()
-            except (AirflowProblem, httpx.HTTPError):
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(1.0)
+        (answer,) = self.airflow.wait_until(lambda: (ask(),), ANSWER_SECONDS, "an answer of Airflow", away=AWAY)
+        return answer
 
     def begin(self) -> list[threading.Thread]:
         """Begins every lane, once the topic has its first day, and the continuous run its plan."""
@@ -80,6 +86,7 @@ class Soak:
             lane()
         except Exception as error:
             self.wrong.append(f"{lane.__name__}: {error!r}")
+            self.over.set()
 
     def _feed(self) -> None:
         """Days come into the topic one after another, as somebody's job brings them."""
@@ -114,27 +121,18 @@ class Soak:
             ]
             self._backfill_once(str(first), str(last), again)
             self.backfilled.append((first, last))
-            self._wait_until(lambda: not self._open_backfills(), END_SECONDS, "the backfill's end")
+            self.airflow.wait_for_backfills("soak_daily", END_SECONDS, away=AWAY)
 
     def _backfill_once(self, first: str, last: str, options: list[str]) -> None:
         """Create a backfill that may be there already: the command was answered, and the answer lost."""
-        known = len(self.asked(lambda: self._backfills()))
+        known = self.asked(lambda: self.airflow.backfills("soak_daily"))[:1]
 
         def create() -> None:
-            if len(self._backfills()) == known:
+            if self.airflow.backfills("soak_daily")[:1] == known:
                 dates = ("--from-date", first, "--to-date", last)
                 self.airflow.cli("backfill", "create", "--dag-id", "soak_daily", *dates, *options)
 
         self.asked(create)
-
-    def _backfills(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.airflow.api(
-            "GET", "/backfills", params={"dag_id": "soak_daily", "limit": 500}
-        )["backfills"]
-        return found
-
-    def _open_backfills(self) -> list[dict[str, Any]]:
-        return [backfill for backfill in self._backfills() if not backfill["completed_at"]]
 
     def _run_once(self, dag_id: str, run_id: str, **more: Any) -> None:
         """Trigger a Dag run of this id, which may be there already."""
@@ -148,13 +146,6 @@ class Soak:
 
         self.asked(trigger)
 
-    def _wait_until(self, look: Callable[[], bool], seconds: float, what: str) -> None:
-        deadline = time.monotonic() + seconds
-        while not self.asked(look):
-            if time.monotonic() > deadline:
-                raise AirflowProblem(f"Waited {seconds:.0f} s for {what}.")
-            time.sleep(1.0)
-
     def _wait_for(self, dag_id: str, run_id: str, seconds: float) -> None:
         """Wait until a run has succeeded; one that failed is cleared, as somebody does who looks at it."""
 
@@ -164,19 +155,20 @@ class Soak:
                 self.clear_failed(dag_id, run_id)
             return bool(state == "success")
 
-        def explain() -> str:
-            return f"{run_id} of {dag_id} to succeed: {self.airflow.task_states(dag_id, run_id)}"
-
-        try:
-            self._wait_until(has_succeeded, seconds, f"{run_id} of {dag_id} to succeed")
-        except AirflowProblem as problem:
-            raise AirflowProblem(f"{problem} {self.asked(explain)}") from None
+        self.airflow.wait_until(
+            has_succeeded,
+            seconds,
+            f"{run_id} of {dag_id} to succeed",
+            lambda: str(self.asked(lambda: self.airflow.task_states(dag_id, run_id))),
+            away=AWAY,
+        )
 
     def clear_failed(self, dag_id: str, run_id: str) -> None:
         """Clears the failed tasks of a run, and those after them."""
         states = self.airflow.task_states(dag_id, run_id)
         failed = [task for task, state in states.items() if state in ("failed", "upstream_failed")]
-        self.airflow.clear(dag_id, run_id, *failed, downstream=True)
+        if failed:  # else somebody else has cleared it just now
+            self.airflow.clear(dag_id, run_id, *failed, downstream=True)
 
     def end(self, lanes: list[threading.Thread]) -> None:
         """Ends the lanes, drains the continuous run, and waits until every run has succeeded."""
@@ -186,10 +178,8 @@ class Soak:
         self._run_once("soak_drain", "drain")
         self._wait_for("soak_drain", "drain", END_SECONDS)
         self._wait_for("soak_live", self.live, END_SECONDS)
+        self.airflow.wait_until(lambda: datetime.now(timezone.utc) > LAST_SCHEDULED, END_SECONDS, "the schedule's end")
         self._run_once("soak_catch_up", "the-last")  # reads what came since the last scheduled run
-        for run_id in self.runs_of("soak_catch_up"):
-            self._wait_for("soak_catch_up", run_id, END_SECONDS)
-        self.airflow.pause("soak_catch_up", True)
         for dag_id in ("soak_catch_up", "soak_pipelined", "soak_daily"):
             for run_id in self.runs_of(dag_id):
                 self._wait_for(dag_id, run_id, END_SECONDS)
@@ -227,6 +217,25 @@ class Soak:
         if self._hours(*caught_up) != self._hours_of_duckdb(over):
             yield "the scheduled catch-up differs"
 
+    def damage(self) -> list[str]:
+        """Return what ``airflow-samza fsck`` finds under the root, nothing where all is sound."""
+        looks = [json.loads(line) for line in self._samza("fsck", "--conn-id", "samza_default", "--json").splitlines()]
+        assert looks
+        return [f"{look['kind']} {look['name']}: {look['findings']}" for look in looks if look["findings"]]
+
+    def left_behind(self) -> list[str]:
+        """Return the processes of stages that are there once nothing runs, and warm runners have been ended."""
+        self._samza("warm", "end")
+        with suppress(AirflowProblem):
+            self.airflow.wait_until(lambda: not self.airflow.outliving(), END_OF_RUNNERS_SECONDS, "runners to end")
+        return [str(process) for process in self.airflow.outliving()]
+
+    def _samza(self, *words: str) -> str:
+        command = [str(Path(sys.executable).with_name("airflow-samza")), *words]
+        done = subprocess.run(command, env=self.airflow.environment, capture_output=True, text=True, timeout=600)
+        assert done.returncode in (0, 1), done.stderr
+        return done.stdout
+
     def _output(self, dag_id: str, run_id: str, task_id: str, stream_id: str) -> Path:
         return Path(self.airflow.xcom(dag_id, run_id, task_id)["outputs"][stream_id]["path"])
 
@@ -234,12 +243,19 @@ class Soak:
         return [str(self.data / "flights" / f"{day}.parquet") for day in self.fed]
 
     def _watermark(self) -> str:
-        """Return DuckDB's expression for the hour to which windows are over: a day before the last departure."""
-        ((last,),) = duckdb.execute(
-            f"SELECT epoch(date_trunc('hour', max(time_hour) - INTERVAL 1 DAY)) FROM read_parquet({self._files()}) "
-            "WHERE dep_delay IS NOT NULL"
+        """Return DuckDB's expression for the hour to which windows are over.
+
+        A day before the last departure in that partition of the topic which is furthest behind.
+        """
+        lasts = duckdb.execute(
+            "SELECT origin, epoch(max(time_hour) - INTERVAL 1 DAY) "
+            f"FROM read_parquet({self._files()}) WHERE dep_delay IS NOT NULL GROUP BY origin"
         ).fetchall()
-        return f"make_timestamp({int(last)} * 1000000)"
+        reached: dict[int, float] = {}
+        for origin, last in lasts:
+            partition = partition_of([origin], ["string"], 2)
+            reached[partition] = max(last, reached.get(partition, last))
+        return f"make_timestamp({int(min(reached.values())) * 1_000_000})"
 
     def _hours_of_duckdb(self, within: str = "true") -> list[Row]:
         rows: list[Row] = duckdb.execute(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 
 import pendulum
@@ -32,6 +33,7 @@ with DAG(
     "soak_catch_up",
     schedule="* * * * *",
     start_date=pendulum.datetime(2013, 1, 1),
+    end_date=pendulum.parse(os.environ["SOAK_LAST_SCHEDULED"]),
     catchup=False,
     is_paused_upon_creation=True,  # until the topic is there
     max_active_runs=2,
