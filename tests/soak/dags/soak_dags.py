@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pendulum
 from airflow.sdk import DAG
@@ -33,7 +33,7 @@ with DAG(
     "soak_catch_up",
     schedule="* * * * *",
     start_date=pendulum.datetime(2013, 1, 1),
-    end_date=pendulum.parse(os.environ["SOAK_LAST_SCHEDULED"]),
+    end_date=datetime.fromisoformat(os.environ["SOAK_LAST_SCHEDULED"]),
     catchup=False,
     is_paused_upon_creation=True,  # until the topic is there
     max_active_runs=2,
