@@ -225,9 +225,13 @@ class Soak:
 
     def left_behind(self) -> list[str]:
         """Return the processes of stages that are there once nothing runs, and warm runners have been ended."""
-        self._samza("warm", "end")
+
+        def ended() -> bool:
+            self._samza("warm", "end")  # one that serves a run for some seconds more stays
+            return not self.airflow.outliving()
+
         with suppress(AirflowProblem):
-            self.airflow.wait_until(lambda: not self.airflow.outliving(), END_OF_RUNNERS_SECONDS, "runners to end")
+            self.airflow.wait_until(ended, END_OF_RUNNERS_SECONDS, "runners to end")
         return [str(process) for process in self.airflow.outliving()]
 
     def _samza(self, *words: str) -> str:
