@@ -258,7 +258,8 @@ class AirflowApi:
     ) -> T:
         """Return the first answer of ``look`` that is not None, asked twice a second.
 
-        An error of a type in ``away`` means that there is no answer yet. Says what it waited for when the time is over, or one of Airflow's processes has ended.
+        An error of a type in ``away`` means that there is no answer yet. Says what it waited for when the time is over,
+        or one of Airflow's processes has ended.
         """
         deadline = time.monotonic() + timeout
         while True:
