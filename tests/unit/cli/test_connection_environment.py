@@ -37,6 +37,6 @@ def test_a_root_of_a_connection_is_looked_up_in_the_database(monkeypatch: pytest
 
 
 def test_the_preview_of_a_backfill_looks_connections_up_in_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_samza.provider.backfill_preview.preview_backfill", look)
+    monkeypatch.setattr("airflow_samza.provider.backfill.preview.preview_backfill", look)
     CliRunner().invoke(app, ["backfill-preview", "views", "--from", "2026-01-01", "--to", "2026-01-02"])
     assert "MetastoreBackend" in found
