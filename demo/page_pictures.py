@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-VIEWS = ("plan", "progress", "results", "data", "clear")
+VIEWS = ("plan", "progress", "results", "data", "clear", "backfill")
 WIDTH, HEIGHT = 1120, 760
 SETTLE_MS = 1200
 

@@ -26,6 +26,7 @@ OF_DAGS = sorted(path for path in ROUTES if "{dag_id}" in path)
 
 ASKED: dict[str, dict[str, Any]] = {
     "difference": {"other_run_id": DAG_RUN},
+    "backfill": {"first": "2013-01-01", "last": "2013-01-31"},
     "clearPreview": {"task_id": "flow.visits"},
 }
 """The parameters that routes need, by their operations' ids."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -82,15 +82,19 @@ def slices_of(dag: Any, first: datetime, last: datetime) -> list[Slice]:
             key="--from",
             value=first.isoformat(),
         )
-    form = scheduler_form(dag)
+    return list(scheduled_slices(scheduler_form(dag), first, last))
+
+
+def scheduled_slices(form: Any, first: datetime, last: datetime) -> Iterator[Slice]:
+    """Return the runs, one after the other, of a Dag in the form that the scheduler has of it."""
     if not form.timetable.can_be_scheduled:
         raise ConfigError(
-            f"The Dag {dag.dag_id!r} has no schedule, so a backfill of it makes no runs.",
+            f"The Dag {form.dag_id!r} has no schedule, so a backfill of it makes no runs.",
             hint='Give it a schedule, for example schedule=CronDataIntervalTimetable("@daily", timezone="UTC").',
             key="DAG",
-            value=dag.dag_id,
+            value=form.dag_id,
         )
-    return list(_past(form.iter_dagrun_infos_between(first, last), datetime.now(timezone.utc)))
+    return _past(form.iter_dagrun_infos_between(first, last), datetime.now(timezone.utc))
 
 
 def for_slice(task: PlanningOperator, slice_: Slice) -> tuple[PlanningOperator, dict[str, Any]]:
@@ -146,7 +150,7 @@ def _texts(moment: datetime) -> dict[str, str]:
     }
 
 
-def _past(infos: Sequence[Any], now: datetime) -> Iterator[Slice]:
+def _past(infos: Iterable[Any], now: datetime) -> Iterator[Slice]:
     """Yield slices whose interval is over: Airflow makes no others."""
     for info in infos:
         interval = info.data_interval

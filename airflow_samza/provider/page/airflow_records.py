@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.models.asset import AssetEvent as EventModel
 from airflow.models.dagrun import DagRun
+from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from fastapi import Depends
@@ -117,6 +119,18 @@ class AirflowRecords:
             TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.operator.in_(kinds)
         )
         return {task_id: None if state is None else str(state) for task_id, state in self._session.execute(query)}
+
+    def schedule(self, dag_id: str) -> Any:
+        """Return a Dag as the scheduler has it; None where Airflow has none of its versions."""
+        found = SerializedDagModel.get(dag_id, session=self._session)
+        return None if found is None else found.dag
+
+    def runs_of_dates(self, dag_id: str, first: datetime, last: datetime) -> dict[datetime, str | None]:
+        """Return the states of a Dag's runs by their logical dates."""
+        asked = select(DagRun.logical_date, DagRun.state).where(
+            DagRun.dag_id == dag_id, DagRun.logical_date >= first, DagRun.logical_date <= last
+        )
+        return {date: _text(state) for date, state in self._session.execute(asked)}
 
     def events(self, dag_id: str, run_id: str, task_ids: Sequence[str]) -> list[Event]:
         """Return the events of assets that tasks of a Dag run have sent, oldest first."""

@@ -100,10 +100,10 @@ _MOST = 20
 """Former runs of which an estimate is made: the newest, since code and cluster change."""
 
 
-def history(files: Filesystem, application: str) -> History:
-    """Return the former runs of an application."""
+def history(files: Filesystem, application: str, most: int | None = None) -> History:
+    """Return the former runs of an application: all, or the newest ``most``."""
     found, unread = [], 0
-    for known in sorted(known_runs(files, application), key=lambda run: run.at, reverse=True):
+    for known in sorted(known_runs(files, application), key=lambda run: run.at, reverse=True)[:most]:
         try:
             found.append(_cost(files, known))
         except (SamzaError, OSError, KeyError, ValueError):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, datetime, time, timezone
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from airflow_samza.errors import UnknownName
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Records
+from airflow_samza.provider.page.answers.backfill import Backfill
 from airflow_samza.provider.page.answers.data import (
     ClearedStage,
     ClearPreview,
@@ -21,6 +23,7 @@ from airflow_samza.provider.page.answers.data import (
     TopicDetail,
     Topics,
 )
+from airflow_samza.provider.page.backfill import backfill_answer
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun
 from airflow_samza.provider.page.rights import OF_ROWS, OF_RUN, ReadableDags
 from airflow_samza.provider.page.routes.addresses import OF_PLAN, StreamId
@@ -153,6 +156,19 @@ def preview_of_clear(
     return ClearPreview(
         task_id=task_id, stages=stages, consumers=[*consumers, *started], sentences=list(found.sentences)
     )
+
+
+@router.get(f"{OF_PLAN}/backfill", operation_id="backfill")
+def preview_of_backfill(
+    opened: Opened,
+    records: Records,
+    may_read: ReadableDags,
+    first: Annotated[date, Query(description="The first day, in UTC.")],
+    last: Annotated[date, Query(description="The last day, in UTC.")],
+) -> Backfill:
+    """Return the runs that a backfill of the Dag would make; nothing is made."""
+    begin, end = (datetime.combine(day, time.min, timezone.utc) for day in (first, last))
+    return backfill_answer(opened, records, begin, end, may_read)
 
 
 def _started(

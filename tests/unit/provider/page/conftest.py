@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from airflow_samza.provider.page.airflow_records import Event, Planned, TaskMark
 from airflow_samza.provider.page.app import make_app
 from airflow_samza.provider.plan_note import PlanNote
 from airflow_samza.runs.progress.run_list import note_origin
+from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -61,6 +63,8 @@ class KnownToAirflow:
     tasks: dict[str, str | None] = field(default_factory=dict)
     marks: dict[str, TaskMark] = field(default_factory=dict)
     sent: list[Event] = field(default_factory=list)
+    form: Any = None
+    dates: dict[datetime, str | None] = field(default_factory=dict)
 
     def has_run(self, dag_id: str, run_id: str) -> bool:
         return (dag_id, run_id) in self.dag_runs
@@ -80,6 +84,12 @@ class KnownToAirflow:
     def plan_tasks(self, dag_id: str, run_id: str) -> dict[str, str | None]:
         return self.tasks
 
+    def schedule(self, dag_id: str) -> Any:
+        return self.form
+
+    def runs_of_dates(self, dag_id: str, first: datetime, last: datetime) -> dict[datetime, str | None]:
+        return {date: state for date, state in self.dates.items() if first <= date <= last}
+
     def events(self, dag_id: str, run_id: str, task_ids: Iterable[str]) -> list[Event]:
         return [event for event in self.sent if event.task_id in set(task_ids)]
 
@@ -94,10 +104,17 @@ class Page:
     forbidden: set[str] = field(default_factory=set)
 
     def plan(
-        self, run_id: str = DAG_RUN, *, dag_id: str = DAG, application: str = "visits", task_id: str = PLAN_TASK
+        self,
+        run_id: str = DAG_RUN,
+        *,
+        dag_id: str = DAG,
+        application: str = "visits",
+        task_id: str = PLAN_TASK,
+        interval: DataInterval | None = None,
     ) -> RunPlan:
         """Plan a run, as a task of Airflow's does."""
-        run = self.here.plan(f"page_app:{application.replace('-', '_')}", f"{dag_id}~flow~{run_id}")
+        name = f"page_app:{application.replace('-', '_')}"
+        run = self.here.plan(name, f"{dag_id}~flow~{run_id}", interval=interval)
         files = open_filesystem(str(self.here.root))
         note_origin(
             files, RunFolder(run.application, run.run_id), {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}

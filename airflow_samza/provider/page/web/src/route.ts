@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from "react";
 
 /** The names of the tabs, as they stand in the address. */
-export const TABS = ["plan", "progress", "results", "data", "clear"] as const;
+export const TABS = ["plan", "progress", "results", "data", "clear", "backfill"] as const;
 export type Tab = (typeof TABS)[number];
 
 /** The part of the page that is shown: a tab and named choices, such as the stage that is looked at. */

@@ -3,6 +3,7 @@ import { type Subject, airflowRun } from "./address";
 import { type Schemas, api } from "./api/client";
 import { failingFor, nextLook } from "./api/looks";
 import { Guard } from "./app";
+import { BackfillView } from "./backfill/view";
 import { ClearView } from "./clear/view";
 import { DataView } from "./data/view";
 import { count } from "./format";
@@ -26,6 +27,7 @@ const NAMES: Readonly<Record<Tab, string>> = {
   results: "Results and errors",
   data: "Topics and tables",
   clear: "Preview of a clear",
+  backfill: "Preview of a backfill",
 };
 const SECONDS = 15;
 
@@ -107,6 +109,8 @@ function View({ tab }: { tab: Tab }): ReactElement {
       return <DataView />;
     case "clear":
       return <ClearView />;
+    case "backfill":
+      return <BackfillView />;
   }
 }
 

@@ -24,6 +24,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/dags/{dag_id}/runs/{run_id}/plans/{plan_task}/{map_index}/backfill": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Preview Of Backfill
+         * @description Return the runs that a backfill of the Dag would make; nothing is made.
+         */
+        get: operations["backfill"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/dags/{dag_id}/runs/{run_id}/plans/{plan_task}/{map_index}/bad-records": {
         parameters: {
             query?: never;
@@ -452,6 +472,71 @@ export interface components {
             task_id: string | null;
             /** Uri */
             uri: string;
+        };
+        /**
+         * Backfill
+         * @description A backfill that was not made; the estimate is by ``former`` runs that are on record.
+         */
+        Backfill: {
+            /**
+             * By
+             * @description The measure with which the cost was taken to grow: ``bytes``, ``messages``, or ``run`` (nothing).
+             */
+            by: string | null;
+            /**
+             * Command
+             * @description The command that plans each slice, and so knows sizes of what nobody has read yet.
+             */
+            command: string;
+            /** Dag Id */
+            dag_id: string;
+            /** Former */
+            former: number;
+            /** Note */
+            note: string | null;
+            /** Rows */
+            rows: number | null;
+            /**
+             * Seconds
+             * @description All slices, one after the other.
+             */
+            seconds: number | null;
+            /** Slices */
+            slices: components["schemas"]["BackfillSlice"][];
+            /** Task Seconds */
+            task_seconds: number | null;
+        };
+        /**
+         * BackfillSlice
+         * @description A run that a backfill would make.
+         */
+        BackfillSlice: {
+            /**
+             * Airflow Run
+             * @description The state of the Dag's run of the same date, if there is one.
+             */
+            airflow_run: string | null;
+            /** End */
+            end: string | null;
+            /** Estimate Rows */
+            estimate_rows: number | null;
+            /** Estimate Seconds */
+            estimate_seconds: number | null;
+            /** Estimate Task Seconds */
+            estimate_task_seconds: number | null;
+            /**
+             * Inputs
+             * @description The amounts that the newest run over this interval has read; empty where none is on record.
+             */
+            inputs: components["schemas"]["ReadAmount"][];
+            /** Name */
+            name: string;
+            /** Start */
+            start: string | null;
+            /** Tables */
+            tables: components["schemas"]["TableRead"][];
+            /** There */
+            there: components["schemas"]["RunThere"][];
         };
         /**
          * Bad
@@ -1273,6 +1358,20 @@ export interface components {
             sent: number;
         };
         /**
+         * ReadAmount
+         * @description The amount that a run has read of an input; None where its plan does not know.
+         */
+        ReadAmount: {
+            /** Bytes */
+            bytes: number | null;
+            /** Files */
+            files: number | null;
+            /** Messages */
+            messages: number | null;
+            /** Stream Id */
+            stream_id: string;
+        };
+        /**
          * Root
          * @description A Samza connection under whose root Dags that the user may read have runs.
          */
@@ -1331,6 +1430,23 @@ export interface components {
              * State
              * @description ``open``, ``succeeded``, ``failed``, ``gone`` (its records are deleted) or ``unknown`` (they cannot be read).
              */
+            state: string;
+        };
+        /**
+         * RunThere
+         * @description A run of the application over the same interval that is on record.
+         */
+        RunThere: {
+            /** Rows */
+            rows: number;
+            /**
+             * Run
+             * @description Its id, or that it is of a Dag that the user may not read.
+             */
+            run: string;
+            /** Seconds */
+            seconds: number | null;
+            /** State */
             state: string;
         };
         /**
@@ -1604,6 +1720,18 @@ export interface components {
             versions: components["schemas"]["TableVersion"][];
         };
         /**
+         * TableRead
+         * @description The version of a pushed table that the run would read if it were planned now; None where there is none.
+         */
+        TableRead: {
+            /** Asked */
+            asked: string;
+            /** Table Id */
+            table_id: string;
+            /** Version */
+            version: number | null;
+        };
+        /**
          * TableReader
          * @description A run that is on and reads a version of a table.
          */
@@ -1792,6 +1920,49 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Applications"];
+                };
+            };
+            /** @description 401: nobody is signed in; 403: the user may not read this; 404: it is not there, or not any more; 422: a parameter cannot be used; 503: a storage, a connection or a broker cannot be reached. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    backfill: {
+        parameters: {
+            query: {
+                /** @description The first day, in UTC. */
+                first: string;
+                /** @description The last day, in UTC. */
+                last: string;
+            };
+            header?: never;
+            path: {
+                /** @description The Dag. */
+                dag_id: string;
+                /** @description The Dag run. */
+                run_id: string;
+                /** @description The task that has planned the application. */
+                plan_task: string;
+                /** @description Its map index; -1 where it is not mapped. */
+                map_index: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backfill"];
                 };
             };
             /** @description 401: nobody is signed in; 403: the user may not read this; 404: it is not there, or not any more; 422: a parameter cannot be used; 503: a storage, a connection or a broker cannot be reached. */

@@ -1,0 +1,128 @@
+"""The preview of a backfill from records: the page loads no Dag file, so it plans nothing anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.provider.backfill.slices import Slice, scheduled_slices
+from airflow_samza.provider.page.airflow_records import AirflowRecords
+from airflow_samza.provider.page.answers.backfill import Backfill, BackfillSlice, ReadAmount, RunThere, TableRead
+from airflow_samza.provider.page.opened_run import OpenedRun
+from airflow_samza.runs.progress.run_costs import Estimate, History, RunCost, history
+from airflow_samza.runs.tables.pins import AS_OF_INTERVAL, CURRENT
+from airflow_samza.runs.tables.versions import as_of, newest
+
+SLICES_SHOWN = 366
+
+RUNS_READ = 400
+"""Runs on record that are looked at, the newest."""
+
+HIDDEN_RUN = "a run of a Dag that you may not read"
+
+
+def backfill_answer(
+    opened: OpenedRun, records: AirflowRecords, first: datetime, last: datetime, may_read: Callable[[str], bool]
+) -> Backfill:
+    """Return the runs that a backfill of the Dag would make, and what is on record of their intervals."""
+    dag_id = opened.planned.dag_id
+    slices, note = _slices(records.schedule(dag_id), first, last)
+    former = history(opened.files, opened.run.application, RUNS_READ)
+    states = records.runs_of_dates(dag_id, first, last) if slices else {}
+    by_interval: dict[tuple[datetime, datetime], list[RunCost]] = {}
+    for run in former.runs:
+        if run.interval is not None:
+            start, end = (datetime.fromisoformat(text) for text in run.interval)
+            by_interval.setdefault((start, end), []).append(run)
+    found = []
+    for slice_ in slices:
+        there = by_interval.get((slice_.start, slice_.end), []) if slice_.start and slice_.end else []
+        found.append((_slice(opened, slice_, there, states, may_read), _estimate(former, there)))
+    estimates = [estimate for _, estimate in found if estimate is not None]
+    return Backfill(
+        dag_id=dag_id,
+        slices=[_with_estimate(slice_, estimate) for slice_, estimate in found],
+        former=len(former.runs),
+        by=estimates[0].by if estimates else None,
+        seconds=sum(estimate.seconds for estimate in estimates) if estimates else None,
+        task_seconds=sum(estimate.task_seconds for estimate in estimates) if estimates else None,
+        rows=sum(estimate.rows for estimate in estimates) if estimates else None,
+        command=f"airflow-samza backfill-preview {dag_id} --from {first:%Y-%m-%d} --to {last:%Y-%m-%d}",
+        note=note,
+    )
+
+
+def _slices(form: Any, first: datetime, last: datetime) -> tuple[list[Slice], str | None]:
+    """Return the slices, and a sentence where there are none or not all."""
+    if form is None:
+        return [], "Airflow has no version of this Dag any more."
+    if last < first:
+        return [], "The first day is after the last one."
+    try:
+        slices = list(islice(scheduled_slices(form, first, last), SLICES_SHOWN + 1))
+    except SamzaError as error:
+        return [], error.sentence
+    if not slices:
+        return [], "The schedule has no interval there that is over."
+    if len(slices) > SLICES_SHOWN:
+        return slices[:SLICES_SHOWN], f"There are more runs; these are the first {SLICES_SHOWN}."
+    return slices, None
+
+
+def _slice(
+    opened: OpenedRun,
+    slice_: Slice,
+    there: Sequence[RunCost],
+    states: Mapping[datetime, str | None],
+    may_read: Callable[[str], bool],
+) -> BackfillSlice:
+    return BackfillSlice(
+        name=slice_.text,
+        start=slice_.start.isoformat() if slice_.start is not None else None,
+        end=slice_.end.isoformat() if slice_.end is not None else None,
+        airflow_run=states.get(slice_.logical_date) if slice_.logical_date is not None else None,
+        there=[
+            RunThere(
+                run=run.run_id if may_read(run.dag_id) else HIDDEN_RUN,
+                state=run.state,
+                seconds=run.seconds,
+                rows=sum(run.rows.values()),
+            )
+            for run in there
+        ],
+        inputs=[ReadAmount.model_validate(amount) for amount in there[0].inputs] if there else [],
+        tables=[_table(opened, table_id, pinned, slice_) for table_id, pinned in sorted(opened.run.tables.items())],
+        estimate_seconds=None,
+        estimate_task_seconds=None,
+        estimate_rows=None,
+    )
+
+
+def _table(opened: OpenedRun, table_id: str, pinned: Mapping[str, Any], slice_: Slice) -> TableRead:
+    bound, asked = opened.run.side_input(str(pinned["stream_id"])), str(pinned["asked"])
+    place = (opened.files, bound.system, bound.spec.name)
+    number: int | None = int(pinned["number"])
+    if asked == CURRENT or (asked == AS_OF_INTERVAL and slice_.start is not None):
+        found = newest(*place) if asked == CURRENT or slice_.start is None else as_of(*place, slice_.start)
+        number = found.number if found is not None else None
+    return TableRead(table_id=table_id, asked=asked, version=number)
+
+
+def _estimate(former: History, there: Sequence[RunCost]) -> Estimate | None:
+    """Return the likely cost: by what a run of this interval has read, else as of any run."""
+    return former.estimate(there[0].inputs if there else ())
+
+
+def _with_estimate(slice_: BackfillSlice, estimate: Estimate | None) -> BackfillSlice:
+    if estimate is None:
+        return slice_
+    return slice_.model_copy(
+        update={
+            "estimate_seconds": estimate.seconds,
+            "estimate_task_seconds": estimate.task_seconds,
+            "estimate_rows": estimate.rows,
+        }
+    )
