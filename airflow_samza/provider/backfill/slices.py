@@ -35,7 +35,8 @@ class Slice:
     def text(self) -> str:
         """Return the slice for people: its interval, else its date or partition."""
         if self.start is not None and self.end is not None:
-            return f"{_short(self.start)} – {_short(self.end)}"
+            moment = self.start == self.end  # which is what Airflow makes of "@daily", unless it is told otherwise
+            return _short(self.start) if moment else f"{_short(self.start)} – {_short(self.end)}"
         return self.partition_key or _short(self.logical_date or self.run_after)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.airflow, pytest.mark.browser, pytest.mark.spark, pytest.mark.timeout(1200)]
 
-TABS = ("plan", "progress", "results", "data", "clear")
+TABS = ("plan", "progress", "results", "data", "clear", "backfill")
 
 
 def shown(page: Page, label: str) -> list[list[str]]:
@@ -118,6 +118,21 @@ def test_the_preview_of_a_clear_says_what_runs_again(viewed: Viewed, watch: Watc
         assert effects == {"page-views": "runs again", "by-country": "must run again"}
 
 
+def test_the_preview_of_a_backfill_has_the_slices_of_the_schedule(viewed: Viewed, watch: Watch) -> None:
+    with watch() as at:
+        at.page.goto(f"{viewed.broken_run}#/backfill")
+        at.page.get_by_label("First day").fill("2026-01-02")
+        at.page.get_by_label("Last day").fill("2026-01-03")
+        at.page.get_by_role("button", name="Show", exact=True).click()
+        rows = shown(at.page, "Slices of the backfill")
+        assert [row[:2] for row in rows] == [
+            ["2026-01-02", "nothing"],
+            ["2026-01-03", "nothing"],
+        ]
+        command = "airflow-samza backfill-preview broken_views --from 2026-01-02 --to 2026-01-03"
+        at.page.get_by_text(command, exact=True).wait_for()
+
+
 def test_the_page_of_a_task_begins_with_its_stage(viewed: Viewed, watch: Watch) -> None:
     with watch() as at:
         at.page.goto(f"{viewed.airflow.url}/samza/tasks/page_views/{viewed.run_id}/by-country/-1")
@@ -182,6 +197,7 @@ def test_no_view_breaks_a_rule_of_accessibility(viewed: Viewed, watch: Watch, wi
         for address in (
             *(f"{viewed.run}#/{tab}" for tab in TABS),
             f"{viewed.broken_run}#/results",
+            f"{viewed.broken_run}#/backfill?first=2026-01-02&last=2026-01-03",
             f"{viewed.airflow.url}/samza/",
         ):
             at.page.goto("about:blank")

@@ -45,6 +45,13 @@ def test_slices_say_what_is_there_and_what_another_run_may_cost(daily: Page) -> 
     assert found["command"] == "airflow-samza backfill-preview visits --from 2013-01-01 --to 2013-01-02"
 
 
+def test_slices_of_a_schedule_of_moments_are_named_by_one_moment(daily: Page) -> None:
+    daily.airflow.form = scheduled("@daily")
+    daily.plan()
+    found = daily.get("backfill", first="2013-01-01", last="2013-01-02")
+    assert [slice_["name"] for slice_ in found["slices"]] == ["2013-01-01", "2013-01-02"]
+
+
 def test_a_run_of_another_dag_over_the_same_interval_is_not_named(daily: Page) -> None:
     daily.run(dag_id="secret", interval=DataInterval(day(2), day(3)))
     daily.plan()
