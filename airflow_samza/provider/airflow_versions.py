@@ -99,6 +99,23 @@ def events_take_partitions() -> bool:
     return hasattr(OutletEventAccessorProtocol, "add_partitions")
 
 
+def knows_asset(uri: str) -> bool:
+    """Return whether Airflow has had an event of the asset of this name and URI; True where a task cannot ask."""
+    try:
+        from airflow.sdk.execution_time.comms import GetAssetEventByAsset
+        from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
+    except ImportError:  # outside of a task
+        return True
+    from airflow.sdk.exceptions import AirflowRuntimeError
+
+    bound: dict[str, Any] = {"limit": 1} if "limit" in GetAssetEventByAsset.model_fields else {}
+    try:
+        answer = SUPERVISOR_COMMS.send(GetAssetEventByAsset(name=uri, uri=uri, **bound))
+    except AirflowRuntimeError:
+        return True
+    return bool(getattr(answer, "asset_events", True))
+
+
 def hook_lineage() -> Any:
     """Return what collects the assets that a task reads and writes, for those who follow lineage."""
     found: Any

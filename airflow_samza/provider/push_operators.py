@@ -86,6 +86,7 @@ class TableOperator(TellsLineage, SamzaOperator):
         key = self.partition_key or context.get("partition_key")
         place = table_dataset(hook, self.application, self.table, text_map("config", self.config))
         announce_version(
+            hook,
             context.get("outlet_events"),
             self.outlets,
             outlets_of_table(self.table, self.conn_id),

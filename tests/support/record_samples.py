@@ -38,6 +38,7 @@ from airflow_samza.runs.lineage.lease import FINISHED, Begun, Ended, Lease
 from airflow_samza.runs.lineage.versions import Version, VersionPin
 from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, control_entries
+from airflow_samza.runs.records.first_events import FirstEvent
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.run_state import RunState
@@ -344,6 +345,7 @@ SAMPLES: tuple[Any, ...] = (
         ),
         _STATE,
     ),
+    FirstEvent("s3://lake/delays", "run-1", AT),
     SparkPage("app-1", "http://10.0.0.7:4040", "http://history:18080/history/app-1"),
     SparkReading("member bigint", {0: _DESCRIBED}, 4, ("by member",)),
 )

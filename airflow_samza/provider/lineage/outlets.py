@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, AssetAlias
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.errors import ConfigError
+from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import hook_lineage
 from airflow_samza.provider.assets import SCHEME, pushed_table, shared_stream, version_facts
 from airflow_samza.provider.lineage.dataset_names import DatasetName
+from airflow_samza.runs.records.first_events import take_turn
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
 from airflow_samza.runs.tables.versions import TableVersion
@@ -149,7 +150,7 @@ def announce(
         if uri in assets:  # the Dag file names it, too
             _announce(events[assets[uri]], facts, slice_)
         elif alias is not None:
-            events[alias].add(Asset(name=uri, uri=uri), extra=facts)
+            _announce_by_place(events[alias], hook, uri, facts)
 
 
 def output_facts(run: RunPlan, result: StageResult, output: OutputResult, slice_: Slice) -> dict[str, Any]:
@@ -176,6 +177,7 @@ def outlets_of_table(table: str, conn_id: str) -> tuple[Asset, AssetAlias]:
 
 
 def announce_version(
+    hook: SamzaHook,
     events: Any,
     declared: Iterable[Any],
     own: tuple[Asset, AssetAlias],
@@ -197,7 +199,21 @@ def announce_version(
     for outlet in named:
         _announce(events[outlet], facts, Slice(partition_key))
     if uri is not None and alias in outlets and all(outlet.uri != uri for outlet in named):
-        events[alias].add(Asset(name=uri, uri=uri), extra=facts)
+        _announce_by_place(events[alias], hook, uri, facts)
+
+
+def _announce_by_place(event: Any, hook: SamzaHook, uri: str, facts: dict[str, Any]) -> None:
+    """Add an asset to the events of an alias.
+
+    Airflow makes an asset with its first event, and of two tasks that send one in the same instant it marks one failed.
+    """
+    try:
+        if not airflow_versions.knows_asset(uri):
+            by = str(facts.get("run_id") or facts.get("push_id"))
+            take_turn(hook.files, uri, by, lambda: airflow_versions.knows_asset(uri))
+    except SamzaError as error:  # what is written is published by now
+        log.warning("Whether another run announces %s for the first time is not known: %s", uri, error)
+    event.add(Asset(name=uri, uri=uri), extra=facts)
 
 
 def _announce(event: Any, facts: dict[str, Any], slice_: Slice) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,9 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Asset, AssetAlias
+from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_samza.errors import ConfigError
@@ -23,6 +27,7 @@ from airflow_samza.provider.lineage.task_lineage import names_in
 from airflow_samza.provider.operators import SamzaStreamOperator
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import SystemBinding
 
 DAY = ("2026-01-02T00:00:00+00:00", "2026-01-03T00:00:00+00:00")
@@ -46,7 +51,11 @@ def output(stream: str, rows: int = 5, files: Sequence[str] = ("a", "b")) -> Out
 
 
 def events_of(
-    written: Sequence[OutputResult], declared: Sequence[Any], slice_: Slice | None = None, generation: str = "1.1"
+    written: Sequence[OutputResult],
+    declared: Sequence[Any],
+    slice_: Slice | None = None,
+    generation: str = "1.1",
+    hook: Any = None,
 ) -> Any:
     run: Any = SimpleNamespace(application="app", run_id="run-1", is_own=lambda _: False)
     names = {
@@ -54,7 +63,6 @@ def events_of(
     }
     result = StageResult("app", "run-1", "s", generation, 2, 1.0, 1.0, (), tuple(written))
     events = OutletEventAccessors()
-    hook: Any = None
     announce(events, declared, run, [result], hook, names, slice_ or Slice())
     return events
 
@@ -75,6 +83,50 @@ def test_an_output_is_announced_by_where_it_lies_with_rows_files_and_bytes() -> 
         "partition_key": "2026-01-02T00:00:00",
         "interval": list(DAY),
     }
+
+
+def test_an_asset_that_airflow_does_not_know_is_announced_in_turn(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(airflow_versions, "knows_asset", lambda uri: False)
+    alias, hook = output_alias("warehouse", "out"), SimpleNamespace(files=LocalFilesystem(tmp_path))
+    assert len(events_of([output("out")], [alias], hook=hook)[alias].asset_alias_events) == 1
+    (turn,) = tmp_path.glob("assets/*/*.json")
+    assert json.loads(turn.read_text())["by"] == "run-1"
+
+
+def test_an_output_is_announced_where_turns_cannot_be_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(airflow_versions, "knows_asset", lambda uri: False)
+    (tmp_path / "assets").write_text("a file in the place of the folder")
+    alias, hook = output_alias("warehouse", "out"), SimpleNamespace(files=LocalFilesystem(tmp_path))
+    assert len(events_of([output("out")], [alias], hook=hook)[alias].asset_alias_events) == 1
+
+
+@pytest.mark.parametrize(("events", "known"), [([], False), ([object()], True)])
+def test_airflow_knows_an_asset_that_has_had_an_event(
+    monkeypatch: pytest.MonkeyPatch, events: list[object], known: bool
+) -> None:
+    asked: list[Any] = []
+
+    def send(message: Any) -> Any:
+        asked.append(message)
+        return SimpleNamespace(asset_events=events)
+
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", SimpleNamespace(send=send), raising=False)
+    assert airflow_versions.knows_asset("s3://lake/out") is known
+    assert (asked[0].name, asked[0].uri) == ("s3://lake/out", "s3://lake/out")
+
+
+def test_nobody_waits_for_an_airflow_that_gives_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def send(message: Any) -> Any:
+        raise AirflowRuntimeError(ErrorResponse())
+
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", SimpleNamespace(send=send), raising=False)
+    assert airflow_versions.knows_asset("s3://lake/out")
+
+
+def test_a_process_without_a_supervisor_asks_for_no_asset() -> None:
+    assert airflow_versions.knows_asset("s3://lake/out")
 
 
 def test_a_task_that_is_executed_by_hand_announces_nothing() -> None:
