@@ -27,7 +27,7 @@ class SamzaCleanupOperator(TellsLineage, SamzaOperator):
     They are kept ``[samza] keep_topics_after_success`` hours when every stage has succeeded, else
     ``keep_topics_after_failure`` hours, so that a failed run can still be cleared and resumed.
 
-    OpenLineage, where it is on, is told of the run as a whole: a job of the task group's name, from sources to sinks.
+    Where OpenLineage is on, it gets an event of the whole run: a job named after the task group, from sources to sinks.
 
     :param plan: The output of the :class:`SamzaPlanOperator` (templated); without one (the plan failed) there is
         nothing to do.

@@ -74,7 +74,7 @@ async def find_connections(systems: Mapping[str, str]) -> dict[str, Any]:
             named = access_conn_id(conn_id, found[conn_id])
             if named is not None:
                 found[named] = await BaseHook.aget_connection(named)
-        except Exception:  # whoever needs it says that it is missing
+        except Exception:  # backends of secrets raise what they like; the report that needs one names it
             continue
     return found
 

@@ -37,7 +37,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 
 @pytest.fixture
 def proxy(broker: Kafka) -> Iterator[KafkaProxy]:
-    """A proxy before the module's broker that loses what it is told to."""
+    """A proxy in front of the module's broker, which loses answers when a test asks for it."""
     with KafkaProxy(broker.proxy_port, broker.proxied_port) as found:
         yield found
 

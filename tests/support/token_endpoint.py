@@ -1,4 +1,4 @@
-"""An endpoint of OAuth that hands out tokens which nobody has signed, for a broker that takes such ones."""
+"""An OAuth endpoint with unsigned tokens, for a broker that accepts them."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def arrivals_held(app: Any) -> None:
 
 @stream_application("between", default_system="events")
 def between(app: Any) -> None:
-    """Three stages that hand over through topics of Kafka, of which the middle one can be held up."""
+    """Run three stages with topics of Kafka between them; a signal holds the middle stage up."""
     flights = app.input_stream("flights", schema=Flight).where("dep_delay IS NOT NULL", id="that-left")
     planes = flights.partition_by("tailnum", id="by-plane").filter(held_between, id="hold")
     planes.partition_by("carrier", id="by-carrier").aggregate("carrier", flights=count(), id="per-carrier").send_to(

@@ -1,4 +1,4 @@
-"""Open doors in a cluster's settings are told where the connection is checked, and in the runner's log."""
+"""The check of a connection and the runner's log name what a cluster's settings leave open."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def results_of(run: RunPlan) -> list[StageResult]:
 
 
 def events_of(planned: tuple[RunPlan, Any], *, whole: bool = False) -> list[dict[str, Any]]:
-    """Return what is told of each stage that has ended, or of the run as a whole, as JSON."""
+    """Return the lineage of each stage that has ended, or of the whole run, as JSON."""
     run, hook = planned
     names, results = names_in(hook, run), results_of(run)
     parts = [[stage.stage_id for stage in run.plan.stages]] if whole else [[s.stage_id] for s in run.plan.stages]

@@ -1,4 +1,4 @@
-"""The size that Arrow messages unpack to is told before anything is allocated; a reference is Arrow itself."""
+"""The unpacked size of Arrow messages is known before memory is allocated; Arrow itself is the reference."""
 
 from __future__ import annotations
 

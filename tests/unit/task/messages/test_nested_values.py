@@ -1,4 +1,4 @@
-"""Faults of a value inside a value are told with its place."""
+"""Errors about a value inside a value name its place."""
 
 from __future__ import annotations
 
