@@ -83,9 +83,16 @@ class WarmConsumer:
         released(self.client)
 
     def note(self, error: KafkaError) -> None:
-        """Note an error; that no broker is left says less than why."""
-        if error.code() != KafkaError._ALL_BROKERS_DOWN or self.trouble is None:
+        """Note an error, unless the one before says more of why no messages come."""
+        if self.trouble is None or _says(error) >= _says(self.trouble):
             self.trouble = error
+
+
+def _says(error: KafkaError) -> int:
+    """Return how much an error says of why no messages come."""
+    if error.code() == KafkaError._AUTHENTICATION:
+        return 2
+    return int(error.code() != KafkaError._ALL_BROKERS_DOWN)
 
 
 _admins: Shared[KafkaAccess, AdminClient] = Shared()
