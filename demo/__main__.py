@@ -1,6 +1,6 @@
 """``make demo``: the flights example in a real Airflow, from nothing to the first rows of the result.
 
-    python -m demo [--root local|s3|azure] [--kafka] [--month] [--keep] [--screenshot FILE] [--home DIR]
+    python -m demo [--root local|s3|azure] [--kafka] [--month] [--keep] [--open] [--screenshot FILE] [--home DIR]
 
 Everything lies under ``.demo``: the data, Airflow's home, the log's root and the warehouse; with ``--root s3`` or
 ``azure`` root and warehouse lie in a bucket of a store that the demo starts. With ``--kafka`` (``make demo-kafka``) it
@@ -22,27 +22,15 @@ from pathlib import Path
 from types import FrameType
 
 from airflow_samza.launch.class_archive import VARIABLE, class_archive
-from airflow_samza.systems.filesystems.root_access import NO_ACCESS
 from demo import flights_data, kafka_hours, month, show
 from demo.airflow_api import AirflowProblem
 from demo.databases import NoDatabase
 from demo.java_servers import NoServer
 from demo.local_airflow import LocalAirflow
 from demo.object_stores import ROOTS, DemoStore, running_store
+from demo.year import WIDE_FILES, Year
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-DAG = "flights"
-GROUP = "delays"
-PICTURED = {
-    "progress": "?stage=by-tail-and-planes-by-tail",
-    "data": "?topic=by-tail",
-    "clear": f"?task={GROUP}.flights",
-}
-"""Contents of the page's pictures, by view."""
-
-WIDE, WIDE_FILES = "wide_views", Path("wide/page-views")
-"""A Dag of 200 stages, which is planned and not run, and the folder of its one file."""
-
 WHO = {AirflowProblem: "Airflow", NoServer: "Kafka", NoDatabase: "PostgreSQL"}
 
 RUN_SECONDS = 1200.0
@@ -61,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kafka", action="store_true", help="run an hourly Dag over a topic of Kafka instead")
     parser.add_argument("--month", action="store_true", help="run a daily Dag over a month, twice, instead")
     parser.add_argument("--keep", action="store_true", help="leave Airflow running until Ctrl-C")
+    parser.add_argument("--open", action="store_true", help="open the picture of the plan in a browser")
     parser.add_argument(
         "--screenshot", type=Path, metavar="FILE", help="take a picture of the finished Dag run in Airflow's page (PNG)"
     )
@@ -68,8 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--home", type=Path, default=REPOSITORY / ".demo", metavar="DIR", help="where everything lies (default: .demo)"
     )
     options = parser.parse_args(arguments)
-    if (options.kafka or options.month) and (options.root != "local" or options.screenshot):
-        parser.error("--kafka and --month go with neither --root nor --screenshot")
+    if (options.kafka or options.month) and (options.root != "local" or options.screenshot or options.open):
+        parser.error("--kafka and --month go with none of --root, --screenshot and --open")
     if options.kafka and options.month:
         parser.error("--kafka does not go with --month")
     home: Path = options.home.resolve()
@@ -95,7 +84,14 @@ def _year(home: Path, options: argparse.Namespace, clock: float) -> bool:
         _store(options.root, home) as store,
         _started(_airflow(home, store, wide=bool(options.screenshot)), clock) as airflow,
     ):
-        state = _run(airflow, home, store, options.screenshot)
+        year = Year(airflow, home, store, REPOSITORY / "dags")
+        state = year.run(RUN_SECONDS)
+        if options.open:
+            year.open_picture()
+        if state == "success" and options.screenshot:
+            year.take_pictures(options.screenshot)
+        if state == "success":
+            year.show_next_steps(options.keep)
         return _end(airflow, options, clock, "" if state == "success" else f"The Dag run ended as {state}")
 
 
@@ -134,7 +130,8 @@ def _started(airflow: LocalAirflow, clock: float) -> Iterator[LocalAirflow]:
 
 def _end(airflow: LocalAirflow, options: argparse.Namespace, clock: float, problem: str) -> bool:
     """Says how it ended, and keeps Airflow where that is wanted; True when there was no problem."""
-    show.step(problem or f"Done in {time.monotonic() - clock:.0f} s")
+    done = f"Done in {time.monotonic() - clock:.0f} s"
+    show.step(problem or done, "bold red" if problem else "bold green")
     if options.keep:
         _keep(airflow)
     else:
@@ -153,65 +150,6 @@ def _store(kind: str, home: Path) -> Iterator[DemoStore | None]:
     with running_store(kind, home / f"store-{kind}") as store:
         show.fact(f"{store.place}; its log of requests is in {home / f'store-{kind}'}")
         yield store
-
-
-def _run(airflow: LocalAirflow, home: Path, store: DemoStore | None, screenshot: Path | None) -> str:
-    """Triggers the Dag, follows it to its end, and shows what came out."""
-    airflow.wait_for_dag(DAG)
-    before = store.requests() if store is not None else None
-    run_id = airflow.trigger(DAG)
-    page = f"{airflow.url}/dags/{DAG}/runs/{run_id}"
-    show.step(f"The Dag {DAG!r} runs: each stage of the plan is a task")
-    show.fact(page)
-    state = show.follow(airflow, DAG, run_id, RUN_SECONDS)
-    show.step("The plan, as the log of the plan task has it")
-    show.indented(
-        airflow.xcom(DAG, run_id, f"{GROUP}.plan", key="plan_text") or "(there is none: the plan task failed)"
-    )
-    cost = store.requests() - before if store is not None and before is not None else None
-    root, access = (store.root, store.access) if store is not None else (str(home / "samza"), NO_ACCESS)
-    picture = show.draw(airflow.xcom(DAG, run_id, f"{GROUP}.plan"), root, access, home / "plan.svg")
-    if state != "success":
-        show.failures(airflow, DAG, run_id)
-        return state
-    stages = [task for task in airflow.task_states(DAG, run_id) if task not in (f"{GROUP}.plan", f"{GROUP}.cleanup")]
-    show.step(f"What the log of the last stage says ({stages[-1]})")
-    show.stage_lines(airflow.log(DAG, run_id, stages[-1]))
-    result = airflow.xcom(DAG, run_id, stages[-1])["outputs"]["delays"]["path"]
-    show.step("The first rows of the result: which makers' planes leave late, and at which hour")
-    show.first_rows(result, access)
-    if store is not None and cost is not None:
-        show.step("What the bucket holds now")
-        show.bucket(store.folders())
-        show.step("What the Dag run asked of the store, by the store's own log")
-        show.requests(cost)
-    show.step("Where everything lies")
-    show.places(
-        {
-            "the result": result,
-            "the plan as a picture": picture,
-            "the plan as JSON, and each stage's records": f"{root}/runs",
-            "the topics between the stages": f"{root}/topics",
-            "the tasks' logs": home / "airflow" / "logs" / f"dag_id={DAG}" / f"run_id={run_id}",
-            "the Dag and its application": REPOSITORY / "dags",
-        }
-    )
-    if screenshot is not None:
-        from demo.page_pictures import take_page_pictures
-        from demo.screenshot import signed_in_page, take_screenshot
-
-        take_screenshot(page, airflow.username, airflow.password, screenshot)
-        show.fact(f"The Dag run in Airflow's page: {screenshot}")
-        airflow.wait_for_dag(WIDE)
-        wide_run = airflow.trigger(WIDE)
-        airflow.wait_for_task(WIDE, wide_run, "plan")
-        pictured = {"demo": (DAG, run_id, PICTURED), "wide": (WIDE, wide_run, {})}
-        with signed_in_page(page, airflow.username, airflow.password) as browser:
-            for name, (dag_id, of, choices) in pictured.items():
-                run = f"{airflow.url}/samza/runs/{dag_id}/{of}"
-                for file in take_page_pictures(browser, run, screenshot.parent / "page", name, choices):
-                    show.fact(f"{file}")
-    return state
 
 
 def _airflow(

@@ -8,28 +8,41 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.text import Text
+
 from airflow_samza.cli.tables import columns
 from airflow_samza.systems.filesystems.root_access import RootAccess
 from demo.airflow_api import AirflowApi
 
 ROWS = 8
 STAGE_LINES = 14
+STATES = {"success": "green", "failed": "bold red", "upstream_failed": "red", "running": "cyan", "deferred": "magenta"}
+"""Colours of Airflow's states, where the output is a terminal."""
 
 
-def step(title: str) -> None:
+def step(title: str, style: str = "bold cyan") -> None:
     """A heading."""
-    print(f"\n== {title}", flush=True)
+    _print(Text(f"\n== {title}", style))
 
 
-def fact(text: str) -> None:
+def fact(text: str, style: str = "") -> None:
     """A line below a heading."""
-    print(f"   {text}", flush=True)
+    _print(Text(f"   {text}", style))
 
 
 def indented(text: str) -> None:
-    """Several lines below a heading."""
+    """Several lines below a heading, of which the names of states have their colours."""
     for line in text.splitlines():
-        fact(line)
+        _print(_with_states(f"   {line}"))
+
+
+def next_steps(steps: Mapping[str, Sequence[str]]) -> None:
+    """A numbered list of things to try, each with its commands."""
+    for number, (title, commands) in enumerate(steps.items(), start=1):
+        fact(f"{number}. {title}")
+        for command in commands:
+            fact(f"   {command}", "bold")
 
 
 def follow(airflow: AirflowApi, dag_id: str, run_id: str, seconds: float) -> str:
@@ -43,7 +56,7 @@ def follow(airflow: AirflowApi, dag_id: str, run_id: str, seconds: float) -> str
             if state in ("", "scheduled") or told.get(task["task_id"]) == state:
                 continue
             told[task["task_id"]] = state
-            fact(f"{time.monotonic() - start:6.1f} s  {task['task_id']:<36} {state}")
+            indented(f"{time.monotonic() - start:6.1f} s  {task['task_id']:<36} {state}")
         state = str(airflow.run(dag_id, run_id)["state"])
         return state if state in ("success", "failed") else None
 
@@ -54,7 +67,7 @@ def follow(airflow: AirflowApi, dag_id: str, run_id: str, seconds: float) -> str
         [task["task_id"], task["state"] or "not run", task["try_number"], _duration(task)]
         for task in airflow.tasks(dag_id, run_id)
     ]
-    print()
+    _print(Text())
     indented(columns(["TASK", "STATE", "TRY", "SECONDS"], rows))
     fact(f"The Dag run: {state}, {_duration(airflow.run(dag_id, run_id))} s")
     return state
@@ -136,6 +149,18 @@ def places(found: Mapping[str, object]) -> None:
     width = max(len(name) for name in found)
     for name, path in found.items():
         fact(f"{name:<{width}}  {path}")
+
+
+def _print(text: Text) -> None:
+    """Print one line as it is, however wide the terminal; colours only to a terminal (and never with ``NO_COLOR``)."""
+    Console(highlight=False, soft_wrap=True).print(text)
+
+
+def _with_states(line: str) -> Text:
+    text = Text(line)
+    for state, style in STATES.items():
+        text.highlight_regex(rf"(?<= ){state}(?= |$)", style)
+    return text
 
 
 def _duration(item: Mapping[str, Any]) -> str:

@@ -41,7 +41,7 @@ class Mischief:
     """A thread that does one of these acts every few seconds; what it did is counted and kept with its time.
 
     Each act has its turn before one has its second: a pack is shuffled and dealt. One that finds nothing to act upon,
-    or that Airflow rejects for the moment, goes into the next pack, too.
+    or that Airflow rejects for the moment, has another turn at the beginning of the next pack.
     """
 
     def __init__(self, airflow: AirflowInParts, seed: int, every: float) -> None:
@@ -78,8 +78,9 @@ class Mischief:
         again: list[str] = []
         while not self.over.wait(self.chance.uniform(0.5, 1.5) * self.every):
             if not pack:
-                pack, again = [*self.acts, *again], []
-                self.chance.shuffle(pack)
+                fresh = list(self.acts)
+                self.chance.shuffle(fresh)
+                pack, again = [*fresh, *again], []
             name = pack.pop()
             try:
                 found = self.acts[name]()
