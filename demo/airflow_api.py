@@ -28,6 +28,10 @@ class AirflowProblem(RuntimeError):
     """Error for an Airflow that did not start, or whose API rejected a call; the message holds what it said."""
 
 
+class AirflowAway(AirflowProblem):
+    """Error for an Airflow that gave no answer, or a server's error: the same call may succeed later."""
+
+
 class AirflowApi:
     """The actions of a person at the page and the command line, for the user ``admin`` of the simple auth manager."""
 
@@ -71,7 +75,8 @@ class AirflowApi:
             self._sign_in()
             answer = self._client.request(method, path, **request)
         if answer.status_code not in ok:
-            raise AirflowProblem(f"{method} {path} gave {answer.status_code}: {answer.text}")
+            kind = AirflowAway if answer.is_server_error else AirflowProblem
+            raise kind(f"{method} {path} gave {answer.status_code}: {answer.text}")
         return answer.json() if answer.content and "json" in answer.headers.get("content-type", "") else None
 
     def cli(self, *arguments: str, timeout: float = 120, check: bool = True) -> str:

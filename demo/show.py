@@ -8,12 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 from rich.console import Console
 from rich.text import Text
 
 from airflow_samza.cli.tables import columns
 from airflow_samza.systems.filesystems.root_access import RootAccess
-from demo.airflow_api import AirflowApi
+from demo.airflow_api import AirflowApi, AirflowAway
 
 ROWS = 8
 STAGE_LINES = 14
@@ -46,25 +47,34 @@ def next_steps(steps: Mapping[str, Sequence[str]]) -> None:
 
 
 def follow(airflow: AirflowApi, dag_id: str, run_id: str, seconds: float) -> str:
-    """Prints every change of a task's state until the run has ended, then a table of them; returns the run's state."""
+    """Print every change of a task's state until the run has ended, then a table of them; return the run's state.
+
+    An API server that does not answer is asked again; a run that is deleted meanwhile, a process of Airflow that ends,
+    and a run that takes longer than ``seconds`` are an ``AirflowProblem``.
+    """
     start = time.monotonic()
-    told: dict[str, str] = {}
+    told: dict[tuple[str, int], tuple[str, int]] = {}
 
     def ended() -> str | None:
-        for task in airflow.tasks(dag_id, run_id):
-            state = task["state"] or ""
-            if state in ("", "scheduled") or told.get(task["task_id"]) == state:
-                continue
-            told[task["task_id"]] = state
-            indented(f"{time.monotonic() - start:6.1f} s  {task['task_id']:<36} {state}")
+        # The run first: what its tasks have become is then at least as new as its end.
         state = str(airflow.run(dag_id, run_id)["state"])
+        for task in airflow.tasks(dag_id, run_id):
+            place, now = (task["task_id"], task["map_index"]), (task["state"] or "", task["try_number"])
+            if now[0] in ("", "scheduled") or told.get(place) == now:
+                continue
+            told[place] = now
+            indented(f"{time.monotonic() - start:6.1f} s  {_name(task):<36} {now[0]}")
         return state if state in ("success", "failed") else None
 
     state = airflow.wait_until(
-        ended, seconds, f"the end of the Dag run {run_id}", lambda: str(airflow.task_states(dag_id, run_id))
+        ended,
+        seconds,
+        f"the end of the Dag run {run_id}",
+        lambda: str(airflow.task_states(dag_id, run_id)),
+        away=(AirflowAway, httpx.TransportError),
     )
     rows = [
-        [task["task_id"], task["state"] or "not run", task["try_number"], _duration(task)]
+        [_name(task), task["state"] or "not run", task["try_number"], _duration(task)]
         for task in airflow.tasks(dag_id, run_id)
     ]
     _print(Text())
@@ -161,6 +171,11 @@ def _with_states(line: str) -> Text:
     for state, style in STATES.items():
         text.highlight_regex(rf"(?<= ){state}(?= |$)", style)
     return text
+
+
+def _name(task: Mapping[str, Any]) -> str:
+    """Return a task's id, with the index of a mapped one."""
+    return f"{task['task_id']}[{task['map_index']}]" if task["map_index"] >= 0 else str(task["task_id"])
 
 
 def _duration(item: Mapping[str, Any]) -> str:
