@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from airflow_samza.cli.connection_environment import looking_in_database
+from airflow_samza.cli.connection_environment import looking_in_database, variable_set
 from airflow_samza.cli.options import Json
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError
@@ -24,6 +24,9 @@ from airflow_samza.runs.records.stage_result import size
 if TYPE_CHECKING:
     from airflow_samza.provider.backfill.preview import ApplicationPreview, BackfillPreview, SlicePreview
     from airflow_samza.provider.backfill.slices import Slice
+
+_WARNINGS_ONLY = ("AIRFLOW__LOGGING__LOGGING_LEVEL", "WARNING")
+"""A variable for Airflow while it is loaded: in which folders it looks for Dags is not for the user."""
 
 UNKNOWN = "?"
 """The text in place of an amount that is not known before the run."""
@@ -48,16 +51,16 @@ def backfill_preview(
     Nothing runs, and nothing is written. Needs Airflow, with the Dag's connections.
     """
     since, until = _moment("--from", first), _moment("--to", last)
-    try:
-        from airflow_samza.provider.backfill.preview import preview_backfill
-    except ImportError as error:
-        raise ConfigError(
-            f"A backfill is Airflow's, and Airflow cannot be loaded here: {error}.",
-            hint="Run the command in the environment of Airflow: pip install apache-airflow.",
-            key="DAG",
-            value=dag,
-        ) from None
-    with _printing_to_stderr(), looking_in_database():
+    with _printing_to_stderr(), variable_set(*_WARNINGS_ONLY), looking_in_database():
+        try:
+            from airflow_samza.provider.backfill.preview import preview_backfill
+        except ImportError as error:
+            raise ConfigError(
+                f"A backfill is Airflow's, and Airflow cannot be loaded here: {error}.",
+                hint="Run the command in the environment of Airflow: pip install apache-airflow.",
+                key="DAG",
+                value=dag,
+            ) from None
         found = preview_backfill(dag, since, until, dag_file)
     typer.echo(json_line(facts(found)) if as_json else "\n".join(lines(found)))
     for note in found.notes:

@@ -29,11 +29,18 @@ def looking_in_database() -> Iterator[None]:
 
     Without the variable it takes a process that is none of its own for a task's, which asks the API server.
     """
-    former = os.environ.get(_PROCESS)
-    os.environ[_PROCESS] = former or "server"
+    with variable_set(_PROCESS, os.environ.get(_PROCESS) or "server"):
+        yield
+
+
+@contextmanager
+def variable_set(name: str, value: str) -> Iterator[None]:
+    """Set a variable of the environment for a while."""
+    former = os.environ.get(name)
+    os.environ[name] = value
     try:
         yield
     finally:
-        os.environ.pop(_PROCESS)
+        os.environ.pop(name)
         if former is not None:
-            os.environ[_PROCESS] = former
+            os.environ[name] = former

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -221,6 +223,21 @@ def test_json_is_all_that_the_command_prints(place: Path, capfd: pytest.CaptureF
     found = json.loads(asked(place, "--json").stdout)
     assert [each["inputs"][0]["bytes"] for each in found["applications"][0]["slices"][:2]] == [230, 460]
     assert "a Dag file that prints" not in capfd.readouterr().out
+
+
+def test_airflows_own_lines_are_left_out_and_warnings_are_not(place: Path) -> None:
+    """A process of its own, since Airflow reads the level of its logs when it is loaded."""
+    file = place / "dags" / "orders.py"
+    file.write_text(f"import logging\n{DAG}logging.getLogger('airflow.mine').warning('the disk is nearly full')\n")
+    dates = ["--from", "2013-01-01", "--to", "2013-01-02", "--dag-file", str(file)]
+    words = [str(Path(sys.executable).with_name("airflow-samza")), "backfill-preview", "orders", *dates]
+    environment = {**os.environ, "AIRFLOW_HOME": str(place / "home")}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    *said, warning, note = done.stderr.splitlines()
+    assert said == ["a Dag file that prints"]
+    assert "the disk is nearly full" in warning
+    assert note.startswith("Note: Airflow's database was not asked for runs that exist: ")
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2013-1", ""])
