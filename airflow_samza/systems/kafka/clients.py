@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
@@ -51,12 +52,20 @@ PASSING = frozenset(
 
 _MEETING_SECONDS = 5.0
 
+_REPEATED_SECONDS = 30.0
+"""Time for which librdkafka keeps an error to itself that is equal to the last one of its connection."""
+
 
 class WarmConsumer:
-    """Consumer of one partition at a time; ``trouble`` is the newest error of its connections, until messages come."""
+    """Consumer of one partition at a time; ``trouble`` is the error that says the most of why no messages come.
+
+    Messages do not end it at once: they may have been in memory when the connection failed, and the error is not
+    reported again.
+    """
 
     def __init__(self, access: KafkaAccess) -> None:
         self.trouble: KafkaError | None = None
+        self._noted_at = 0.0
         self._met: set[str] = set()
         settings: dict[str, Any] = {"group.id": _GROUP, **access.settings, **_READING}
         settings["error_cb"] = self.note
@@ -82,10 +91,20 @@ class WarmConsumer:
         self.client.close()
         released(self.client)
 
+    def came(self) -> None:
+        """Note that messages came, which ends what was reported too long ago."""
+        if self.trouble is not None and self._is_old:
+            self.trouble = None
+
     def note(self, error: KafkaError) -> None:
         """Note an error, unless the one before says more of why no messages come."""
-        if self.trouble is None or _says(error) >= _says(self.trouble):
-            self.trouble = error
+        if self.trouble is None or self._is_old or _says(error) >= _says(self.trouble):
+            self.trouble, self._noted_at = error, time.monotonic()
+
+    @property
+    def _is_old(self) -> bool:
+        """Return True if the client would have reported the noted error again by now."""
+        return time.monotonic() - self._noted_at > _REPEATED_SECONDS
 
 
 def _says(error: KafkaError) -> int:

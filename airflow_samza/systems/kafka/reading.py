@@ -115,7 +115,8 @@ class KafkaConsumer:
         with consumer(self._brokers.access) as lent:
             lent.read_from(self._stream.name, partition, position)
             while position < end:
-                (messages, reports), lent.trouble = self._next(lent, partition, position, end), None
+                messages, reports = self._next(lent, partition, position, end)
+                lent.came()
                 if messages:
                     position = offset_of(messages[-1]) + 1
                     if position > end:

@@ -175,7 +175,7 @@ class _Partition:
             error = message.error() if message is not None else None
             if message is not None and error is None:
                 self._position = int(message.offset() or 0) + 1
-                self._lent.trouble = None
+                self._lent.came()
                 return message
             if error is not None:
                 if error.code() in _NOTHING:

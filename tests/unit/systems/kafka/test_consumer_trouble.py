@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from confluent_kafka import KafkaError
 
+from airflow_samza.systems.kafka import clients
 from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.clients import WarmConsumer
 
 LOGIN, CLOSED, NOBODY = KafkaError._AUTHENTICATION, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN
+
+
+@pytest.fixture
+def consumer() -> Iterator[WarmConsumer]:
+    found = WarmConsumer(KafkaAccess("events", (("bootstrap.servers", "127.0.0.1:1"),)))
+    yield found
+    found.close()
 
 
 @pytest.mark.parametrize(
@@ -21,12 +31,30 @@ LOGIN, CLOSED, NOBODY = KafkaError._AUTHENTICATION, KafkaError._TRANSPORT, Kafka
         ([NOBODY], NOBODY),
     ],
 )
-def test_a_rejected_login_says_more_than_a_closed_connection(codes: list[int], told: int) -> None:
-    consumer = WarmConsumer(KafkaAccess("events", (("bootstrap.servers", "127.0.0.1:1"),)))
-    try:
-        for code in codes:
-            consumer.note(KafkaError(code))
-        assert consumer.trouble is not None
-        assert consumer.trouble.code() == told
-    finally:
-        consumer.close()
+def test_a_rejected_login_says_more_than_a_closed_connection(
+    consumer: WarmConsumer, codes: list[int], told: int
+) -> None:
+    for code in codes:
+        consumer.note(KafkaError(code))
+    assert consumer.trouble is not None
+    assert consumer.trouble.code() == told
+
+
+def test_messages_that_were_in_memory_end_no_trouble(consumer: WarmConsumer) -> None:
+    consumer.note(KafkaError(LOGIN))
+    consumer.came()
+    consumer.note(KafkaError(CLOSED))
+    assert consumer.trouble is not None
+    assert consumer.trouble.code() == LOGIN
+
+
+def test_trouble_that_would_have_been_reported_again_is_over(
+    consumer: WarmConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer.note(KafkaError(LOGIN))
+    monkeypatch.setattr(clients, "_REPEATED_SECONDS", -1.0)
+    consumer.note(KafkaError(CLOSED))
+    assert consumer.trouble is not None
+    assert consumer.trouble.code() == CLOSED
+    consumer.came()
+    assert consumer.trouble is None
