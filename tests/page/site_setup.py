@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import uuid
 from datetime import datetime, timezone
 from typing import Any
 
@@ -63,7 +62,7 @@ def make_runs(notes: dict[str, dict[str, Any]]) -> None:
             session.add(run)
             session.flush()
             of_task = {"task_id": PLAN_TASK, "dag_id": dag_id, "run_id": DAG_RUN, "map_index": -1}
-            values = {**of_task, "id": uuid.uuid4(), "state": "success", "try_number": 1, "max_tries": 0}
+            values = {**of_task, "state": "success", "try_number": 1, "max_tries": 0}
             values |= {"pool": "default_pool", "pool_slots": 1, "operator": "SamzaPlanOperator"}
             session.execute(TaskInstance.__table__.insert().values(**values))
             session.add(XComModel(dag_run_id=run.id, key=PLAN_NOTE, value=note, **of_task))

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import httpx2
 import pyarrow as pa
 import pytest
 from fastapi import FastAPI, HTTPException
@@ -27,6 +26,9 @@ from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support.runs_here import Here
+
+if TYPE_CHECKING:
+    import httpx2  # beside Airflow 3.1 the test client of an older starlette is built on httpx
 
 DAG, DAG_RUN, PLAN_TASK = "visits", "manual__1", "flow.plan"
 

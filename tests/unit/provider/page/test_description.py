@@ -19,7 +19,10 @@ def test_the_plugin_loads_nothing_of_the_page() -> None:
     """Schedulers, Dag processors and workers import it, too."""
     code = """
 import sys
-import airflow.sdk.plugins_manager
+try:
+    import airflow.sdk.plugins_manager
+except ImportError:  # Airflow 3.1
+    import airflow.plugins_manager
 before = set(sys.modules)
 import airflow_samza.provider.page.plugin
 loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
