@@ -6,8 +6,10 @@ import importlib
 import importlib.metadata
 import pkgutil
 import re
+import subprocess
 import sys
 import zipfile
+from pathlib import Path
 from urllib.parse import urljoin
 
 import airflow_samza
@@ -33,6 +35,13 @@ def check_metadata() -> None:
     assert metadata["Version"] == airflow_samza.__version__
     python = f"Programming Language :: Python :: {sys.version_info[0]}.{sys.version_info[1]}"
     assert python in metadata.get_all("Classifier", []), f"{python} is missing among the classifiers."
+
+
+def check_command() -> None:
+    """Run the command that the wheel installs, away from whatever PYTHONPATH names."""
+    command = [sys.executable, "-I", str(Path(sys.executable).with_name("airflow-samza"))]
+    assert "backfill-preview" in subprocess.check_output([*command, "--help"], text=True)
+    assert airflow_samza.__version__ in subprocess.check_output([*command, "version"], text=True)
 
 
 def check_imports() -> None:
@@ -114,6 +123,7 @@ def check_page() -> None:
 
 check_contents(sys.argv[1])
 check_metadata()
+check_command()
 check_imports()
 check_application()
 check_provider()

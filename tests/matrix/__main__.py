@@ -1,7 +1,9 @@
 """Builds and tries the combinations: ``python -m tests.matrix [--folder F] [--only TEXT] [--suite NAME …] [--jobs N]``.
 
-What each suite says goes into a file of the environment's folder; a table of all goes to the terminal. Ends with 1
-when anything failed. Environments are deleted when they have been tried (``--keep`` leaves them, for the next time).
+In each environment the installed wheel is checked first; ``--suite wheel`` does no more than that, and ``--product``
+does it for each Airflow with each Spark on each Python. What each suite says goes into a file of the environment's
+folder; a table of all goes to the terminal. Ends with 1 when anything failed. Environments are deleted when they have
+been tried (``--keep`` leaves them, for the next time).
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 
-from tests.matrix.combinations import COMBINATIONS, SUITES, Combination, Suite
+from tests.matrix.combinations import COMBINATIONS, SUITES, Combination, Suite, whole_product
 from tests.matrix.environments import ROOT, Environment, build_wheel, run, uv
 from tests.matrix.trials import FAILED, tried_command
 
-BUILT = "installed"
+WHEEL = "wheel"
 
 JOBS = 2
 """Environments at a time: most suites wait for servers for half of their time."""
@@ -31,14 +33,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Tries the package with the versions that it supports.")
     parser.add_argument("--folder", type=Path, default=ROOT / ".matrix", help="where environments and logs go")
     parser.add_argument("--only", default="", help="the combinations whose names have this text")
-    parser.add_argument("--suite", action="append", choices=[suite.name for suite in SUITES], help="only this one")
+    parser.add_argument(
+        "--suite", action="append", choices=[WHEEL, *(suite.name for suite in SUITES)], help="only this one"
+    )
+    parser.add_argument("--product", action="store_true", help="each Airflow with each Spark on each Python")
+    parser.add_argument("--wheel", type=Path, help="the wheel to try; otherwise one is built of this tree")
     parser.add_argument("--jobs", type=int, default=JOBS, help=f"environments at a time (default: {JOBS})")
     parser.add_argument("--keep", action="store_true", help="leave environments, and take those that are there")
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
-    chosen = [one for one in COMBINATIONS if arguments.only in one.name]
+    chosen = [one for one in (whole_product() if arguments.product else COMBINATIONS) if arguments.only in one.name]
     suites = [suite for suite in SUITES if not arguments.suite or suite.name in arguments.suite]
-    wheel = build_wheel(folder / "dist")
+    wheel = arguments.wheel.resolve(strict=True) if arguments.wheel else build_wheel(folder / "dist")
     begin = time.monotonic()
     with ThreadPoolExecutor(max_workers=max(1, arguments.jobs)) as jobs:
         try:
@@ -50,7 +56,7 @@ def main() -> int:
             jobs.shutdown(cancel_futures=True)
             raise
     results = dict(zip(chosen, rows, strict=True))
-    print(table(results, [BUILT, *(suite.name for suite in suites)]))
+    print(table(results, [WHEEL, *(suite.name for suite in suites)]))
     # pyspark is published as sources: each build leaves 1.4 GB in uv's cache, which nothing uses any more.
     run(uv(), "cache", "prune", "--quiet")
     print(f"{len(results)} environments in {time.monotonic() - begin:.0f} s")
@@ -67,11 +73,12 @@ def tried(environment: Environment, wheel: Path, suites: list[Suite], *, keep: b
                 environment.build(wheel, "dev")
             except (AssertionError, RuntimeError) as error:
                 print(f"   {name}: {error}", flush=True)
-                return {BUILT: FAILED}
+                return {WHEEL: FAILED}
         # -I: the wheel, and not this tree, which the suites take.
         check = ["-I", str(ROOT / "scripts" / "check_wheel.py"), str(wheel)]
-        found = {BUILT: result(environment, BUILT, check, environment.folder)}
-        environment.make_class_archive()
+        found = {WHEEL: result(environment, WHEEL, check, environment.folder)}
+        if suites:
+            environment.make_class_archive()
         for suite in suites:
             if _stopped.is_set():
                 break

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from itertools import product
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,30 @@ COMBINATIONS = (
     Combination("3.3.2", date(2026, 9, 17), "4.0.4", "3.11"),
     NEWEST,
 )
+
+
+def whole_product() -> list[Combination]:
+    """Return the newest release of each Airflow with that of each Spark, on each Python."""
+    airflows = {feature(one.airflow): (one.airflow, one.published) for one in _by_age("airflow")}
+    sparks = {feature(one.spark): one.spark for one in _by_age("spark")}
+    pythons = dict.fromkeys(one.python for one in _by_age("python"))
+    return [
+        Combination(*airflow, spark, python)
+        for airflow, spark, python in product(airflows.values(), sparks.values(), pythons)
+    ]
+
+
+def feature(version: str) -> str:
+    """Return the feature release of a version.
+
+    >>> feature("3.1.8")
+    '3.1'
+    """
+    return ".".join(version.split(".")[:2])
+
+
+def _by_age(part: str) -> list[Combination]:
+    return sorted(COMBINATIONS, key=lambda one: [int(number) for number in getattr(one, part).split(".")])
 
 
 FOLDER = "{folder}"

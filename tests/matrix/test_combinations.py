@@ -8,15 +8,11 @@ from itertools import product
 import pytest
 
 from airflow_samza.launch.spark_versions import PAIRS
-from tests.matrix.combinations import COMBINATIONS, NEWEST, OLDEST, SUITES, Suite
+from tests.matrix.combinations import COMBINATIONS, NEWEST, OLDEST, SUITES, Suite, feature, whole_product
 from tests.unit.test_packaging import PYTHONS, ROOT
 
 AIRFLOWS = ("3.1", "3.2", "3.3")
 SPARKS = tuple(f"{major}.{minor}" for major, minor in PAIRS)
-
-
-def feature(version: str) -> str:
-    return ".".join(version.split(".")[:2])
 
 
 def test_every_version_occurs() -> None:
@@ -28,6 +24,14 @@ def test_every_version_occurs() -> None:
 def test_the_corners_occur() -> None:
     corners = set(product((AIRFLOWS[0], AIRFLOWS[-1]), (SPARKS[0], SPARKS[-1])))
     assert corners <= {(feature(one.airflow), feature(one.spark)) for one in COMBINATIONS}
+
+
+def test_the_product_is_of_the_newest_releases_and_of_all_pythons() -> None:
+    found = whole_product()
+    assert len(set(found)) == len(found) == len(AIRFLOWS) * len(SPARKS) * len(PYTHONS)
+    assert NEWEST in found
+    assert OLDEST.airflow not in {one.airflow for one in found}
+    assert {one.published for one in found if one.airflow == NEWEST.airflow} == {NEWEST.published}
 
 
 def test_the_oldest_is_the_oldest_that_the_package_requires() -> None:
