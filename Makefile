@@ -54,7 +54,7 @@ lint: setup ## Check style and formatting.
 	@$(PYTHON_IN_VENV) -m ruff check .
 	@$(PYTHON_IN_VENV) -m ruff format --check .
 
-format: setup ## Format, and mend what the linter can mend.
+format: setup ## Format, and fix what the linter can fix.
 	@$(PYTHON_IN_VENV) -m ruff check --fix-only --quiet .
 	@$(PYTHON_IN_VENV) -m ruff format .
 

@@ -55,7 +55,7 @@ def measure(
         ours.close()
     expected = rows_of(ours.output)
     for peer in workload.peers:
-        refuse_different(workload.name, peer.name, expected, rows_of(peers.out / peer.name))
+        reject_different(workload.name, peer.name, expected, rows_of(peers.out / peer.name))
     best = min(range(repeat), key=lambda place: runs[OURS][place].seconds)
     return WorkloadResult(workload.name, rows, runs, stages[best + 1])
 
@@ -76,7 +76,7 @@ def rows_of(directory: Path) -> pa.Table:
     return table.sort_by([(name, "ascending") for name in table.column_names]).combine_chunks()
 
 
-def refuse_different(workload: str, peer: str, expected: pa.Table, found: pa.Table) -> None:
+def reject_different(workload: str, peer: str, expected: pa.Table, found: pa.Table) -> None:
     """Ends the benchmark when a peer has another result."""
     if not found.equals(expected):
         raise SystemExit(

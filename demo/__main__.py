@@ -203,7 +203,7 @@ def _keep(airflow: LocalAirflow) -> None:
 
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    """Refuses a second demo in one folder: two schedulers would share one SQLite database."""
+    """Rejects a second demo in one folder: two schedulers would share one SQLite database."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("a") as lock:
         try:

@@ -32,7 +32,7 @@ class SamzaTaskFailed(AirflowException):
         self.error = error
 
 
-class SamzaTaskRefused(AirflowFailException):
+class SamzaTaskRejected(AirflowFailException):
     """Error that no retry can help: the task fails at once, whatever its retries; ``error`` is ours."""
 
     def __init__(self, error: SamzaError) -> None:
@@ -60,7 +60,7 @@ def mapped_failures(
         if tell is not None:
             tell(str(error))
         # Without the chain: the log shows a whole traceback per exception of it, and the sentence says it all.
-        raise (SamzaTaskFailed(error) if may_be_tried_again(error) else SamzaTaskRefused(error)) from None
+        raise (SamzaTaskFailed(error) if may_be_tried_again(error) else SamzaTaskRejected(error)) from None
 
 
 def with_root(hint: str, root: str) -> str:
@@ -88,6 +88,6 @@ def log_without_frames() -> None:
 def _drop_frames(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     raised = event.get("exc_info")
     error = raised if isinstance(raised, BaseException) else sys.exc_info()[1] if raised else None
-    if isinstance(error, SamzaTaskFailed | SamzaTaskRefused):
+    if isinstance(error, SamzaTaskFailed | SamzaTaskRejected):
         event.pop("exc_info")
     return event

@@ -20,8 +20,8 @@ class SamzaKafkaLagSensor(BaseSensorOperator):
 
     Any group will do: that of another reader, or the one to which runs commit what they have read (option ``group`` of
     an input stream). All messages of a partition count for which the group has committed nothing. Brokers that are away
-    are waited for; what no time mends (a missing topic, a wrong password) fails the task. The return value is the lag
-    by topic.
+    are waited for; what no later look can fix (a missing topic, a wrong password) fails the task. The return value is
+    the lag by topic.
 
     :param group: The consumer group (templated).
     :param topics: The topics (templated).

@@ -74,7 +74,7 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
         return PushError(
             f"The source of the push of table {request.table!r} ({request.source_text}) has values that are not the "
             f"table's: {said}",
-            hint="Mend the source, or say how to read it: columns={'column': 'try_cast(…)'}.",
+            hint="Fix the source, or say how to read it: columns={'column': 'try_cast(…)'}.",
             table=request.table,
         )
     return StageFailed(

@@ -146,7 +146,7 @@ def test_an_hour_is_cut_out_by_its_timestamps(flights: Any) -> None:
 def test_a_run_without_a_data_interval_says_what_it_lacks_and_stays_red(flights: Any) -> None:
     run_id = flights.airflow.trigger("flights_daily")
     run = flights.airflow.wait_for_run("flights_daily", run_id)
-    # Cleanup runs after a failure, too, and must not turn the run green; a refusal is not retried.
+    # Cleanup runs after a failure, too, and must not turn the run green; a rejection is not retried.
     assert run["state"] == "failed"
     assert flights.airflow.task_states("flights_daily", run_id) == {
         "delays.plan": "failed",

@@ -97,9 +97,9 @@ def _step(chooser: MessageChooser[Given], envelopes: Mapping[str, Given], step: 
         case ["update", name]:
             chooser.update(envelopes[name])
         case ["update", name, {"reject": rule, **more}] if not more:
-            with pytest.raises(SamzaError) as refused:
+            with pytest.raises(SamzaError) as rejected:
                 chooser.update(envelopes[name])
-            assert refused.value.rule == rule, where
+            assert rejected.value.rule == rule, where
         case ["choose", name]:
             found = chooser.choose()
             assert (None if found is None else found.name) == name, where

@@ -1,6 +1,6 @@
 """Runs a planner case.
 
-Builds the application through the public API, plans it, compares counts, groups and refusals.
+Builds the application through the public API, plans it, compares counts, groups and rejections.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def run_planner_case(case: Mapping[str, Any]) -> None:
 def _expect_rejection(case: Mapping[str, Any], keyword: str) -> None:
     if keyword not in REJECTIONS:
         pytest.fail(f"unknown shape: expect.reject is {keyword!r}, not one of {', '.join(REJECTIONS)}")
-    with pytest.raises(SamzaError) as refused:
+    with pytest.raises(SamzaError) as rejected:
         ExecutionPlanner({}, metadata_of(case)).plan(application_of(case))
-    errors = refused.value.errors if isinstance(refused.value, PlanErrors) else (refused.value,)
+    errors = rejected.value.errors if isinstance(rejected.value, PlanErrors) else (rejected.value,)
     assert {error.rule for error in errors} == {keyword}
     assert all(error.hint for error in errors)
 

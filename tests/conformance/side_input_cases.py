@@ -51,9 +51,9 @@ def run_processing_case(case: Mapping[str, Any]) -> None:
         ["final", "delete", "put", "last_processed", "processors_called", "processor_calls", "reject"],
     )
     if "reject" in expect:
-        with pytest.raises(SamzaError) as refused:
+        with pytest.raises(SamzaError) as rejected:
             _rejected(case)
-        assert refused.value.rule == expect["reject"]
+        assert rejected.value.rule == expect["reject"]
         return
     stores = case.get("stores", {"s": ["S/0"]})
     content = case.get("store", {}) if "stores" not in case else {}

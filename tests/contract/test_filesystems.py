@@ -179,14 +179,14 @@ def test_a_file_in_the_place_of_a_directory_is_named_or_lies_beside_it(filesyste
 
 
 @pytest.mark.parametrize("url", ["ftp://key:secret@bucket/x", "memory://x", "file://otherhost/x"])
-def test_a_root_elsewhere_is_refused_with_a_clear_sentence_and_no_secret(url: str) -> None:
-    with pytest.raises(ConfigError, match="is on no storage that can hold one") as refused:
+def test_a_root_elsewhere_is_rejected_with_a_clear_sentence_and_no_secret(url: str) -> None:
+    with pytest.raises(ConfigError, match="is on no storage that can hold one") as rejected:
         open_filesystem(url)
-    assert "secret" not in str(refused.value)
-    assert "secret" not in str(refused.value.facts)
+    assert "secret" not in str(rejected.value)
+    assert "secret" not in str(rejected.value.facts)
 
 
-def test_an_empty_root_is_refused() -> None:
+def test_an_empty_root_is_rejected() -> None:
     with pytest.raises(ConfigError, match="The root is empty"):
         open_filesystem("")
 
@@ -197,9 +197,9 @@ def test_an_empty_root_is_refused() -> None:
 )
 def test_the_disks_errors_name_the_path(tmp_path: Path, number: int, kind: type[TopicError], said: str) -> None:
     for at in (1, 2, 3):
-        with pytest.raises(kind, match=said) as refused:
+        with pytest.raises(kind, match=said) as rejected:
             FaultyFilesystem(tmp_path, at, failing_with(number)).put_if_absent("a/b", b"x")
-        assert str(tmp_path / "a/b") in refused.value.sentence
+        assert str(tmp_path / "a/b") in rejected.value.sentence
         assert list(tmp_path.rglob("b")) == []
     assert StorageFull.retryable
 

@@ -149,7 +149,7 @@ def test_a_disk_that_fails_at_any_operation_leaves_the_topic_whole(
             assert isinstance(failure, kind)
             assert str(tmp_path) in failure.sentence
             assert not list(tmp_path.glob(f"topics/{name}/commits/*.json"))
-        publish(plain, name, "after the disk was mended")
+        publish(plain, name, "after the disk was fixed")
         messages, control = contents(plain, name)
         assert set(messages.values()) == {1}
         assert len(messages) == ROWS

@@ -223,7 +223,7 @@ def test_a_columnar_table_of_what_is_kept_finds_what_the_store_does(make: MakeSt
     ]
 
 
-def test_a_snapshot_of_other_columns_is_refused(make: MakeStore) -> None:
+def test_a_snapshot_of_other_columns_is_rejected(make: MakeStore) -> None:
     store = make(BY_DAY)
     with pytest.raises(
         StoreError, match=r"'by-day' was kept with the columns key.key string, value.value int64, and is declared with"

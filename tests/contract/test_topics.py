@@ -45,7 +45,7 @@ def _pairs(system: TopicSystem, partition: int, offsets: OffsetRange | None) -> 
                 yield envelope.offset + row, number
 
 
-def test_another_owner_of_a_topic_is_refused_whatever_it_wants(system: TopicSystem) -> None:
+def test_another_owner_of_a_topic_is_rejected_whatever_it_wants(system: TopicSystem) -> None:
     mine = replace(STREAM, owner=("views", "1", "by-member", "run-1"))
     other = replace(STREAM, owner=("views-1-by", "1", "member", "run-1"))
     system.admin.create([mine])
@@ -210,12 +210,12 @@ def test_a_later_generation_supersedes_the_former_ones_output_and_never_its_offs
         assert [number for run in runs for number in run.batch.column("id").to_pylist()] == [0, 1, 2, 100, 101]
 
 
-def test_a_zombie_is_refused_and_told_who_won(system: TopicSystem) -> None:
+def test_a_zombie_is_rejected_and_told_who_won(system: TopicSystem) -> None:
     system.admin.create([STREAM])
     publish(system, 0, {0: batch(0, 3)}, generation="1.10")
-    with pytest.raises(TopicError, match=r"Generation 1\.9 of app/run/stage may no longer write") as refused:
+    with pytest.raises(TopicError, match=r"Generation 1\.9 of app/run/stage may no longer write") as rejected:
         publish(system, 0, {0: batch(50, 4)}, generation="1.9")
-    assert refused.value.facts["winner"] == "1.10"
+    assert rejected.value.facts["winner"] == "1.10"
     assert len(ids(system, 0)) == 3
     with pytest.raises(ConfigError, match="'one' is not a generation"):
         publish(system, 0, {}, generation="one", producer="new")
@@ -272,7 +272,7 @@ def test_append_is_all_or_nothing_and_makes_the_topic_when_told_the_count(system
         ({"id": [1.5], "name": ["a"]}, "Column 'id' .* is int64, and double cannot be written"),
     ],
 )
-def test_rows_of_another_shape_are_refused_when_they_are_written(
+def test_rows_of_another_shape_are_rejected_when_they_are_written(
     system: TopicSystem, rows: dict[str, list[object]], said: str
 ) -> None:
     system.admin.create([STREAM])
@@ -292,17 +292,17 @@ def test_rows_that_fit_are_brought_into_the_topics_form(system: TopicSystem) -> 
     assert run.batch.to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 3, "name": "a"}]
 
 
-def test_a_null_in_a_column_declared_not_null_is_refused(system: TopicSystem) -> None:
+def test_a_null_in_a_column_declared_not_null_is_rejected(system: TopicSystem) -> None:
     strict = StreamSpec("strict", partitions=1, schema="id bigint not null")
     system.admin.create([strict])
     with pytest.raises(SchemaError, match="declared not null, and 1 of 2 rows have none"):
         system.producer(strict, "a").write(0, pa.record_batch({"id": [1, None]}))
 
 
-def test_an_unknown_kind_of_system_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="'lgo', which is not known") as refused:
+def test_an_unknown_kind_of_system_is_rejected_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'lgo', which is not known") as rejected:
         bind_system("x", SystemBinding("lgo"), str(tmp_path))
-    assert refused.value.hint == f"Did you mean 'log'? The kinds are {', '.join(kinds())}."
+    assert rejected.value.hint == f"Did you mean 'log'? The kinds are {', '.join(kinds())}."
     assert {"memory", "log", "files", "spark"} <= set(kinds())
     with pytest.raises(ConfigError, match="has no root"):
         bind_system("x", SystemBinding("log"), "")

@@ -1,4 +1,4 @@
-"""Damaged files of every format are read or refused by a sentence, and end no process.
+"""Damaged files of every format are read or rejected by a sentence, and end no process.
 
 Seconds here, longer with ``FUZZ_SECONDS``.
 """
@@ -23,7 +23,7 @@ FORMATS = ("csv", "json", "parquet", "orc", "avro")
 
 @pytest.mark.timeout(SECONDS + 300)
 @pytest.mark.parametrize("format_name", FORMATS)
-def test_a_damaged_file_is_read_or_refused_by_a_sentence(tmp_path: Path, format_name: str) -> None:
+def test_a_damaged_file_is_read_or_rejected_by_a_sentence(tmp_path: Path, format_name: str) -> None:
     share = SECONDS / len(FORMATS)
     program = str(Path(__file__).parents[1] / "support/hostile_reader.py")
     command = [sys.executable, program, format_name, str(SEED), "0", str(share), str(tmp_path)]

@@ -1,6 +1,6 @@
 """WebHDFS against a real NameNode and DataNode.
 
-What they refuse, what is lost on the way, and how much of a file is read.
+What they reject, what is lost on the way, and how much of a file is read.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ pytestmark = pytest.mark.hdfs
 
 def test_a_user_without_the_right_is_named(cluster: Hdfs, place: str) -> None:
     open_webhdfs(f"{cluster.webhdfs}{place}").put("mine", b"x")
-    with pytest.raises(TopicError, match=f"cannot write .*{place}/theirs: Permission denied: user=jo") as refused:
+    with pytest.raises(TopicError, match=f"cannot write .*{place}/theirs: Permission denied: user=jo") as rejected:
         open_webhdfs(f"{cluster.webhdfs}{place}", {"user": "jo"}).put_if_absent("theirs", b"x")
-    assert "the user 'jo'" in refused.value.hint
-    assert "HADOOP_USER_NAME" in refused.value.hint
+    assert "the user 'jo'" in rejected.value.hint
+    assert "HADOOP_USER_NAME" in rejected.value.hint
 
 
 def test_safe_mode_is_waited_for_and_named_when_it_lasts(cluster: Hdfs, place: str) -> None:

@@ -345,7 +345,7 @@ async def ended(waiting: KafkaLagTrigger) -> Any:
     return event.payload
 
 
-def test_what_no_time_mends_is_said_by_the_task(topics: Topics, topic: str) -> None:
+def test_what_no_time_fixes_is_said_by_the_task(topics: Topics, topic: str) -> None:
     topics.send(topic, numbered([1]))
     waiting = sensor(topic, deferrable=True)
     with pytest.raises(TaskDeferred) as deferred:

@@ -82,7 +82,7 @@ class Scenario:
         run_id, generation = f"run-{self.number}", 1
         step = self.rng.choice([*PLACES, *STATE_PLACES]) if self.rng.random() < 0.7 else ""
         ended = self.run(run_id, die_at=step)
-        while ended not in (0, REJECTED):  # refused: it had finished, and a later run went on from it
+        while ended not in (0, REJECTED):  # rejected: it had finished, and a later run went on from it
             assert ended in (-signal.SIGKILL, FENCED)
             self.messages()
             then = self.rng.choice(["retry", "clear", "next"]) if ended != FENCED else "clear"

@@ -165,7 +165,7 @@ NAMES = st.text("abcXYZ_", min_size=1, max_size=5)
 @pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "csv", "avro"])
 @SETTINGS
 @given(data=st.data())
-def test_what_is_written_is_read_back_equal_or_refused_when_it_is_written(
+def test_what_is_written_is_read_back_equal_or_rejected_when_it_is_written(
     tmp_path: Path, format_name: str, data: st.DataObject
 ) -> None:
     ddl, batch = data.draw(tables(KINDS if format_name == "csv" else KINDS | NESTED, NAMES))
@@ -213,15 +213,15 @@ def test_options_of_csv_mean_the_same_for_writer_and_reader(
     ddl, batch = table
     stream = StreamSpec("rows", partitions, ddl, format="csv", options=tuple(options.items()))
     found: list[pa.RecordBatch] = []
-    refused: ConfigError | SchemaError | None = None
+    rejected: ConfigError | SchemaError | None = None
     try:
         found = round_trip(tmp_path, stream, [batch, batch])
     except (ConfigError, SchemaError) as error:
-        refused = error
-    if isinstance(refused, ConfigError):
-        assert refused.facts["key"] in ("delimiter", "quote", "escape", "null_value")
-    elif refused is not None:  # for want of quotes, or of values over several lines
-        assert "which CSV with these options cannot hold" in refused.sentence
+        rejected = error
+    if isinstance(rejected, ConfigError):
+        assert rejected.facts["key"] in ("delimiter", "quote", "escape", "null_value")
+    elif rejected is not None:  # for want of quotes, or of values over several lines
+        assert "which CSV with these options cannot hold" in rejected.sentence
         assert options.get("quote", '"') == "" or options.get("multiline") == "false"
     else:
         assert shown(found) == shown([batch, batch])

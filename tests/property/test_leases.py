@@ -27,19 +27,19 @@ ACTIONS = ("plan", "clear", *STAGES, "close", "leave", "abandon")
 
 
 class Model:
-    """Runs as a scheduler, people and zombies drive them; every refusal is a StateError."""
+    """Runs as a scheduler, people and zombies drive them; every rejection is a StateError."""
 
     def __init__(self, root: Path) -> None:
         self.carried = Carried(root)
         self.plans: dict[str, RunPlan] = {}
         self.abandoned: set[str] = set()
-        self.refused = 0
+        self.rejected = 0
 
     def act(self, run_id: str, action: str, patience: Patience) -> None:
         try:
             self._act(run_id, action, patience)
         except StateError:
-            self.refused += 1
+            self.rejected += 1
 
     def _act(self, run_id: str, action: str, patience: Patience) -> None:
         carried, known = self.carried, self.plans.get(run_id)

@@ -150,7 +150,7 @@ def test_negative_zero_is_zero_and_every_nan_is_one() -> None:
     assert found == [partition_of((math.nan,), ("double",), 97)] * 2
 
 
-def test_what_cannot_be_a_key_is_refused() -> None:
+def test_what_cannot_be_a_key_is_rejected() -> None:
     with pytest.raises(SchemaError, match=r"array<int> cannot be a key"):
         key_type(parse_type("array<int>"))
     with pytest.raises(SchemaError, match="'x' is not a bigint"):

@@ -1,6 +1,6 @@
 """Random applications planned, and judged by a model that is written from the rules alone.
 
-The same groups, the same refusals.
+The same groups, the same rejections.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ ONE_PARTITION = [
 @given(graphs())
 @example(REMOTE)
 @example(ONE_PARTITION)
-def test_groups_and_refusals_are_those_of_the_rules(nodes: list[Node]) -> None:
+def test_groups_and_rejections_are_those_of_the_rules(nodes: list[Node]) -> None:
     wanted = judge(nodes, FALLBACK)
     try:
         plan = ExecutionPlanner({"job.intermediate.stream.partitions": str(FALLBACK)}).plan(application(nodes))
@@ -120,12 +120,12 @@ def test_groups_and_refusals_are_those_of_the_rules(nodes: list[Node]) -> None:
         found: dict[str, set[str]] = {}
         for one in error.errors if isinstance(error, PlanErrors) else (error,):
             found.setdefault(str(one.facts["join"]), set()).add(one.rule)
-        if any("partition-mismatch" in rules for rules in wanted.refused.values()):
-            # Which of several joins is refused hangs on which one gave a re-partition its count.
+        if any("partition-mismatch" in rules for rules in wanted.rejected.values()):
+            # Which of several joins is rejected hangs on which one gave a re-partition its count.
             assert any("partition-mismatch" in rules for rules in found.values())
         else:
-            assert found == {name: set(rules) for name, rules in wanted.refused.items()}
+            assert found == {name: set(rules) for name, rules in wanted.rejected.items()}
     else:
-        assert not wanted.refused
+        assert not wanted.rejected
         names = {operator.op_id: operator.name for operator in plan.operators}
         assert {names[group.join]: frozenset(group.streams) for group in plan.join_groups} == wanted.groups

@@ -181,7 +181,7 @@ def _call(step: Step, inputs: list[Any], table: Any, out: Any) -> Any:
 
 
 def outcome(spec: ApplicationSpec) -> ExecutionPlan | list[dict[str, object]]:
-    """The plan, or what was refused; anything else than a named rule fails the test."""
+    """The plan, or what was rejected; anything else than a named rule fails the test."""
     try:
         return ExecutionPlanner().plan(spec)
     except PlanErrors as errors:

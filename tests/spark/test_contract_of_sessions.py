@@ -106,7 +106,7 @@ def test_workers_get_our_package_the_modules_and_the_archives(session: Session) 
 
 def test_an_error_of_a_callable_arrives_with_its_place(session: Session) -> None:
     with pytest.raises(MessageError, match="never") as caught:
-        session.runtime.run_stage(session.run, "refused")
+        session.runtime.run_stage(session.run, "rejected")
     assert caught.value.facts["file"] == str(APPS / "samza_spark_apps" / "contract.py")
 
 
@@ -116,11 +116,11 @@ def test_the_last_lines_of_the_driver_of_a_failed_stage_come_into_the_tasks_log(
     said: list[str] = []
     log = SimpleNamespace(info=lambda event, *args: said.append(event % args if args else event))
     with pytest.raises(MessageError, match="never"), runner_logged(service, log):
-        session.runtime.run_stage(session.run, "refused", generation=2)
+        session.runtime.run_stage(session.run, "rejected", generation=2)
     assert said[0].startswith("::group::The last ")
     assert said[-1] == "::endgroup::"
     # The status follows the log: whoever sees that the stage has failed finds the line of this very attempt.
-    assert [line for line in said[1:-1] if "refused@1.2@" in line and "never" in line]
+    assert [line for line in said[1:-1] if "rejected@1.2@" in line and "never" in line]
 
 
 def test_a_task_that_fails_once_is_tried_again_and_its_output_is_there_once(session: Session) -> None:
@@ -288,7 +288,7 @@ HELD = {"callable": "samza_spark_apps.contract_tables:held"}
 IRON = dict.fromkeys(range(8), "iron")
 
 
-def test_a_push_that_is_refused_says_why_and_may_be_tried_again_in_the_same_runner(pushes: Pushes) -> None:
+def test_a_push_that_is_rejected_says_why_and_may_be_tried_again_in_the_same_runner(pushes: Pushes) -> None:
     odd = pushes.parquet("odd.parquet", [{"member_id": 1, "level": 5}])
     with pytest.raises(
         PushError, match=r"tier is missing \(the table has string\); level \(bigint\) is not in the table"

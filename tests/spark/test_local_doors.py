@@ -111,8 +111,8 @@ def test_who_has_no_secret_gets_no_block(local: Local) -> None:
     with socket.create_connection(("127.0.0.1", int(str(local.told["blocks"]))), timeout=60) as there:
         there.sendall(struct.pack(">q", len(request) + 8) + request)
         answer = there.recv(9)
-    given, refused = 4, 5
-    assert answer == b"" or answer[8] == refused
+    given, rejected = 4, 5
+    assert answer == b"" or answer[8] == rejected
     assert answer == b"" or answer[8] != given
 
 

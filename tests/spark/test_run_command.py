@@ -150,6 +150,6 @@ def test_stages_of_a_run_may_run_at_the_same_time_over_files(project: Path) -> N
     assert "Stage by-country: running" in done.stderr
     stages = {stage["stage_id"]: stage for stage in json.loads(done.stdout)["stages"]}
     assert stages["views"]["epochs"] > 2
-    refused = run(project, "--mode", "continuous")
-    assert refused.returncode == 2
-    assert "has no unbounded input" in refused.stderr
+    rejected = run(project, "--mode", "continuous")
+    assert rejected.returncode == 2
+    assert "has no unbounded input" in rejected.stderr

@@ -391,7 +391,7 @@ def test_says_what_cannot_be_read(warehouse: Warehouse, name: str, error: type[S
         warehouse.stage(run, run.plan.stages[0].stage_id)
 
 
-def test_a_database_that_refuses_shows_no_password(warehouse: Warehouse) -> None:
+def test_a_database_that_rejects_shows_no_password(warehouse: Warehouse) -> None:
     run = warehouse.prepare("database")
     with pytest.raises(StageFailed, match="Spark cannot read the input 'members' from jdbc members") as caught:
         warehouse.stage(run, run.plan.stages[0].stage_id)

@@ -122,7 +122,7 @@ def test_a_transform_runs_between_two_sections(lake: Lake) -> None:
     ]
 
 
-def test_a_shuffle_in_a_transform_is_refused_with_the_partition_by(lake: Lake) -> None:
+def test_a_shuffle_in_a_transform_is_rejected_with_the_partition_by(lake: Lake) -> None:
     with pytest.raises(
         (UnsupportedShape, InvalidApplication), match=r"transform 'counted'.*moves rows between partitions"
     ) as caught:
@@ -130,7 +130,7 @@ def test_a_shuffle_in_a_transform_is_refused_with_the_partition_by(lake: Lake) -
     assert "partition_by('country', id=…)" in caught.value.hint
 
 
-def test_a_stage_before_its_upstream_is_refused(lake: Lake) -> None:
+def test_a_stage_before_its_upstream_is_rejected(lake: Lake) -> None:
     second = lake.runtime.prepare(RunRequest(APPLICATION, "run 1", generation=2))
     with pytest.raises(StageError, match="which the stage 'views' has not finished in this run") as caught:
         lake.runtime.run_stage(second, "by-country")

@@ -1,4 +1,4 @@
-"""Pushes on a real Spark: every kind of source, in the partitions of the table's key, and what is refused."""
+"""Pushes on a real Spark: every kind of source, in the partitions of the table's key, and what is rejected."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_deletes_may_be_a_condition(pusher: Pusher) -> None:
     assert (version.rows, version.deletes) == (4, 2)
 
 
-def test_null_and_double_keys_are_refused_with_examples(pusher: Pusher) -> None:
+def test_null_and_double_keys_are_rejected_with_examples(pusher: Pusher) -> None:
     double: list[dict[str, Any]] = [*MEMBERS, {"member_id": 7, "tier": "again"}, {"member_id": 8, "tier": "again"}]
     with pytest.raises(PushError, match=r"2 rows too many for their key \(member_id\), such as (7, 8|8, 7)"):
         pusher.push(pusher.file("double.parquet", double))
@@ -192,9 +192,9 @@ def test_null_keys_are_left_out_and_the_latest_of_a_key_stays_when_asked(pusher:
 
 def test_a_wrong_key_column_a_missing_and_a_drifted_one_are_told_at_once(pusher: Pusher) -> None:
     source = pusher.file("drift.parquet", [{"member": 1, "tier": 5}], {"member": pa.int64(), "tier": pa.int64()})
-    with pytest.raises(PushError) as refused:
+    with pytest.raises(PushError) as rejected:
         pusher.push(source)
-    said = str(refused.value)
+    said = str(rejected.value)
     assert "member_id is missing (the table has bigint)" in said
     assert "member (bigint) is not in the table" in said
     assert "tier is bigint in the source and string in the table" in said
@@ -246,14 +246,14 @@ def test_avro_without_its_reader_says_how_to_get_one(pusher: Pusher) -> None:
         pusher.push({"path": str(pusher.folder), "format": "avro"})
 
 
-def test_an_empty_source_is_refused_unless_it_may_be(pusher: Pusher) -> None:
+def test_an_empty_source_is_rejected_unless_it_may_be(pusher: Pusher) -> None:
     empty = pusher.file("empty.parquet", [])
     with pytest.raises(PushError, match="has 0 rows"):
         pusher.push(empty)
     assert pusher.push(empty, min_rows=0).rows == 0
 
 
-def test_a_push_that_shrinks_by_nine_tenths_is_refused(pusher: Pusher) -> None:
+def test_a_push_that_shrinks_by_nine_tenths_is_rejected(pusher: Pusher) -> None:
     pusher.push(pusher.file("all.parquet", MEMBERS))
     with pytest.raises(PushError, match="90% fewer than the 300 of version 1"):
         pusher.push(pusher.file("few.parquet", MEMBERS[:30]))
@@ -280,7 +280,7 @@ def test_only_pushed_tables_are_pushed_to(pusher: Pusher) -> None:
         pusher.push("/in")
 
 
-def test_a_function_that_nobody_can_import_is_refused(pusher: Pusher) -> None:
+def test_a_function_that_nobody_can_import_is_rejected(pusher: Pusher) -> None:
     with pytest.raises(PushError, match="nobody else can import"):
         pusher.push(lambda spark: spark.range(1))
     with pytest.raises(ConfigError, match="source="):
@@ -288,11 +288,11 @@ def test_a_function_that_nobody_can_import_is_refused(pusher: Pusher) -> None:
 
 
 def test_the_password_of_a_source_lies_in_no_file(pusher: Pusher) -> None:
-    with pytest.raises(RuntimeMissing, match="Spark has no JDBC driver") as refused:
+    with pytest.raises(RuntimeMissing, match="Spark has no JDBC driver") as rejected:
         pusher.push({"jdbc": {"url": "jdbc:nothing:x", "dbtable": "m"}}, secrets={"password": "hunter2"})
     assert files_with(pusher.folder / "root", "")
     assert files_with(pusher.folder / "root", "hunter2") == []
-    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(rejected.value)
 
 
 @pytest.mark.parametrize("place", PUSH_PLACES)

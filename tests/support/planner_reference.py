@@ -37,11 +37,11 @@ class Verdict:
     """Contents of a plan: the streams of each join's group, and the rules by which joins are rejected, by join."""
 
     groups: Mapping[str, frozenset[str]]
-    refused: Mapping[str, frozenset[str]]
+    rejected: Mapping[str, frozenset[str]]
 
 
 def judge(nodes: list[Node], fallback: int) -> Verdict:
-    """The groups and refusals of an application; ``fallback`` is what a re-partition has that no join decides."""
+    """The groups and rejections of an application; ``fallback`` is what a re-partition has that no join decides."""
     by_name = {node.name: node for node in nodes}
     streams = [node for node in nodes if node.kind in STREAMS]
     joins = [
@@ -56,17 +56,17 @@ def judge(nodes: list[Node], fallback: int) -> Verdict:
         changed = False
         for group in groups.values():
             known = [name for name in group if name in counts]
-            # Inputs lead, then by name: where a group disagrees it is refused whatever the unknown ones take.
+            # Inputs lead, then by name: where a group disagrees it is rejected whatever the unknown ones take.
             known.sort(key=lambda name: (by_name[name].kind not in ("input", "pushed"), name))
             for name in group - set(counts) if known else ():
                 counts[name] = counts[known[0]]
                 changed = True
     for stream in streams:
         counts.setdefault(stream.name, fallback)
-    refused: dict[str, set[str]] = {}
+    rejected: dict[str, set[str]] = {}
     for join in joins:
         if len({counts[name] for name in groups[join.name]}) > 1:
-            refused.setdefault(join.name, set()).add("partition-mismatch")
+            rejected.setdefault(join.name, set()).add("partition-mismatch")
         sides = [_lies(nodes, by_name[source], counts) for source in join.sources]
         if join.kind == "look_up":
             written = [
@@ -80,8 +80,8 @@ def judge(nodes: list[Node], fallback: int) -> Verdict:
                 continue  # every task holds the whole table
             sides += written
         if any(count != 1 for _, count in sides) and any(kind == UNKEYED for kind, _ in sides):
-            refused.setdefault(join.name, set()).add("partitioning-mismatch")
-    return Verdict(groups, {name: frozenset(rules) for name, rules in refused.items()})
+            rejected.setdefault(join.name, set()).add("partitioning-mismatch")
+    return Verdict(groups, {name: frozenset(rules) for name, rules in rejected.items()})
 
 
 def _reaches(nodes: list[Node], stream: Node, join: Node) -> bool:

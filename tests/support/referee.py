@@ -234,7 +234,7 @@ class Referee:
         self.schema = schema
         self.frame = spark.createDataFrame(pa.Table.from_batches([batch])).coalesce(1)
         self.frame.persist().count()
-        self.refused: dict[str, str] = {}
+        self.rejected: dict[str, str] = {}
         # Spark 4.0 has one name for a division by zero and for its remainder.
         self.same = {"REMAINDER_BY_ZERO": "DIVIDE_BY_ZERO"} if str(spark.version).startswith("4.0.") else {}
 
@@ -280,7 +280,7 @@ class Referee:
             try:
                 mine[text] = self.arrow(text)
             except UnsupportedExpression as reason:
-                self.refused[text] = str(reason)
+                self.rejected[text] = str(reason)
         fine = [text for text in mine if not isinstance(mine[text], str)]
         theirs: dict[str, Any] = {}
         for start in range(0, len(fine), 60):
@@ -319,7 +319,7 @@ class Referee:
         try:
             conjuncts = compile_condition(text, self.schema)
         except UnsupportedExpression as reason:
-            self.refused[text] = str(reason)
+            self.rejected[text] = str(reason)
             return False
         kept: Any = None
         try:

@@ -229,7 +229,7 @@ def test_a_secret_setting_of_spark_is_no_setting_of_a_stage_whose_request_is_a_f
     assert not is_per_job("spark.sql.vault.password")
 
 
-def test_a_secret_setting_that_spark_refuses_is_not_shown() -> None:
+def test_a_secret_setting_that_spark_rejects_is_not_shown() -> None:
     with pytest.raises(ConfigError) as caught:
         reject_static({"spark.ssl.keyPassword": "hush"})
     assert "hush" not in str(caught.value)

@@ -98,7 +98,7 @@ class Plain:
         ({"timestamp": system_time("read_at"), "max_delay": "1 s"}, "has the system's time and max_delay"),
     ],
 )
-def test_wrong_use_is_refused(said: dict[str, Any], sentence: str) -> None:
+def test_wrong_use_is_rejected(said: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidApplication, match=sentence):
         stream_application("read")(lambda app: app.input_stream("views", **said).sink(print)).spec()
 

@@ -252,7 +252,7 @@ def test_the_clock_stands_until_it_is_moved() -> None:
     assert driver.clock.isoformat() == "2020-01-01T00:00:00+00:00"
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- what is rejected ---------------------------------------------------------------------------------------------------
 
 
 def test_a_callable_that_raises_is_named_with_message_operator_file_and_line() -> None:
@@ -304,7 +304,7 @@ def test_a_callable_that_returns_another_shape_is_named_with_the_expected_column
     )
 
 
-def test_flat_map_that_returns_no_iterable_is_refused() -> None:
+def test_flat_map_that_returns_no_iterable_is_rejected() -> None:
     def describe(app: Any) -> None:
         app.input_stream("views", schema=View).flat_map(lambda view: view).send_to(app.output_stream("out"))
 
@@ -322,7 +322,7 @@ def test_flat_map_that_returns_no_iterable_is_refused() -> None:
         lambda batch: batch.set_column(0, "member_id", batch.column("country")),
     ],
 )
-def test_map_batches_that_returns_another_shape_is_refused(function: Any) -> None:
+def test_map_batches_that_returns_another_shape_is_rejected(function: Any) -> None:
     def describe(app: Any) -> None:
         app.input_stream("views", schema=View).map_batches(function, id="shape").send_to(app.output_stream("out"))
 
@@ -365,7 +365,7 @@ def test_an_expression_that_fails_on_a_row_names_expression_and_place() -> None:
         driver_of(describe).pipe("views", VIEWS).run()
 
 
-def test_what_only_catalyst_runs_is_refused_with_the_reason() -> None:
+def test_what_only_catalyst_runs_is_rejected_with_the_reason() -> None:
     def describe(app: Any) -> None:
         app.input_stream("views", schema=View).where("country RLIKE 'N.'", id="like").send_to(app.output_stream("out"))
 
@@ -383,7 +383,7 @@ def test_null_in_a_column_declared_never_null_is_named_with_its_offset() -> None
         )
 
 
-def test_wrong_use_of_the_driver_is_refused() -> None:
+def test_wrong_use_of_the_driver_is_rejected() -> None:
     driver = driver_of(describe_join)
     with pytest.raises(UnknownName, match="no input 'nope'"):
         driver.pipe("nope", [])

@@ -152,6 +152,6 @@ def test_only_the_end_of_the_stream_is_told_and_not_that_of_a_slice() -> None:
     assert [view.member_id for view in driver.output("out")] == [0, 1, 2, 3, 4, 5, 6, -1]
 
 
-def test_an_unknown_mode_is_refused() -> None:
+def test_an_unknown_mode_is_rejected() -> None:
     with pytest.raises(InvalidApplication, match="mode='fast' is not a mode"):
         driver_of(per_country).pipe("views", VIEWS).run(mode="fast")

@@ -115,7 +115,7 @@ def check_rows(request: PushRequest, found: PushTotals, current: TableVersion | 
     if found.null_keys and request.on_null_key == "fail":
         raise PushError(
             f"The push of table {request.table!r} has {_rows(found.null_keys)} whose key ({key}) is null.",
-            hint='Mend the source, or leave such rows out: on_null_key="drop".',
+            hint='Fix the source, or leave such rows out: on_null_key="drop".',
             table=request.table,
             null_keys=found.null_keys,
         )
@@ -124,7 +124,7 @@ def check_rows(request: PushRequest, found: PushTotals, current: TableVersion | 
         raise PushError(
             f"The push of table {request.table!r} has {_rows(found.duplicates)} too many for their key ({key}), such "
             f"as {examples}.",
-            hint='Mend the source, or say which row stays: on_duplicate="last" with latest_by="<column>", or '
+            hint='Fix the source, or say which row stays: on_duplicate="last" with latest_by="<column>", or '
             'on_duplicate="any".',
             table=request.table,
             duplicates=found.duplicates,
@@ -133,7 +133,7 @@ def check_rows(request: PushRequest, found: PushTotals, current: TableVersion | 
         said = ", ".join(f"{column} ({_rows(count)})" for column, count in sorted(found.nulls.items()))
         raise PushError(
             f"The push of table {request.table!r} has nulls in columns that are declared never null: {said}.",
-            hint="Declare them as nullable, or mend the source.",
+            hint="Declare them as nullable, or fix the source.",
             table=request.table,
         )
     _check_counts(request, found, current)

@@ -15,7 +15,7 @@ from airflow_samza.systems.kafka.access import PASSWORD, PROTOCOL, USER, KafkaAc
 from airflow_samza.systems.kafka.listeners import certificate_problem, speaks_plaintext, speaks_tls
 
 LASTING = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
-"""Codes of failures that no later try mends."""
+"""Codes of failures that no later try fixes."""
 
 READ, WRITE, CREATE, DELETE = "read", "write", "create", "delete"
 TOPIC, GROUP, TRANSACTION = "topic", "group", "transactional-id"

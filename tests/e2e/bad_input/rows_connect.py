@@ -1,6 +1,6 @@
 """Rows of Spark Connect.
 
-What is refused before a server is asked, and what only a real server brings about (``tests/spark/connect``).
+What is rejected before a server is asked, and what only a real server brings about (``tests/spark/connect``).
 """
 
 from __future__ import annotations

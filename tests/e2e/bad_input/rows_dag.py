@@ -163,4 +163,4 @@ def _(scene: Scene) -> str:
         operator.execute({})
     except Exception as error:  # Airflow's, which says what ours says
         return str(error)
-    raise AssertionError("it was not refused")
+    raise AssertionError("it was not rejected")

@@ -178,7 +178,7 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-class _RefusingFilesystem(LocalFileSystem):  # type: ignore[misc]
+class _RejectingFilesystem(LocalFileSystem):  # type: ignore[misc]
     """A storage that answers every write with the operating system's error of one number."""
 
     number = errno.EROFS
@@ -189,16 +189,16 @@ class _RefusingFilesystem(LocalFileSystem):  # type: ignore[misc]
         return super()._open(path, mode, **more)
 
 
-class ReadOnly(_RefusingFilesystem):
+class ReadOnly(_RejectingFilesystem):
     protocol = "frozen"
 
 
-class Full(_RefusingFilesystem):
+class Full(_RejectingFilesystem):
     protocol = "brimful"
     number = errno.ENOSPC
 
 
-def _output_on(scene: Scene, kind: type[_RefusingFilesystem]) -> str:
+def _output_on(scene: Scene, kind: type[_RejectingFilesystem]) -> str:
     fsspec.register_implementation(kind.protocol, kind, clobber=True)
     scene.application(f'{VIEWS}.send_to(app.output_stream("out", system="other"))')
     scene.views()

@@ -1,6 +1,6 @@
 """Rows of table pushes.
 
-What is refused before Spark is asked, what the rows are refused for, and what a lost race says.
+What is rejected before Spark is asked, what the rows are rejected for, and what a lost race says.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pushes(scene: Scene) -> Pushes:
     return Pushes(scene.folder / "samza")
 
 
-def refused(scene: Scene, rows: dict[int, str | None], found: dict[str, Any] | None = None, **asked: Any) -> str:
+def rejected(scene: Scene, rows: dict[int, str | None], found: dict[str, Any] | None = None, **asked: Any) -> str:
     """A push of these rows on top of a thousand."""
     place = pushes(scene)
     place.push("monday", dict.fromkeys(range(1000), "gold"))
@@ -61,37 +61,37 @@ def _(scene: Scene) -> str:
 
 @row("push", "Null keys in a push", CHECKED)
 def _(scene: Scene) -> str:
-    return refused(scene, {1: "x"}, {"null_keys": 3})
+    return rejected(scene, {1: "x"}, {"null_keys": 3})
 
 
 @row("push", "Duplicate keys in a push", CHECKED)
 def _(scene: Scene) -> str:
-    return refused(scene, {1: "x"}, {"duplicates": 2, "examples": ["7", "9"]})
+    return rejected(scene, {1: "x"}, {"duplicates": 2, "examples": ["7", "9"]})
 
 
 @row("push", "Nulls in a column that is never null", CHECKED)
 def _(scene: Scene) -> str:
-    return refused(scene, {1: "x"}, {"nulls": {"tier": 4}})
+    return rejected(scene, {1: "x"}, {"nulls": {"tier": 4}})
 
 
 @row("push", "A push that shrinks by 90 %", CHECKED)
 def _(scene: Scene) -> str:
-    return refused(scene, dict.fromkeys(range(100), "gold"))
+    return rejected(scene, dict.fromkeys(range(100), "gold"))
 
 
 @row("push", "A push that changes more than it may", CHECKED)
 def _(scene: Scene) -> str:
-    return refused(scene, dict.fromkeys(range(1400), "gold"), max_change_ratio=0.2)
+    return rejected(scene, dict.fromkeys(range(1400), "gold"), max_change_ratio=0.2)
 
 
 @row("push", "A push with fewer rows than asked for", CHECKED)
 def _(scene: Scene) -> str:
-    return refused(scene, dict.fromkeys(range(900), "gold"), min_rows=1000)
+    return rejected(scene, dict.fromkeys(range(900), "gold"), min_rows=1000)
 
 
 @row("push", "An empty push", CHECKED)
 def _(scene: Scene) -> str:
-    return refused(scene, {})
+    return rejected(scene, {})
 
 
 @row("push", "An incremental push of a table that was never pushed", PUSH)

@@ -1,4 +1,4 @@
-"""Rows of tables that side inputs fill: what their declaration, the plan and the stage are refused for."""
+"""Rows of tables that side inputs fill: what their declaration, the plan and the stage are rejected for."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_names_that_a_transform_registers_are_its_own(session: Session) -> None:
     )
 
 
-def test_a_cache_is_refused_and_spoils_nothing_for_others(session: Session) -> None:
+def test_a_cache_is_rejected_and_spoils_nothing_for_others(session: Session) -> None:
     for generation in (1, 2):  # what the first registered with the server must not change what the second is told
         with pytest.raises(InvalidApplication, match=r"transform 'in-a-cache'.* reads its DataFrame from a cache"):
             session.runtime.run_stage(session.run, "cached", generation=generation)
@@ -145,7 +145,7 @@ def test_a_cache_is_refused_and_spoils_nothing_for_others(session: Session) -> N
     assert len(session.rows("zoned")) == 2
 
 
-def test_a_setting_of_the_server_is_refused_before_anything_starts(session: Session) -> None:
+def test_a_setting_of_the_server_is_rejected_before_anything_starts(session: Session) -> None:
     with pytest.raises(ConfigError, match=r"spark\.executor\.memory is made when a Spark Connect server starts"):
         session.runtime.submit(session.run, "held", generation=9, spark_conf={"spark.executor.memory": "2g"})
     with pytest.raises(ConfigError) as caught:
@@ -201,7 +201,7 @@ def test_a_server_behind_tls_is_reached_with_its_token(
             assert len(session.rows("zoned")) == 2
 
 
-def refused(url: str, tmp_path: Path) -> SamzaError:
+def rejected(url: str, tmp_path: Path) -> SamzaError:
     lake = SystemBinding("files", {"root": str(tmp_path)})
     runtime = SparkRuntime(str(tmp_path / "root"), {"lake": lake}, master=url)
     (tmp_path / "marks").mkdir()
@@ -215,7 +215,7 @@ def refused(url: str, tmp_path: Path) -> SamzaError:
 def test_a_server_that_is_not_there_is_said_in_one_sentence(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        error = refused(f"sc://localhost:{free.getsockname()[1]}/;token={TOKEN}", tmp_path)
+        error = rejected(f"sc://localhost:{free.getsockname()[1]}/;token={TOKEN}", tmp_path)
     assert isinstance(error, StageFailed)
     assert "Connection refused" in error.sentence
     assert TOKEN not in str(error)
@@ -232,13 +232,13 @@ def test_another_service_at_the_port_is_said_in_one_sentence(tmp_path: Path) -> 
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=answer, args=(listener,), daemon=True).start()
-        error = refused(f"sc://127.0.0.1:{listener.getsockname()[1]}", tmp_path)
+        error = rejected(f"sc://127.0.0.1:{listener.getsockname()[1]}", tmp_path)
     assert isinstance(error, StageFailed)
     assert "does not answer as one" in error.sentence
 
 
-def test_a_wrong_token_is_refused(server: ConnectServer, tmp_path: Path) -> None:
-    error = refused(f"{server.url}/;token=another", tmp_path)
+def test_a_wrong_token_is_rejected(server: ConnectServer, tmp_path: Path) -> None:
+    error = rejected(f"{server.url}/;token=another", tmp_path)
     assert isinstance(error, ConfigError)
     assert "another" not in str(error)
     compare_with_page(rows_connect.WRONG_TOKEN, str(error))
@@ -307,7 +307,7 @@ def test_what_keeps_rows_in_their_partitions_is_let_through(spark: SparkSession)
         reject_wide(function(source(spark, number)), operator)
 
 
-def test_what_moves_rows_or_reads_them_twice_is_refused(spark: SparkSession) -> None:
+def test_what_moves_rows_or_reads_them_twice_is_rejected(spark: SparkSession) -> None:
     operator = load_application(APPLICATION).spec().operator("connected-1-transform-in-a-cache")
     for number, (function, sentence) in enumerate(WIDE.values()):
         frame = function(source(spark, 100 + number))

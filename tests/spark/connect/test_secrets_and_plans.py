@@ -154,7 +154,7 @@ def test_the_password_of_an_input_is_in_no_plan(server: Server, spark: SparkSess
         {"driver": "no.Driver"},
     ],
 )
-def test_a_refusal_shows_no_password(server: Server, spark: SparkSession, wrong: dict[str, str]) -> None:
+def test_a_rejection_shows_no_password(server: Server, spark: SparkSession, wrong: dict[str, str]) -> None:
     with pytest.raises((SamzaError, PySparkException)) as caught:
         read_source(spark, request({"jdbc": {"url": URL, "query": QUERY, **wrong}}), LOGIN).collect()
     assert PASSWORD not in str(caught.value)

@@ -294,7 +294,7 @@ def test_adding_a_map_or_an_input_renames_no_topic_and_no_state() -> None:
     assert described(False) <= described(True)
 
 
-def test_a_number_as_id_that_meets_an_automatic_one_is_refused() -> None:
+def test_a_number_as_id_that_meets_an_automatic_one_is_rejected() -> None:
     def describe(app: Any) -> None:
         stream = app.input_stream("a").map(lambda message: message, id="1")
         stream.map(lambda message: message)

@@ -1,4 +1,4 @@
-"""A coroutine function is refused at the call of every operator that takes a plain callable, in whatever form it comes."""
+"""A coroutine function is rejected at the call of every operator that takes a plain callable, in whatever form it comes."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def views(app: StreamApplicationDescriptor, name: str = "views") -> Any:
     return app.input_stream(name, schema="id bigint, at timestamp", timestamp="at", key="id")
 
 
-def refused(describe: Describe, given: Any) -> str:
+def rejected(describe: Describe, given: Any) -> str:
     @stream_application("async")
     def app(app: StreamApplicationDescriptor) -> None:
         describe(app, given)
@@ -134,7 +134,7 @@ def refused(describe: Describe, given: Any) -> str:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("place", PLACES)
 def test_rejects_a_coroutine_function_where_a_plain_one_belongs(place: str, form: str) -> None:
-    assert "which is async" in refused(PLACES[place], FORMS[form])
+    assert "which is async" in rejected(PLACES[place], FORMS[form])
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_rejects_a_coroutine_function_where_a_plain_one_belongs(place: str, form
     ids=["a watermark function", "a processor", "watermarks of one's own"],
 )
 def test_rejects_a_class_whose_method_is_async_where_a_plain_one_belongs(place: str, given: Any) -> None:
-    assert "which is async" in refused(PLACES[place], given)
+    assert "which is async" in rejected(PLACES[place], given)
 
 
 def test_rejects_a_description_that_is_async() -> None:

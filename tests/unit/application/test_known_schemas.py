@@ -134,7 +134,7 @@ def test_an_annotation_may_name_a_class_of_the_function_around() -> None:
     assert schema.names == ("x",)
 
 
-def test_an_annotation_that_cannot_be_resolved_is_refused() -> None:
+def test_an_annotation_that_cannot_be_resolved_is_rejected() -> None:
     def to_nowhere(message: Message) -> Nowhere:  # type: ignore[name-defined]  # noqa: F821
         return message
 

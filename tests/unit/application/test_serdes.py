@@ -39,7 +39,7 @@ def test_a_class_is_kept_by_the_name_under_which_workers_import_it() -> None:
     assert declared(serde=Mine) == f"{__name__}:Mine"
 
 
-def test_a_class_that_workers_cannot_import_is_refused() -> None:
+def test_a_class_that_workers_cannot_import_is_rejected() -> None:
     class Local:
         """Within a function."""
 
@@ -58,16 +58,16 @@ def test_a_class_that_workers_cannot_import_is_refused() -> None:
         (7, "has serde=7"),
     ],
 )
-def test_what_names_no_serde_is_refused_at_the_call(serde: Any, said: str) -> None:
-    with pytest.raises(InvalidApplication) as refused:
+def test_what_names_no_serde_is_rejected_at_the_call(serde: Any, said: str) -> None:
+    with pytest.raises(InvalidApplication) as rejected:
         declared(serde=serde)
-    assert said in str(refused.value)
+    assert said in str(rejected.value)
 
 
 def test_a_misspelt_serde_is_told_which_one_was_meant() -> None:
-    with pytest.raises(InvalidApplication) as refused:
+    with pytest.raises(InvalidApplication) as rejected:
         declared(serde="jsn")
-    assert (refused.value.hint or "").startswith("Did you mean 'json'?")
+    assert (rejected.value.hint or "").startswith("Did you mean 'json'?")
 
 
 @pytest.mark.parametrize("kind", ["input_stream", "shared_stream", "side_input"])

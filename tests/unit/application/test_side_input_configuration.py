@@ -1,6 +1,6 @@
 """The configuration form of side inputs beside each form of the code.
 
-It works as the code would, or is refused (rule S8).
+It works as the code would, or is rejected (rule S8).
 """
 
 from __future__ import annotations

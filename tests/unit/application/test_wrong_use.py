@@ -1,4 +1,4 @@
-"""Wrong use is refused at the call, in a sentence with file and line of the user's code, and with a hint."""
+"""Wrong use is rejected at the call, in a sentence with file and line of the user's code, and with a hint."""
 
 from __future__ import annotations
 

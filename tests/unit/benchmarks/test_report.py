@@ -16,7 +16,7 @@ from benchmarks import report
 from benchmarks.applications import STAGES
 from benchmarks.measuring import Measured, Meter
 from benchmarks.results import OURS, Report, WorkloadResult
-from benchmarks.run import refuse_different, rows_of
+from benchmarks.run import reject_different, rows_of
 from benchmarks.workloads import WORKLOADS
 
 
@@ -84,9 +84,9 @@ def test_a_peer_with_another_result_ends_the_benchmark(tmp_path: Path) -> None:
         kind = pa.int32() if name == "same" else pa.int64()
         pq.write_table(pa.table({name: pa.array(values, kind)}), tmp_path / name / "part-0.parquet")
     expected = rows_of(tmp_path / "ours")
-    refuse_different("W1", "same", expected, rows_of(tmp_path / "same"))
+    reject_different("W1", "same", expected, rows_of(tmp_path / "same"))
     with pytest.raises(SystemExit, match="differs from other's"):
-        refuse_different("W1", "other", expected, rows_of(tmp_path / "other"))
+        reject_different("W1", "other", expected, rows_of(tmp_path / "other"))
 
 
 @pytest.mark.parametrize("name", list(WORKLOADS))

@@ -104,16 +104,16 @@ def test_wrappers_pass_start_stop_and_registrations_on_once_with_offsets_unchang
     assert inner.calls == [("k.a/0", offset), "start", "stop"]
 
 
-def test_a_priority_without_a_chooser_is_refused() -> None:
-    with pytest.raises(MissingTier, match="priority 3") as refused:
+def test_a_priority_without_a_chooser_is_rejected() -> None:
+    with pytest.raises(MissingTier, match="priority 3") as rejected:
         TieredPriorityChooser({"k.a": 3}, {1: RoundRobinChooser()}, None)
-    assert refused.value.rule == "missing-tier"
+    assert rejected.value.rule == "missing-tier"
 
 
-def test_tiers_without_priorities_and_without_a_default_are_refused() -> None:
-    with pytest.raises(NoTiers) as refused:
+def test_tiers_without_priorities_and_without_a_default_are_rejected() -> None:
+    with pytest.raises(NoTiers) as rejected:
         TieredPriorityChooser({}, {}, None)
-    assert refused.value.rule == "null-chooser"
+    assert rejected.value.rule == "null-chooser"
 
 
 def test_a_negative_priority_comes_behind_streams_without_one() -> None:
@@ -205,7 +205,7 @@ def test_heads_are_compared_by_the_order_of_their_system() -> None:
     assert not chooser.lagging
 
 
-def test_text_offsets_are_compared_as_numbers_and_others_are_refused() -> None:
+def test_text_offsets_are_compared_as_numbers_and_others_are_rejected() -> None:
     assert gate({A0: PartitionHead("100")}, a0=2).lagging == {A0}
     with pytest.raises(TopicError, match="'next' is not a whole number"):
         gate({A0: PartitionHead("next")})
@@ -334,7 +334,7 @@ def test_configuration_leads_over_what_is_declared_and_the_choosers_own_key_over
     assert [settings.priority(stream) for stream in ("k.a.b", "k.c-1", "k.d")] == [7, BOOTSTRAP_PRIORITY, 0]
 
 
-def test_a_priority_that_is_no_number_is_refused() -> None:
+def test_a_priority_that_is_no_number_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"task\.chooser\.priorities\.k\.a is 'high'"):
         ChooserSettings.of(Config({"task.chooser.priorities.k.a": "high"}), ["k.a"])
 
@@ -459,10 +459,10 @@ def test_without_a_name_the_default_chooser_is_made() -> None:
         (f"{__name__}:no_chooser", "makes a str, which is no chooser"),
     ],
 )
-def test_a_name_that_leads_to_no_chooser_is_refused(name: str, what: str) -> None:
-    with pytest.raises(ConfigError, match=what) as refused:
+def test_a_name_that_leads_to_no_chooser_is_rejected(name: str, what: str) -> None:
+    with pytest.raises(ConfigError, match=what) as rejected:
         make_chooser(ChooserContext(ChooserSettings(factory=name)))
-    assert refused.value.facts["key"] == "task.chooser.class"
+    assert rejected.value.facts["key"] == "task.chooser.class"
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -480,6 +480,6 @@ def test_every_built_in_chooser_is_plugged_in_by_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "needs"), [("batching", "task.consumer.batch.size"), ("time_aligned", "the time of messages")]
 )
-def test_a_built_in_chooser_that_lacks_what_it_needs_is_refused(name: str, needs: str) -> None:
+def test_a_built_in_chooser_that_lacks_what_it_needs_is_rejected(name: str, needs: str) -> None:
     with pytest.raises(ConfigError, match=needs):
         make_chooser(ChooserContext(ChooserSettings(factory=f"{factories.__name__}:{name}")))

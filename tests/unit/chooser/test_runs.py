@@ -75,7 +75,7 @@ def test_the_head_inside_a_run_is_where_the_gate_ends() -> None:
     assert chooser.choose() == Run(A0, 2, 1)
 
 
-def test_a_second_run_of_a_partition_is_refused_while_the_first_is_held() -> None:
+def test_a_second_run_of_a_partition_is_rejected_while_the_first_is_held() -> None:
     chooser = RunChooser[Run](RoundRobinChooser())
     chooser.update(Run(A0, 0, 2))
     chooser.choose(at_most=1)
@@ -124,7 +124,7 @@ def test_what_comes_anew_waits_behind_what_waited_before() -> None:
     assert [first, limited(state, 4, log, positions)[0]] == ["a", "b" + "a" + "fill" + "b"]
 
 
-def test_a_state_that_is_no_json_is_refused() -> None:
+def test_a_state_that_is_no_json_is_rejected() -> None:
     class Odd(RoundRobinChooser[Any]):
         def snapshot(self) -> Any:
             return {1, 2}

@@ -69,7 +69,7 @@ def test_a_deadline_ends_a_run_when_it_is_reached(tmp_path: Path) -> None:
     assert is_ending(files, folder, 1, now=1000.0) is False
 
 
-def test_a_staged_run_is_refused(tmp_path: Path) -> None:
+def test_a_staged_run_is_rejected(tmp_path: Path) -> None:
     plan_a_run(tmp_path, "run-1", "staged")
     said = ask(tmp_path, "drain", "run-1")
     assert said.exit_code == 2

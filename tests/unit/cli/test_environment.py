@@ -178,7 +178,7 @@ def test_the_only_environment_needs_no_name(tmp_path: Path) -> None:
         ("[env.dev.config]\na = [1]", "dev", r"config\.a in .* is not a text, a number"),
     ],
 )
-def test_a_bad_file_is_refused_with_file_and_key(tmp_path: Path, text: str, name: str | None, sentence: str) -> None:
+def test_a_bad_file_is_rejected_with_file_and_key(tmp_path: Path, text: str, name: str | None, sentence: str) -> None:
     path = tmp_path / "samza.toml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=sentence) as caught:
@@ -194,7 +194,7 @@ def test_a_dotted_key_may_have_a_thousand_parts(tmp_path: Path) -> None:
     assert read_environment(tmp_path / "samza.toml", "dev").config == {key: "1", "b.c": "2", "b.d": "3"}
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         read_environment(tmp_path / "none.toml", None)
     (tmp_path / "samza.toml").write_bytes(b"\xff\xfe")
@@ -213,12 +213,12 @@ def test_a_system_of_kafka_on_the_command_line_is_named_by_its_brokers() -> None
 
 
 @pytest.mark.parametrize("option", ["", "logs", "logs=", "=files:/x", "logs=files:", "logs=:/x"])
-def test_a_system_that_says_too_little_is_refused(option: str) -> None:
+def test_a_system_that_says_too_little_is_rejected(option: str) -> None:
     with pytest.raises(ConfigError, match="does not say what a system is"):
         parse_system(option)
 
 
 @pytest.mark.parametrize("option", ["", "key", "=value"])
-def test_a_setting_that_is_none_is_refused(option: str) -> None:
+def test_a_setting_that_is_none_is_rejected(option: str) -> None:
     with pytest.raises(ConfigError, match="is not a setting"):
         find_environment(None, config=[option])

@@ -53,7 +53,7 @@ def test_programs_get_json_of_what_is_or_would_be_deleted(here: Here) -> None:
     assert json.loads(gc(here, "--keep-runs", "1", "--json")) == {**would, "dry_run": False}
 
 
-def test_a_number_that_keeps_nothing_is_refused(here: Here) -> None:
+def test_a_number_that_keeps_nothing_is_rejected(here: Here) -> None:
     done = CliRunner().invoke(app, ["gc", "--root", str(here.root), "--keep-runs", "0"])
     assert done.exit_code != 0
     assert "--keep-runs is 0." in done.output

@@ -112,7 +112,7 @@ def test_pictures_go_into_a_file(module: str, tmp_path: Path, form: str, start: 
         xml.etree.ElementTree.fromstring(text)
 
 
-def test_a_file_that_cannot_be_written_is_refused(module: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_rejected(module: str, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     done = call("plan", f"{module}:views", "--output", "taken/plan.txt")
     assert done.exit_code == 2
@@ -143,7 +143,7 @@ def test_diff_names_what_changed_since_a_plan_in_a_file(module: str, tmp_path: P
         ("x", "does not hold a plan"),
     ],
 )
-def test_a_file_without_a_plan_is_refused(module: str, tmp_path: Path, text: str | None, sentence: str) -> None:
+def test_a_file_without_a_plan_is_rejected(module: str, tmp_path: Path, text: str | None, sentence: str) -> None:
     if text is not None:
         (tmp_path / "plan.json").write_text(text)
     done = call("plan", f"{module}:views", "--diff", "plan.json")
@@ -177,7 +177,7 @@ def test_a_path_over_the_data_interval_needs_one(module: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("interval", ["2026-01-01", "2026-01-01/", "/2026-01-01", "a/b", "2026-01-02/2026-01-01"])
-def test_an_interval_that_is_none_is_refused(module: str, interval: str) -> None:
+def test_an_interval_that_is_none_is_rejected(module: str, interval: str) -> None:
     done = call("plan", f"{module}:views", *BOUND, "--interval", interval)
     assert done.exit_code == 2
     assert "Hint:" in done.stderr
@@ -193,7 +193,7 @@ def test_an_interval_that_is_none_is_refused(module: str, interval: str) -> None
         ("", "does not name an application"),
     ],
 )
-def test_an_application_that_is_none_is_refused(module: str, name: str, sentence: str) -> None:
+def test_an_application_that_is_none_is_rejected(module: str, name: str, sentence: str) -> None:
     done = call("plan", name.replace("MODULE", module))
     assert done.exit_code == 2
     assert done.stderr.startswith("Error: ")
@@ -223,7 +223,7 @@ def test_a_system_that_nothing_binds_is_named(module: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("--format", "pdf"), ("--diff", "last", "--format", "svg")])
-def test_a_form_that_there_is_not_is_refused(module: str, arguments: tuple[str, ...]) -> None:
+def test_a_form_that_there_is_not_is_rejected(module: str, arguments: tuple[str, ...]) -> None:
     done = call("plan", f"{module}:views", *arguments)
     assert done.exit_code == 2
     assert "--format" in done.stderr

@@ -35,7 +35,7 @@ def call(error: BaseException, *before: str) -> Result:
     return CliRunner().invoke(program(error), [*before, "work"])
 
 
-def test_what_is_refused_ends_with_2_a_sentence_and_a_hint() -> None:
+def test_what_is_rejected_ends_with_2_a_sentence_and_a_hint() -> None:
     done = call(ConfigError("The key is wrong.", hint="Correct it."))
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", "Error: The key is wrong.\n  Hint: Correct it.\n")
 

@@ -1,4 +1,4 @@
-"""``airflow-samza state``: what each command prints and refuses."""
+"""``airflow-samza state``: what each command prints and rejects."""
 
 from __future__ import annotations
 

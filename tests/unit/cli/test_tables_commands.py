@@ -1,4 +1,4 @@
-"""``airflow-samza tables``: what each command prints and refuses."""
+"""``airflow-samza tables``: what each command prints and rejects."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_rollback_goes_back(pushes: Pushes) -> None:
     assert "rollback to 2" in call("versions", "profiles").stdout
 
 
-def test_rollback_to_an_expired_version_is_refused(pushes: Pushes) -> None:
+def test_rollback_to_an_expired_version_is_rejected(pushes: Pushes) -> None:
     done = call("rollback", "profiles", "--to", "1")
     assert done.exit_code != 0
     assert "Version 1 of table 'profiles' (push 'monday') is expired" in done.stderr
@@ -95,7 +95,7 @@ def test_the_rows_of_versions_are_not_expired_by_their_age(pushes: Pushes) -> No
     assert "holds the versions of table 'profiles', of which 3 is current" in done.stderr
 
 
-def test_a_source_that_is_half_json_is_refused(pushes: Pushes) -> None:
+def test_a_source_that_is_half_json_is_rejected(pushes: Pushes) -> None:
     done = call("push", "tests.unit.provider.provider_applications:with_table", "t", "{half")
     assert "SOURCE '{half' is not JSON" in done.stderr
 

@@ -1,4 +1,4 @@
-"""``airflow-samza topics``: what each command prints, refuses and deletes."""
+"""``airflow-samza topics``: what each command prints, rejects and deletes."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_tail_shows_control_messages_when_asked(log: LogSystem) -> None:
         (("expire", "views", "--older-than", "often", "--yes"), "is not a length of time"),
     ],
 )
-def test_what_cannot_be_is_refused(log: LogSystem, arguments: tuple[str, ...], sentence: str) -> None:
+def test_what_cannot_be_is_rejected(log: LogSystem, arguments: tuple[str, ...], sentence: str) -> None:
     done = call(*arguments)
     assert done.exit_code == 2, done.output
     assert sentence in done.stderr
@@ -204,9 +204,9 @@ def test_expire_deletes_what_is_due_and_nothing_else(log: LogSystem) -> None:
 
 
 def test_expire_of_a_whole_topic_asks_first(log: LogSystem) -> None:
-    refused = call("expire", "views", answer="n\n")
-    assert refused.exit_code == 2
-    assert "Nothing was expired" in refused.stderr
+    rejected = call("expire", "views", answer="n\n")
+    assert rejected.exit_code == 2
+    assert "Nothing was expired" in rejected.stderr
     assert log.topics() == ["views"]
     done = call("expire", "views", answer="y\n")
     assert done.exit_code == 0, done.output

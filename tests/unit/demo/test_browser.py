@@ -8,7 +8,7 @@ import pytest
 from demo.browser import MISSING, NoBrowser, find_chromium
 
 
-def test_a_named_browser_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_browser_that_there_is_not_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHROMIUM", "/no/such/chromium")
     with pytest.raises(NoBrowser, match="CHROMIUM=/no/such/chromium is not a program"):
         find_chromium()

@@ -129,7 +129,7 @@ def test_a_run_may_start_from_the_state_of_a_named_one(here: Here) -> None:
     assert left.parent == 1
 
 
-def test_a_run_is_refused_while_another_has_not_finished(here: Here) -> None:
+def test_a_run_is_rejected_while_another_has_not_finished(here: Here) -> None:
     clicks(here, 0, 6)
     first = here.plan(COUNTING, "run-1")
     with pytest.raises(StateBusy, match="is held by the run 'run-1', which is planned and about to start"):
@@ -140,7 +140,7 @@ def test_a_run_is_refused_while_another_has_not_finished(here: Here) -> None:
     assert second.state.version == 1
 
 
-def test_an_input_that_was_made_anew_is_refused(here: Here) -> None:
+def test_an_input_that_was_made_anew_is_rejected(here: Here) -> None:
     clicks(here, 0, 60)
     here.whole(COUNTING, "run-1")
     here.log.filesystem.delete_tree("topics/clicks")

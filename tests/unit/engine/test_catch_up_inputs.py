@@ -90,7 +90,7 @@ def test_a_bounded_input_is_read_whole_in_every_run(lake: Lake) -> None:
     assert lake.numbered() == [("a1", 1), ("a2", 2)]
 
 
-def test_an_interval_before_what_the_state_has_seen_is_refused_unless_it_stands_apart(lake: Lake) -> None:
+def test_an_interval_before_what_the_state_has_seen_is_rejected_unless_it_stands_apart(lake: Lake) -> None:
     lake.clicks(1, "a1")
     lake.clicks(2, "a2")
     lake.run(2)

@@ -1,4 +1,4 @@
-"""Rule P10 over runs: an application that was changed finds its state again, or is refused with the way out.
+"""Rule P10 over runs: an application that was changed finds its state again, or is rejected with the way out.
 
 No Spark.
 """
@@ -80,7 +80,7 @@ def test_inferred_counts_are_pinned_with_the_reason(here: Here, written: Write) 
     assert pairs(here) == [(1, 10), (1, 20)]
 
 
-def test_an_input_with_another_partition_count_is_refused_with_the_way_out(here: Here, written: Write) -> None:
+def test_an_input_with_another_partition_count_is_rejected_with_the_way_out(here: Here, written: Write) -> None:
     append(here, "left", 1)
     append(here, "right", 10)
     run(here, written(), "run-1")

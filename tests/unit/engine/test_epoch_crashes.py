@@ -48,7 +48,7 @@ def runners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runners]:
     sys.modules.pop("looping_app", None)
 
 
-def refuse_difference(place: Place, run: RunPlan, why: str = "") -> None:
+def reject_difference(place: Place, run: RunPlan, why: str = "") -> None:
     """The outputs are those of an undisturbed run, and so are the counts of the results."""
     assert place.copied() == sorted(place.sent), why
     assert place.counted() == place.expected(), why
@@ -80,7 +80,7 @@ def test_dying_at_any_step_of_any_epoch_loses_and_doubles_nothing(
     assert list(tmp_path.glob("died-*"))
     if mode == "pipelined":
         del place.sent[60:]
-    refuse_difference(place, run)
+    reject_difference(place, run)
 
 
 def run_with_deaths(
@@ -109,7 +109,7 @@ def random_run(place: Place, runners: Runners, seed: int) -> None:
     if mode in ("staged", "pipelined"):
         run = place.prepare("bounded", mode, **{"job.epoch.max.messages": limit})
         run_with_deaths(place, runners, run, chance, why, lambda: None)
-        refuse_difference(place, run, why)
+        reject_difference(place, run, why)
     for last in (False, True) if mode == STOPPED else (True,) if mode == "continuous" else ():
         run = place.prepare("unbounded", "continuous", f"run-{last}", **{"job.epoch.max.messages": limit})
 

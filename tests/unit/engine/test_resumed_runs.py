@@ -97,7 +97,7 @@ def test_a_run_that_is_opened_again_keeps_no_mark_of_expiry(here: Here) -> None:
     assert sweep(here.log.filesystem, "log", time.time_ns() // 1_000_000 + 365 * 86_400_000).topics == []
 
 
-def test_a_resumed_stage_whose_topic_is_gone_is_refused_and_no_topic_is_made_anew(here: Here) -> None:
+def test_a_resumed_stage_whose_topic_is_gone_is_rejected_and_no_topic_is_made_anew(here: Here) -> None:
     plan = interrupted(here)
     _, name = next((system, name) for system, name in own_topics(here.log.filesystem, plan) if "clicks" in name)
     assert name in sweep(here.log.filesystem, "log", time.time_ns() // 1_000_000 + 8 * 86_400_000).topics
@@ -119,7 +119,7 @@ def test_a_resumed_stage_does_not_write_to_a_topic_that_somebody_made_anew(here:
         here.stages(plan, "clicks")
 
 
-def test_a_reader_with_a_checkpoint_refuses_a_topic_that_was_made_anew(here: Here) -> None:
+def test_a_reader_with_a_checkpoint_rejects_a_topic_that_was_made_anew(here: Here) -> None:
     plan = here.plan(JOINING, "run-1")
     here.stages(plan, "clicks", "views")
     name = next(name for _, name in own_topics(here.log.filesystem, plan) if "clicks" in name)

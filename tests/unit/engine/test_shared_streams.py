@@ -102,7 +102,7 @@ def test_interleaved_producers_are_told_apart(here: Here) -> None:
     assert sums(here) == [(0, 2), (1, 2), (2, 2)]
 
 
-def test_a_section_that_is_not_complete_is_refused_for_a_later_try(here: Here) -> None:
+def test_a_section_that_is_not_complete_is_rejected_for_a_later_try(here: Here) -> None:
     clicks(here, 0, 6)
     plan = here.plan(PRODUCING, "monday")
     with pytest.raises(
@@ -148,7 +148,7 @@ def test_a_cleared_producer_supersedes_its_section(here: Here) -> None:
     assert sums(here) == [(0, 2), (1, 2), (2, 2)]
 
 
-def test_a_section_of_what_is_not_shared_is_refused(here: Here) -> None:
+def test_a_section_of_what_is_not_shared_is_rejected(here: Here) -> None:
     with pytest.raises(UnknownName, match="A section is named for 'clicks', which is no shared stream"):
         here.plan(PRODUCING, "monday", sections={"clicks": "sunday"})
 

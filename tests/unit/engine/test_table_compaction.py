@@ -426,7 +426,7 @@ def test_a_chain_is_compacted_when_half_of_the_rows_were_changed_and_they_are_ma
 
 
 @pytest.mark.parametrize("wrong", [-1, "5", True, 1.5])
-def test_an_odd_limit_is_refused_by_name(pushes: Pushes, wrong: object) -> None:
+def test_an_odd_limit_is_rejected_by_name(pushes: Pushes, wrong: object) -> None:
     with pytest.raises(ConfigError, match="compact_after="):
         pushes.request("a", compact_after=wrong)
 

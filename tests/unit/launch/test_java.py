@@ -53,13 +53,13 @@ def test_an_old_java_is_named_with_version_and_path(tmp_path: Path, version: str
     assert str(home / "bin" / "java") in caught.value.sentence
 
 
-def test_a_trimmed_java_is_refused_before_spark_dies_of_it(tmp_path: Path) -> None:
+def test_a_trimmed_java_is_rejected_before_spark_dies_of_it(tmp_path: Path) -> None:
     home = java_home(tmp_path, release='JAVA_VERSION="17.0.1"\nMODULES="java.base java.sql"\n')
     with pytest.raises(RuntimeMissing, match=r"lacks the module jdk\.incubator\.vector"):
         find_java({"JAVA_HOME": str(home)})
 
 
-def test_a_program_that_is_no_java_is_refused(tmp_path: Path) -> None:
+def test_a_program_that_is_no_java_is_rejected(tmp_path: Path) -> None:
     home = java_home(tmp_path, says="hello")
     with pytest.raises(RuntimeMissing, match="does not tell its version; it says 'hello'"):
         find_java({"JAVA_HOME": str(home)})

@@ -27,7 +27,7 @@ def test_a_master_url_says_which_process_drives_the_stages(url: str, cluster: st
 @pytest.mark.parametrize(
     "url", ["", "lokal[*]", "local[x]", "spark://", "mesos://here:5050", "yarn-client", "http://here"]
 )
-def test_a_master_that_spark_does_not_know_is_refused(url: str) -> None:
+def test_a_master_that_spark_does_not_know_is_rejected(url: str) -> None:
     with pytest.raises(ConfigError, match="is not a master URL that Spark knows") as caught:
         parse_master(url)
     assert "spark://host:7077" in caught.value.hint
@@ -42,7 +42,7 @@ def test_no_text_of_a_master_holds_its_token() -> None:
     assert "hidden" not in str(caught.value) + repr(caught.value.facts)
 
 
-def test_a_deploy_mode_that_spark_does_not_know_is_refused() -> None:
+def test_a_deploy_mode_that_spark_does_not_know_is_rejected() -> None:
     with pytest.raises(ConfigError, match="'clutser' is not a deploy mode of Spark") as caught:
         SubmitOptions("clutser")
     assert "Did you mean 'cluster'?" in caught.value.hint

@@ -31,7 +31,7 @@ def partitioning_after(change: Any) -> ExecutionPlan | list[PlanError]:
         return [error]
 
 
-def test_a_join_refuses_unkeyed_streams() -> None:
+def test_a_join_rejects_unkeyed_streams() -> None:
     (error,) = errors_of(lambda app: join(files(app, "a"), keyed(app, "b")))
     assert isinstance(error, PartitioningMismatch)
     assert error.facts["stream"] == "a"
@@ -51,12 +51,12 @@ def test_the_traits_of_a_declared_kind_say_whether_its_streams_are_unkeyed(
     assert plan_of(describe).stream("a").partitioning.kind == ("unkeyed" if unkeyed else "unknown")
 
 
-def test_a_join_refuses_differing_keys() -> None:
+def test_a_join_rejects_differing_keys() -> None:
     (error,) = errors_of(lambda app: join(keyed(app, "a", key="c"), keyed(app, "b")))
     assert "partitioned by c string" in error.sentence
 
 
-def test_a_join_refuses_differing_partitioners() -> None:
+def test_a_join_rejects_differing_partitioners() -> None:
     (error,) = errors_of(lambda app: join(keyed(app, "a", partitioner="kafka"), keyed(app, "b")))
     assert "'kafka'" in error.sentence
 
@@ -75,19 +75,19 @@ def test_a_join_by_more_columns_than_both_are_partitioned_by_is_sound() -> None:
     assert not plan_of(lambda app: join(keyed(app, "a"), keyed(app, "b"), key=["c", "k"])).warnings
 
 
-def test_a_join_of_streams_partitioned_by_different_parts_of_its_key_is_refused() -> None:
+def test_a_join_of_streams_partitioned_by_different_parts_of_its_key_is_rejected() -> None:
     (error,) = errors_of(lambda app: join(keyed(app, "a", key="k"), keyed(app, "b", key="c"), key=["k", "c"]))
     assert "different numbers" in error.sentence
 
 
-def test_a_join_of_streams_partitioned_by_the_same_columns_in_another_order_is_refused() -> None:
+def test_a_join_of_streams_partitioned_by_the_same_columns_in_another_order_is_rejected() -> None:
     (error,) = errors_of(
         lambda app: join(keyed(app, "a", key=["k", "c"]), keyed(app, "b", key=["c", "k"]), key=["k", "c"])
     )
     assert isinstance(error, PartitioningMismatch)
 
 
-def test_join_keys_of_different_types_are_refused_with_the_cast() -> None:
+def test_join_keys_of_different_types_are_rejected_with_the_cast() -> None:
     (error,) = errors_of(lambda app: join(keyed(app, "a"), keyed(app, "b", schema="k string, at timestamp")))
     assert "CAST(k AS BIGINT) AS k" in error.hint
 
@@ -152,7 +152,7 @@ def test_a_merge_of_streams_of_one_key_keeps_it_and_of_two_keys_does_not() -> No
     assert error.facts["partitioning"] == "unkeyed"
 
 
-def test_a_keyed_aggregation_is_refused_unless_the_rows_of_a_key_lie_together() -> None:
+def test_a_keyed_aggregation_is_rejected_unless_the_rows_of_a_key_lie_together() -> None:
     (error,) = errors_of(lambda app: files(app, "a").aggregate(["c", "k"], id="n", n=count()).sink(print))
     assert ".partition_by(['c', 'k'], id=…)" in error.hint
     (error,) = errors_of(lambda app: keyed(app, "a").window(tumbling("1 s"), key="c", id="n", n=count()).sink(print))
@@ -191,12 +191,12 @@ def test_joins_of_one_partition_are_sound_whatever_the_keys(other: Any) -> None:
         plan_of(lambda app: join(files(app, "a", 1), other(app, "b", 2)))
 
 
-def test_keys_of_different_types_are_refused_in_one_partition_too() -> None:
+def test_keys_of_different_types_are_rejected_in_one_partition_too() -> None:
     (error,) = errors_of(lambda app: join(files(app, "a", 1), files(app, "b", 1, schema="k string, at timestamp")))
     assert "CAST(k AS BIGINT) AS k" in error.hint
 
 
-def test_a_refusal_speaks_of_several_streams_as_of_several() -> None:
+def test_a_rejection_speaks_of_several_streams_as_of_several() -> None:
     (error,) = errors_of(lambda app: join(files(app, "a").merge(files(app, "c")), keyed(app, "b")))
     assert (
         "'a' and 'c' are not keyed (their rows come as they lie in files, or from streams keyed differently)"

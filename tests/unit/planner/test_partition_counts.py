@@ -1,4 +1,4 @@
-"""Rules P1–P6: groups, counts, reasons and refusals."""
+"""Rules P1–P6: groups, counts, reasons and rejections."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_p2_the_cap_can_be_lifted() -> None:
 
 @pytest.mark.parametrize("value", ["0", "-2", "many", "1.5"])
 @pytest.mark.parametrize("key", ["job.intermediate.stream.partitions", "job.intermediate.stream.partitions.max"])
-def test_p3_a_count_that_is_none_is_refused_when_the_plan_has_an_intermediate_stream(key: str, value: str) -> None:
+def test_p3_a_count_that_is_none_is_rejected_when_the_plan_has_an_intermediate_stream(key: str, value: str) -> None:
     def with_one(app: Any) -> None:
         keyed(app, "a").join(
             keyed(app, "b").partition_by("k", id="p"), left, schema=ROW, key="k", ttl="1 hour", id="j"
@@ -85,9 +85,9 @@ def test_p3_a_count_that_is_none_is_refused_when_the_plan_has_an_intermediate_st
     def without(app: Any) -> None:
         keyed(app, "a").sink(print)
 
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as rejected:
         plan_of(with_one, {key: value})
-    assert refused.value.facts["key"] == key
+    assert rejected.value.facts["key"] == key
     plan_of(without, {key: value})
 
 
@@ -98,7 +98,7 @@ def test_p3_minus_one_means_unset() -> None:
     assert plan_of(describe, {"job.intermediate.stream.partitions": "-1"}).stream("p").partitions == 6
 
 
-def test_p4_a_broadcast_joined_with_a_stream_of_n_partitions_is_refused_with_the_table_as_way_out() -> None:
+def test_p4_a_broadcast_joined_with_a_stream_of_n_partitions_is_rejected_with_the_table_as_way_out() -> None:
     def describe(app: Any) -> None:
         rules = files(app, "r", 2).broadcast(id="everywhere")
         keyed(app, "a", 4).join(rules, left, schema=ROW, key="k", ttl="1 hour", id="j").sink(print)
@@ -108,7 +108,7 @@ def test_p4_a_broadcast_joined_with_a_stream_of_n_partitions_is_refused_with_the
     assert "local_table" in error.hint
 
 
-def test_p5_refusals_name_join_streams_counts_path_and_way_out() -> None:
+def test_p5_rejections_name_join_streams_counts_path_and_way_out() -> None:
     def describe(app: Any) -> None:
         right = keyed(app, "b", 16).where("v > 0")
         keyed(app, "a", 8).join(right, left, schema=ROW, key="k", ttl="1 hour", id="enrich").sink(print)
@@ -186,17 +186,17 @@ def test_a_stream_without_a_count_is_named() -> None:
 
 
 @pytest.mark.parametrize("said", [0, -1])
-def test_a_system_that_reports_no_partitions_is_refused(said: int) -> None:
+def test_a_system_that_reports_no_partitions_is_rejected(said: int) -> None:
     with pytest.raises(UnresolvedPartitions):
         ExecutionPlanner({}, {"a": said}).plan(spec_of(lambda app: app.input_stream("a", schema=ROW).sink(print)))
 
 
-def test_a_declared_count_that_the_system_contradicts_is_refused() -> None:
+def test_a_declared_count_that_the_system_contradicts_is_rejected() -> None:
     with pytest.raises(PartitionMismatch, match="declared with 8 partitions, but its system reports 4"):
         ExecutionPlanner({}, {"a": 4}).plan(spec_of(lambda app: keyed(app, "a", 8).sink(print)))
 
 
-def test_host_affinity_in_batch_mode_is_refused() -> None:
+def test_host_affinity_in_batch_mode_is_rejected() -> None:
     for key in ("job.host-affinity.enabled", "yarn.samza.host-affinity.enabled"):
         with pytest.raises(HostAffinityInBatch, match=key):
             plan_of(lambda app: keyed(app, "a").sink(print), {"app.mode": "batch", key: "true"})
@@ -206,12 +206,12 @@ def test_host_affinity_in_batch_mode_is_refused() -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [("app.mode", "SOMETIMES"), ("task.window.ms", "soon"), ("streams.a.samza.priority", "high")]
 )
-def test_a_value_that_means_nothing_is_refused_by_every_plan(key: str, value: str) -> None:
+def test_a_value_that_means_nothing_is_rejected_by_every_plan(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=f"{key} is '{value}'"):
         plan_of(lambda app: keyed(app, "a").sink(print), {key: value})
 
 
-def test_more_than_65_536_partitions_are_refused_wherever_they_are_said() -> None:
+def test_more_than_65_536_partitions_are_rejected_wherever_they_are_said() -> None:
     def describe(app: Any) -> None:
         keyed(app, "a").partition_by("c", id="p").sink(print)
 
@@ -242,7 +242,7 @@ def test_a_table_fed_by_side_inputs_cannot_be_written() -> None:
         app.pushed_table("t", key="k", schema=ROW, partitions=8)
         keyed(app, "a").send_to(app.local_table("own", key="k", schema=ROW))
 
-    spec = spec_of(describe)  # the API refuses it at the call; a graph that was built otherwise is refused here
+    spec = spec_of(describe)  # the API rejects it at the call; a graph that was built otherwise is rejected here
     writer = next(op for op in spec.operators if isinstance(op, SendToTableSpec))
     operators = tuple(replace(op, table=spec.tables["t"]) if op is writer else op for op in spec.operators)
     with pytest.raises(UnsupportedShape, match="read-only"):

@@ -76,12 +76,12 @@ def test_p10_a_renamed_stream_keeps_its_count() -> None:
     assert now.stream("by-k").partitions == 8
 
 
-def test_p10_a_changed_count_of_a_stateful_application_is_refused() -> None:
-    with pytest.raises(PlanChanged) as refused:
+def test_p10_a_changed_count_of_a_stateful_application_is_rejected() -> None:
+    with pytest.raises(PlanChanged) as rejected:
         plan_of(lambda app: stateful(app, 16), pinned=plan_of(stateful))
-    assert refused.value.facts["stream"] == "in"
-    assert (refused.value.facts["partitions"], refused.value.facts["former_partitions"]) == (16, 8)
-    assert "Give 'in' its 8 partitions back" in refused.value.hint
+    assert rejected.value.facts["stream"] == "in"
+    assert (rejected.value.facts["partitions"], rejected.value.facts["former_partitions"]) == (16, 8)
+    assert "Give 'in' its 8 partitions back" in rejected.value.hint
 
 
 def test_p10_an_application_without_state_may_change() -> None:
@@ -145,7 +145,7 @@ def test_p10_what_only_uses_a_remote_table_keeps_no_state(low_level: bool) -> No
     assert planned(4, planned(2)).stream("in").partitions == 4
 
 
-def test_p10_the_plan_of_another_application_is_refused() -> None:
+def test_p10_the_plan_of_another_application_is_rejected() -> None:
     last = plan_of(stateful)
     other = ExecutionPlan.from_json(last.to_json().replace('"application":"app"', '"application":"other"'))
     with pytest.raises(PlanChanged, match="belongs to other-1"):
@@ -161,7 +161,7 @@ def test_a_plan_survives_json_and_pickle() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"operators": 1}'])
-def test_text_that_is_no_plan_is_refused_with_a_sentence(text: str) -> None:
+def test_text_that_is_no_plan_is_rejected_with_a_sentence(text: str) -> None:
     with pytest.raises(PlanError, match="not a plan"):
         ExecutionPlan.from_json(text)
 
@@ -187,9 +187,9 @@ def test_the_fingerprint_changes_with_an_expression() -> None:
 
 
 def test_an_unknown_stage_is_named_with_the_known_ones() -> None:
-    with pytest.raises(UnknownName) as refused:
+    with pytest.raises(UnknownName) as rejected:
         plan_of(stateful).stage("by-member")
-    assert "in, p" in refused.value.hint
+    assert "in, p" in rejected.value.hint
 
 
 def test_planning_and_showing_a_plan_load_no_heavy_module() -> None:

@@ -54,7 +54,7 @@ def test_late_messages_must_fit_the_stream_that_they_go_to() -> None:
     ("window", "late_to", "sentence"),
     [(tumbling(5), "late", "late_to='late'"), (tumbling(5, time="processing"), None, "nothing is late")],
 )
-def test_what_makes_no_sense_as_late_to_is_refused(window: Any, late_to: Any, sentence: str) -> None:
+def test_what_makes_no_sense_as_late_to_is_rejected(window: Any, late_to: Any, sentence: str) -> None:
     def describe(app: Any) -> None:
         views = app.input_stream("views", schema=SCHEMA, timestamp="at")
         views.window(window, key="country", n=count(), id="w", late_to=late_to or app.output_stream("late"))

@@ -1,4 +1,4 @@
-"""The plan step: what is fixed, and what is refused before anything runs. No Spark."""
+"""The plan step: what is fixed, and what is rejected before anything runs. No Spark."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_plan_keeps_the_options_with_which_it_was_made(prepare: Prepare) -> No
     }
 
 
-def test_refuses_another_shape_than_the_dags(prepare: Prepare) -> None:
+def test_rejects_another_shape_than_the_dags(prepare: Prepare) -> None:
     with pytest.raises(PlanChanged, match="has changed its shape since the Dag was parsed") as caught:
         prepare(TWO_STAGES, shape="0123456789abcdef")
     assert "clear the plan task" in caught.value.hint
@@ -156,13 +156,13 @@ def test_a_path_is_rendered_over_the_data_interval(prepare: Prepare, tmp_path: P
     assert run.interval == ("2026-01-01T05:00:00+00:00", "2026-01-01T06:00:00+00:00")
 
 
-def test_an_empty_interval_is_refused_with_the_timetable(prepare: Prepare, tmp_path: Path) -> None:
+def test_an_empty_interval_is_rejected_with_the_timetable(prepare: Prepare, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is empty") as caught:
         prepare(FILES + SENT, systems=lake(tmp_path), interval=DataInterval(HOUR.start, HOUR.start))
     assert "CronDataIntervalTimetable" in caught.value.hint
 
 
-def test_an_output_that_cannot_be_written_is_refused(prepare: Prepare, tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_written_is_rejected(prepare: Prepare, tmp_path: Path) -> None:
     systems = lake(tmp_path)
     (tmp_path / "lake" / "out").write_text("a file in the way")
     with pytest.raises(TopicError, match="out"):
@@ -231,7 +231,7 @@ def test_two_applications_whose_names_run_into_each_other_have_topics_of_their_o
         log.consumer(dataclasses.replace(other, name=one.name))
 
 
-def test_refuses_a_run_of_another_copy_of_the_application(copies: Callable[[str], RunPlan]) -> None:
+def test_rejects_a_run_of_another_copy_of_the_application(copies: Callable[[str], RunPlan]) -> None:
     copies("one")
     with pytest.raises(
         ConfigError, match="The run 'run-1' of 'a' belongs to its copy with the id 'b-1-c', not to the one with 'us'"

@@ -58,7 +58,7 @@ def clear(here: Here, plan: RunPlan, generation: int = 2) -> None:
     here.stages(plan, generation=generation)
 
 
-def test_a_consumer_refuses_what_was_written_anew_and_names_the_run_to_clear(here: Here) -> None:
+def test_a_consumer_rejects_what_was_written_anew_and_names_the_run_to_clear(here: Here) -> None:
     fed = both(here, 6)
     assert recounted(here) == exact(72)
     clear(here, fed[3])
@@ -144,7 +144,7 @@ def test_what_was_never_read_may_be_written_anew(here: Here) -> None:
     assert sorted(page for page, _ in recounted(here)) == sorted(f"p{n}" for n in range(12))
 
 
-def test_a_shared_section_that_was_written_anew_is_refused_whoever_plans_next(here: Here) -> None:
+def test_a_shared_section_that_was_written_anew_is_rejected_whoever_plans_next(here: Here) -> None:
     producing, following = f"{APPS}:producing", f"{APPS}:following"
     plans = []
     for run in range(2):
@@ -183,7 +183,7 @@ def test_a_continuous_reader_stops_when_what_it_has_read_is_written_anew(here: H
     assert recounted(here) == exact(36)
 
 
-def test_a_topic_that_was_made_anew_is_refused_though_it_reaches_as_far(here: Here) -> None:
+def test_a_topic_that_was_made_anew_is_rejected_though_it_reaches_as_far(here: Here) -> None:
     both(here, 1)
     mark_expired(here.log.topic("numbered"), 0)
     assert sweep(here.log.filesystem, "log").topics == ["numbered"]

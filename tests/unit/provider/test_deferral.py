@@ -192,7 +192,7 @@ def test_a_task_whose_trigger_failed_tells_its_datasets_to_openlineage(
 
 
 @pytest.mark.parametrize(
-    ("executor", "told", "in_cluster", "refused"),
+    ("executor", "told", "in_cluster", "rejected"),
     [
         ("LocalExecutor", None, False, False),
         ("KubernetesExecutor", None, False, True),
@@ -203,8 +203,8 @@ def test_a_task_whose_trigger_failed_tells_its_datasets_to_openlineage(
         ("pods", None, False, True),
     ],
 )
-def test_deferring_is_refused_where_the_runner_ends_with_the_task(
-    executor: str, told: Any, in_cluster: bool, refused: bool, monkeypatch: pytest.MonkeyPatch
+def test_deferring_is_rejected_where_the_runner_ends_with_the_task(
+    executor: str, told: Any, in_cluster: bool, rejected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aliased = "airflow.providers.cncf.kubernetes.executors.kubernetes_executor.KubernetesExecutor"
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", f"LocalExecutor,pods:{aliased}")
@@ -213,12 +213,12 @@ def test_deferring_is_refused_where_the_runner_ends_with_the_task(
         conn_type="samza",
         extra=None if told is None else f'{{"runners_outlive_tasks": {str(told).lower()}}}',
     )
-    if refused:
+    if rejected:
         with pytest.raises(ConfigError, match="its stage runner would end with the task"):
             reject_short_lived("views", "samza", connection, executor, in_cluster)
     else:
         reject_short_lived("views", "samza", connection, executor, in_cluster)
-    assert runner_outlives("samza", connection, executor, in_cluster) is not refused
+    assert runner_outlives("samza", connection, executor, in_cluster) is not rejected
 
 
 @pytest.mark.parametrize(

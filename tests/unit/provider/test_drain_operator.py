@@ -93,7 +93,7 @@ def test_a_run_that_ends_by_itself_is_left_alone(runs: Runs) -> None:
     assert runs.drained(missing_ok=True) is None
 
 
-def test_an_unknown_action_is_refused(runs: Runs) -> None:
+def test_an_unknown_action_is_rejected(runs: Runs) -> None:
     with pytest.raises(AirflowFailException, match="Choose drain or stop"):
         runs.drained(action="flush")
 

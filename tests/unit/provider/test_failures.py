@@ -11,7 +11,7 @@ from airflow.sdk.log import configure_logging, reset_logging
 
 from airflow_samza.errors import ConfigError, MessageError, PlanErrors, SamzaError, StageLost, UpstreamCleared
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
-from airflow_samza.provider.failures import SamzaTaskFailed, SamzaTaskRefused, mapped_failures
+from airflow_samza.provider.failures import SamzaTaskFailed, SamzaTaskRejected, mapped_failures
 
 
 def every_error(kind: type[SamzaError] = SamzaError) -> list[type[SamzaError]]:
@@ -21,10 +21,10 @@ def every_error(kind: type[SamzaError] = SamzaError) -> list[type[SamzaError]]:
 @pytest.mark.parametrize("kind", [kind for kind in every_error() if kind is not PlanErrors])
 def test_only_what_is_retryable_is_retried(kind: type[SamzaError]) -> None:
     with pytest.raises(AirflowException) as raised, mapped_failures():
-        raise kind("It failed.", hint="Mend it.")
+        raise kind("It failed.", hint="Fix it.")
     # A retry is of the generation that is bound to what was cleared; only a clear of its own brings another.
     assert isinstance(raised.value, AirflowFailException) is not (kind.retryable and kind is not UpstreamCleared)
-    assert str(raised.value) == "It failed.\n  Hint: Mend it."
+    assert str(raised.value) == "It failed.\n  Hint: Fix it."
 
 
 def test_the_sentence_is_told_and_the_error_kept() -> None:
@@ -33,7 +33,7 @@ def test_the_sentence_is_told_and_the_error_kept() -> None:
     with pytest.raises(AirflowException) as raised, mapped_failures(told.append):
         raise error
     assert told == ["m"]
-    assert isinstance(raised.value, SamzaTaskFailed | SamzaTaskRefused)
+    assert isinstance(raised.value, SamzaTaskFailed | SamzaTaskRejected)
     assert raised.value.error is error
 
 
@@ -88,7 +88,7 @@ def test_errors_that_nobody_expected_keep_their_frames(task_log: io.BytesIO) -> 
     ],
 )
 def test_commands_in_a_tasks_log_name_the_root(hint: str, said: str) -> None:
-    with pytest.raises(SamzaTaskRefused) as caught, mapped_failures(root=lambda: "/my data"):
+    with pytest.raises(SamzaTaskRejected) as caught, mapped_failures(root=lambda: "/my data"):
         raise ConfigError("It is wrong.", hint=hint)
     assert said in str(caught.value)
 

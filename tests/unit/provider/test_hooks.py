@@ -140,13 +140,13 @@ def test_the_button_in_the_form_asks_the_bucket_with_the_connection_that_opens_i
         assert SamzaHook().place_of_root == {"root": s3.url("hooks", bucket), "conn_id": "samza_default"}
 
 
-@pytest.mark.parametrize(("mode", "refused"), [("client", True), ("cluster", False)])
+@pytest.mark.parametrize(("mode", "rejected"), [("client", True), ("cluster", False)])
 def test_a_driver_in_the_cluster_outlives_any_task(
-    connections: Any, monkeypatch: pytest.MonkeyPatch, mode: str, refused: bool
+    connections: Any, monkeypatch: pytest.MonkeyPatch, mode: str, rejected: bool
 ) -> None:
     place = SparkPlace("spark://spark:7077", SubmitOptions(mode, "", 600.0))
     monkeypatch.setattr(SamzaHook, "spark_place", lambda self: place)
-    with pytest.raises(ConfigError, match="would end with the task") if refused else nullcontext():
+    with pytest.raises(ConfigError, match="would end with the task") if rejected else nullcontext():
         SamzaHook().reject_short_lived("views", "KubernetesExecutor")
 
 
@@ -179,6 +179,6 @@ def test_a_runner_that_ends_with_its_task_is_the_tasks_own(
 
 
 @pytest.mark.parametrize("conf", ['{"spark.x"', [1]])
-def test_spark_settings_that_are_none_are_refused(connections: Any, conf: Any) -> None:
+def test_spark_settings_that_are_none_are_rejected(connections: Any, conf: Any) -> None:
     with pytest.raises(SamzaError, match="spark_conf is not a mapping"):
         SamzaHook(spark_conf=conf)

@@ -135,10 +135,10 @@ def test_the_trigger_of_a_deferred_task_writes_the_link_to_spark(
 def test_a_trigger_that_cannot_write_a_link_waits_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(**_: Any) -> None:
+    def reject(**_: Any) -> None:
         raise ConnectionError("the API server is away")
 
-    monkeypatch.setattr(xcom.BaseXCom, "set", refuse)
+    monkeypatch.setattr(xcom.BaseXCom, "set", reject)
     files = LocalFilesystem(tmp_path)
     a_runner(files, SparkPage("app-1", "http://driver:4040"))
     trigger = SamzaStageTrigger(root=str(tmp_path), poll_interval=0.01, stages=[handle_of("page-views").to_dict()])
@@ -151,10 +151,10 @@ def test_a_task_whose_link_cannot_be_written_goes_on(make_context: Any, monkeypa
     operator = SamzaPlanOperator(task_id="plan", application=VIEWS)
     context = make_context(operator)
 
-    def refuse(**_: Any) -> None:
+    def reject(**_: Any) -> None:
         raise ConnectionError("the API server is away")
 
-    monkeypatch.setattr(context["ti"], "xcom_push", refuse)
+    monkeypatch.setattr(context["ti"], "xcom_push", reject)
     operator.pre_execute(context)
     assert PAGE.get_link(operator, ti_key=context["ti"]).endswith("/tasks/plan/plugin/samza-task")
 

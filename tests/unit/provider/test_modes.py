@@ -205,7 +205,7 @@ def test_a_stage_that_failed_is_given_up_with_its_last_try_and_not_before(
         assert runtime.named("abort") == given_up
 
 
-def test_an_error_that_no_try_can_mend_gives_the_stage_up_at_once(
+def test_an_error_that_no_try_can_fix_gives_the_stage_up_at_once(
     make_context: Any, pipelined: Any, producer: Producer, airflow: Airflow, runtime: Any
 ) -> None:
     producer.start()
@@ -238,7 +238,7 @@ def test_a_continuous_run_has_a_time_at_which_it_stops(runtime: Any, make_contex
     assert at == pytest.approx(time.time() + 600, abs=10)
 
 
-def test_a_time_for_a_run_that_ends_by_itself_is_refused() -> None:
+def test_a_time_for_a_run_that_ends_by_itself_is_rejected() -> None:
     with pytest.raises(ConfigError, match="whose runs end by themselves"):
         plan_operator(mode="pipelined", run_for="10 minutes")
 

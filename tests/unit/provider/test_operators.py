@@ -63,19 +63,19 @@ def test_a_cleared_plan_task_makes_a_new_generation_and_a_retried_one_does_not(r
     assert [request.generation for _, request in runtime.named("prepare")] == [1, 1, 3]
 
 
-def test_plan_refuses_stages_that_the_dag_has_no_tasks_for(runtime: Any, make_context: Any) -> None:
+def test_plan_rejects_stages_that_the_dag_has_no_tasks_for(runtime: Any, make_context: Any) -> None:
     operator = plan_operator(expected_stages=["page-views", "by-member"])
     with pytest.raises(AirflowFailException, match="the plan has page-views, by-member, by-country"):
         operator.execute(make_context(operator))
 
 
-def test_a_refusal_of_the_planner_fails_the_task_without_retry(
+def test_a_rejection_of_the_planner_fails_the_task_without_retry(
     runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
+    def reject(*_: Any, **__: Any) -> None:
         raise UnsupportedShape("The shape is odd.", hint="Change it.")
 
-    monkeypatch.setattr(runtime, "prepare", refuse)
+    monkeypatch.setattr(runtime, "prepare", reject)
     with pytest.raises(AirflowFailException, match=r"The shape is odd\.\n  Hint: Change it\."):
         plan_operator().execute(make_context(plan_operator()))
 
@@ -161,7 +161,9 @@ def test_a_failed_stage_is_retried_with_its_own_error(runtime: Any, make_context
     assert not isinstance(raised.value, AirflowFailException)
 
 
-def test_a_stage_of_another_version_of_the_application_is_refused(runtime: Any, make_context: Any, ticket: Any) -> None:
+def test_a_stage_of_another_version_of_the_application_is_rejected(
+    runtime: Any, make_context: Any, ticket: Any
+) -> None:
     operator = stream_operator(stage="by-member", plan={**ticket, "shape": "old"}, shape="new")
     with pytest.raises(AirflowFailException, match="changed since this run was planned"):
         operator.execute(make_context(operator))
@@ -284,7 +286,7 @@ def test_cleanup_of_a_run_that_was_never_planned_does_nothing(runtime: Any, make
 
 @pytest.mark.parametrize("name", ["poll_interval", "progress_interval"])
 @pytest.mark.parametrize("seconds", [0, -1])
-def test_an_interval_that_is_no_time_is_refused(name: str, seconds: float) -> None:
+def test_an_interval_that_is_no_time_is_rejected(name: str, seconds: float) -> None:
     with pytest.raises(ConfigError, match=name):
         stream_operator(**{name: seconds})
 

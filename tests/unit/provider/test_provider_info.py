@@ -39,7 +39,7 @@ def test_the_form_of_the_connection_follows_airflows_schema() -> None:
 
 
 def test_the_package_name_is_that_of_the_distribution_which_announces_the_provider() -> None:
-    # Airflow refuses a provider whose package-name differs from its distribution's.
+    # Airflow rejects a provider whose package-name differs from its distribution's.
     assert get_provider_info()["package-name"] == distribution("airflow-samza").metadata["Name"]
     announced = [
         entry

@@ -193,7 +193,7 @@ def test_events_take_partitions_where_airflow_has_them() -> None:
     assert airflow_versions.events_take_partitions() == has_them
 
 
-def test_a_refused_push_fails_for_good_and_a_lost_race_may_be_tried_again(pushing: Pushing, make_context: Any) -> None:
+def test_a_rejected_push_fails_for_good_and_a_lost_race_may_be_tried_again(pushing: Pushing, make_context: Any) -> None:
     operator = push()
     pushing.error = PushError("too few rows")
     with pytest.raises(AirflowFailException, match="too few rows"):

@@ -176,17 +176,17 @@ def test_settings_for_a_stage_that_is_not_there_name_the_nearest(dag: DAG) -> No
         ({"config": 7}, "config is not a mapping"),
     ],
 )
-def test_wrong_settings_are_refused_when_the_dag_is_read(dag: DAG, given: dict[str, Any], told: str) -> None:
+def test_wrong_settings_are_rejected_when_the_dag_is_read(dag: DAG, given: dict[str, Any], told: str) -> None:
     with pytest.raises(SamzaError, match=told):
         SamzaTaskGroup("views", **{"application": VIEWS, **given})
 
 
-def test_an_unknown_setting_of_a_stage_is_refused(dag: DAG) -> None:
+def test_an_unknown_setting_of_a_stage_is_rejected(dag: DAG) -> None:
     with pytest.raises((TypeError, AirflowException), match="pol"):
         SamzaTaskGroup("views", application=VIEWS, stages={"by-member": {"pol": "big"}})
 
 
-def test_a_mode_is_refused_before_the_application_is_loaded(dag: DAG) -> None:
+def test_a_mode_is_rejected_before_the_application_is_loaded(dag: DAG) -> None:
     with pytest.raises(ConfigError):
         SamzaTaskGroup("views", application="no_such_module:nothing", mode="x")
 

@@ -42,7 +42,7 @@ class PublishingSystem:
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
         if self.failing:
-            raise TopicError("The storage refused.")
+            raise TopicError("The storage rejected.")
         self.published.append((stream.name, publication))
         return {"path": "/warehouse/out", "files": ["a.parquet"]}
 
@@ -154,7 +154,7 @@ def test_finishing_again_publishes_nothing_again(
 def test_goes_on_after_publishing_failed(files: LocalFilesystem, system: PublishingSystem, run: RunPlan) -> None:
     leave(files, manifest(0), manifest(1))
     system.failing = True
-    with pytest.raises(TopicError, match="refused"):
+    with pytest.raises(TopicError, match="rejected"):
         finish(files, system, run)
     committed = must_read(files, FOLDER.commit(0), Commit)
     system.failing = False

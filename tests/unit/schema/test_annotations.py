@@ -1,4 +1,4 @@
-"""The columns that a dataclass declares: types, what may be null, what is refused."""
+"""The columns that a dataclass declares: types, what may be null, what is rejected."""
 
 from __future__ import annotations
 

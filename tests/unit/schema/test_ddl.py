@@ -1,4 +1,4 @@
-"""DDL as Spark reads it: what is understood, what is refused."""
+"""DDL as Spark reads it: what is understood, what is rejected."""
 
 from __future__ import annotations
 

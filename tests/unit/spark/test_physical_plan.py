@@ -109,6 +109,6 @@ def test_subqueries_are_plans_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "== Physical Plan ==\n", "nothing known"])
-def test_another_text_is_refused(text: str) -> None:
+def test_another_text_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="in a form that is not known"):
         parse_plan(text)

@@ -73,7 +73,7 @@ def test_what_may_pass_is_tried_again(tmp_path: Path, error: Exception) -> None:
     ],
     ids=["no parquet", "no format", "no class", "no path", "argument"],
 )
-def test_what_is_wrong_is_refused_for_good(tmp_path: Path, error: Exception) -> None:
+def test_what_is_wrong_is_rejected_for_good(tmp_path: Path, error: Exception) -> None:
     found = told(tmp_path, error)
     assert type(found) is PushError
     assert not found.retryable

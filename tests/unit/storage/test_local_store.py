@@ -147,7 +147,7 @@ def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert stores.columnar("t", 0, "1", Built()).rows.num_rows == 3
 
 
-def test_a_store_larger_than_the_limit_is_refused_with_both_sizes(tmp_path: Path) -> None:
+def test_a_store_larger_than_the_limit_is_rejected_with_both_sizes(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"takes \d+ bytes, and job.store.local.max.bytes allows 1000") as caught:
         LocalStores(str(tmp_path), 1000).columnar("t", 0, "1", Built(100_000))
     assert "more hosts" in caught.value.hint
@@ -182,7 +182,7 @@ def test_where_there_is_no_folder_it_is_named_and_what_to_set(tmp_path: Path, wr
     assert OffsetsFile(str(tmp_path / "file" / "OFFSETS")).read() is None
 
 
-def test_a_folder_by_a_variable_that_the_host_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_by_a_variable_that_the_host_does_not_have_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAMZA_DISK", "/disk")
     assert host_folder("$SAMZA_DISK/a") == host_folder("${SAMZA_DISK}/a") == "/disk/a"
     monkeypatch.delenv("SAMZA_DISK")

@@ -45,7 +45,7 @@ def test_a_snapshot_converts_what_changed_since_the_former_one(converted: list[i
     assert converted[-2:] == [500, 1]  # many changes were taken over, so they are not converted again
 
 
-def test_a_store_that_has_grown_too_large_is_refused_when_it_is_kept() -> None:
+def test_a_store_that_has_grown_too_large_is_rejected_when_it_is_kept() -> None:
     store = MemoryStore(StoreLayout("counts", Schema.of("key string"), Schema.of("value bigint")), 1000)
     store.put("a", (1,))
     assert store.kept()["base"].num_rows == 1

@@ -195,7 +195,7 @@ def test_what_dead_processes_left_is_swept(tmp_path: Path) -> None:
     assert (dead.exists(), alive.exists(), other.exists()) == (False, True, False)
 
 
-def test_a_value_that_is_too_large_is_refused_with_its_key_and_size(tmp_path: Path) -> None:
+def test_a_value_that_is_too_large_is_rejected_with_its_key_and_size(tmp_path: Path) -> None:
     store = RocksStore(TEXTS, str(tmp_path), most_value_bytes=100)
     store.put(1, ("x" * 50,))
     with pytest.raises(
@@ -206,13 +206,13 @@ def test_a_value_that_is_too_large_is_refused_with_its_key_and_size(tmp_path: Pa
     assert store.get(2) is None
 
 
-def test_a_key_that_is_too_large_is_refused(tmp_path: Path) -> None:
+def test_a_key_that_is_too_large_is_rejected(tmp_path: Path) -> None:
     store = RocksStore(COUNTS, str(tmp_path), most_key_bytes=10)
     with pytest.raises(StoreError, match="is given a key of 11 bytes for the key 'kkkkkkkkkkk', and 10 is the most"):
         store.put_all([("k" * 11, (1,))])
 
 
-def test_a_store_that_grows_too_large_is_refused_and_one_that_is_written_over_is_not(tmp_path: Path) -> None:
+def test_a_store_that_grows_too_large_is_rejected_and_one_that_is_written_over_is_not(tmp_path: Path) -> None:
     store = RocksStore(TEXTS, str(tmp_path), most_bytes=2000)
     for turn in range(100):
         store.put(turn % 5, ("x" * 100,))

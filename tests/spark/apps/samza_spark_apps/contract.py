@@ -78,7 +78,7 @@ def with_shipped(mark: Mark) -> Found:
     return Found(mark.number, RULE, word, str(airflow_samza.__file__))
 
 
-def refuse(mark: Mark) -> bool:
+def reject(mark: Mark) -> bool:
     raise ValueError("never")
 
 
@@ -100,4 +100,4 @@ def contract(app: Any) -> None:
     marks("failing", partitions=1).filter(fail_once).send_to(out("failing"))
     marks("straggling").filter(straggle_once).send_to(out("straggling"))
     marks("shipped").map(with_shipped).send_to(out("shipped"))
-    marks("refused", system="vault").filter(refuse).send_to(out("refused"))
+    marks("rejected", system="vault").filter(reject).send_to(out("rejected"))

@@ -34,7 +34,7 @@ def wait_for_the_flag(view: View) -> bool:
     return True
 
 
-def refuse_member_13(view: View) -> View:
+def reject_member_13(view: View) -> View:
     if view.member_id == 13:
         raise ValueError("no thirteen")
     return view
@@ -90,7 +90,7 @@ def everything(app: Any) -> None:
     views_of(app, "for-wide").transform(counted, id="counted", schema="country string, count bigint").send_to(
         app.output_stream("wide", system="lake", path="out/wide", format="parquet")
     )
-    views_of(app, "for-error").map(refuse_member_13).send_to(
+    views_of(app, "for-error").map(reject_member_13).send_to(
         app.output_stream("errors", system="lake", path="out/errors", format="parquet")
     )
     views_of(app, "for-waiting", "flags").filter(wait_for_the_flag).send_to(

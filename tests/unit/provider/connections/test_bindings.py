@@ -52,21 +52,21 @@ def test_on_hdfs_a_connection_says_who_asks_and_its_token_is_secret(kind: str, s
 
 
 @pytest.mark.parametrize("kind", ["postgres", "aws", "http"])
-def test_other_types_are_refused_with_what_can_be_used(kind: str) -> None:
+def test_other_types_are_rejected_with_what_can_be_used(kind: str) -> None:
     with pytest.raises(ConfigError, match=rf"of type '{kind}' cannot bind the system 'logs'.*\n.*samza.*fs"):
         binding_of("logs", "c", connection(kind, password="hunter2"))
 
 
 @pytest.mark.parametrize("kind", ["samza", "fs"])
-def test_a_connection_without_a_place_is_refused_with_the_command_that_sets_it(kind: str) -> None:
+def test_a_connection_without_a_place_is_rejected_with_the_command_that_sets_it(kind: str) -> None:
     with pytest.raises(ConfigError, match=f"airflow connections add c --conn-type {kind}"):
         binding_of("logs", "c", connection(kind))
 
 
-def test_an_extra_that_is_no_object_is_refused_without_showing_it() -> None:
-    with pytest.raises(ConfigError) as refused:
+def test_an_extra_that_is_no_object_is_rejected_without_showing_it() -> None:
+    with pytest.raises(ConfigError) as rejected:
         root_of("c", Connection(conn_id="c", conn_type="samza", extra='["hunter2"]'))
-    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(rejected.value)
 
 
 def test_a_connection_of_a_kind_that_connects_binds_it_by_its_fields(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_settings_become_texts_as_spark_writes_them() -> None:
 
 
 @pytest.mark.parametrize("value", ["{", "[1]", [1], 7])
-def test_settings_that_are_no_mapping_are_refused(value: object) -> None:
+def test_settings_that_are_no_mapping_are_rejected(value: object) -> None:
     with pytest.raises(ConfigError, match="spark_conf is not a mapping"):
         text_map("spark_conf", value)
 
@@ -108,7 +108,7 @@ def test_a_jdbc_connection_binds_what_spark_reads_and_hides_its_secrets() -> Non
     assert "s3cret" not in repr(found)
 
 
-def test_a_jdbc_connection_without_its_url_is_refused() -> None:
+def test_a_jdbc_connection_without_its_url_is_rejected() -> None:
     with pytest.raises(ConfigError, match="'shop_db', which binds the system 'shop', has no JDBC URL"):
         binding_of("shop", "shop_db", connection("jdbc", host="db"))
 

@@ -101,7 +101,7 @@ def test_a_connect_server_has_a_token_that_no_text_shows(place_of: Any) -> None:
         ({"conn_type": "spark", "host": "yarn", "extra": {"spark-binary": "rm"}}, "rejects the connection 'a_spark'"),
     ],
 )
-def test_a_connection_that_no_stage_can_run_on_is_refused(place_of: Any, fields: Any, sentence: str) -> None:
+def test_a_connection_that_no_stage_can_run_on_is_rejected(place_of: Any, fields: Any, sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         place_of(**fields)
 

@@ -178,7 +178,7 @@ def test_a_half_done_run_that_is_planned_anew_is_not_passed_by(carried: Carried)
         carried.plan("b")
 
 
-def test_a_half_done_run_whose_new_plan_is_refused_stays_half_done(carried: Carried) -> None:
+def test_a_half_done_run_whose_new_plan_is_rejected_stays_half_done(carried: Carried) -> None:
     carried.run_stage(carried.plan("a"), "views")
     lease = take_lease(carried.files, carried.lineage, "a", 2, Patience())
     give_back(carried.files, carried.lineage, lease)
@@ -289,7 +289,7 @@ def test_of_racing_processes_one_gets_the_lease(tmp_path: Path) -> None:
     assert sorted(said) == sorted([winner, *[f"busy with {winner}"] * 2])
 
 
-def test_a_finished_run_is_refused_when_later_runs_went_on_from_it(carried: Carried) -> None:
+def test_a_finished_run_is_rejected_when_later_runs_went_on_from_it(carried: Carried) -> None:
     carried.whole("a")
     carried.whole("b")
     carried.whole("c")

@@ -1,4 +1,4 @@
-"""Giving up runs and going back to earlier versions: what people may do to a state, and what is refused."""
+"""Giving up runs and going back to earlier versions: what people may do to a state, and what is rejected."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_resets_do_not_count_among_the_versions_that_are_kept(carried: Carried) 
     assert numbers(carried.files, carried.lineage.versions) == [9, 10, 11]
 
 
-def test_a_version_that_is_not_there_is_refused_before_anything_is_taken(carried: Carried) -> None:
+def test_a_version_that_is_not_there_is_rejected_before_anything_is_taken(carried: Carried) -> None:
     carried.whole("a")
     with pytest.raises(StateError, match="Version 7 of the state of 'app' is not there any more"):
         reset(carried.files, carried.lineage, 7)

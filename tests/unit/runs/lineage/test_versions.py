@@ -119,7 +119,7 @@ def test_a_version_that_a_run_apart_reads_stays(carried: Carried) -> None:
     assert version_of_run(carried.files, carried.lineage, "a") is None
 
 
-def test_a_state_that_nobody_left_is_refused_with_those_that_are(carried: Carried) -> None:
+def test_a_state_that_nobody_left_is_rejected_with_those_that_are(carried: Carried) -> None:
     carried.whole("a")
     with pytest.raises(StateError, match="is to start from the state of the run 'z', which has left none") as caught:
         source_version(carried.files, carried.lineage, "backfill", "z")
@@ -143,7 +143,7 @@ def test_old_states_of_runs_apart_go(carried: Carried) -> None:
     assert carried.files.list(carried.lineage.runs) == ["backfill-2", "backfill-3"]
 
 
-def test_a_stage_whose_start_is_not_kept_any_more_is_refused(carried: Carried) -> None:
+def test_a_stage_whose_start_is_not_kept_any_more_is_rejected(carried: Carried) -> None:
     carried.whole("a", keep=2)
     second = carried.plan("b", keep=2)
     for stage in STAGES:
@@ -172,7 +172,7 @@ def test_a_state_in_the_folder_of_an_earlier_release_is_gone_on_from(tmp_path: P
     assert newest_number(carried.files, LineageFolder("app", "eu-2")) == 0
 
 
-def test_a_version_of_another_application_is_refused(carried: Carried) -> None:
+def test_a_version_of_another_application_is_rejected(carried: Carried) -> None:
     version = carried.whole("a")
     assert version is not None
     other = LineageFolder("other")

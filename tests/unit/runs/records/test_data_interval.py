@@ -32,7 +32,7 @@ def test_renders_the_known_placeholders(template: str, path: str) -> None:
 @pytest.mark.parametrize(
     "template", ["{data_interval_begin}", "{0}", "{}", "{ds.year}", "{config[nothing]}", "{ds!r}", "{open", "close}"]
 )
-def test_refuses_what_it_does_not_know_and_lists_what_it_knows(template: str) -> None:
+def test_rejects_what_it_does_not_know_and_lists_what_it_knows(template: str) -> None:
     with pytest.raises(ConfigError) as caught:
         rendered(template)
     assert "'views'" in caught.value.sentence
@@ -89,7 +89,7 @@ def test_the_folder_in_which_values_stay(template: str, folder: str | None) -> N
     assert folder_of_values(template) == folder
 
 
-def test_an_empty_interval_is_refused_with_the_timetable_that_has_one() -> None:
+def test_an_empty_interval_is_rejected_with_the_timetable_that_has_one() -> None:
     empty = DataInterval(HOUR.start, HOUR.start)
     with pytest.raises(ConfigError, match="is empty") as caught:
         rendered("{ds}", empty)
@@ -100,12 +100,12 @@ def test_an_empty_interval_is_fine_where_nobody_needs_it() -> None:
     assert rendered("plain", DataInterval(HOUR.start, HOUR.start)) == "plain"
 
 
-def test_a_run_without_an_interval_is_refused_where_one_is_needed() -> None:
+def test_a_run_without_an_interval_is_rejected_where_one_is_needed() -> None:
     with pytest.raises(ConfigError, match="has none"):
         needed_interval(None, stream="views", what="timestamp slice")
 
 
-def test_refuses_moments_without_zone_and_reversed_intervals() -> None:
+def test_rejects_moments_without_zone_and_reversed_intervals() -> None:
     with pytest.raises(ConfigError, match="no time zone"):
         DataInterval(datetime(2026, 1, 1), HOUR.end)
     with pytest.raises(ConfigError, match="before it starts"):

@@ -42,7 +42,7 @@ def test_generations_compare_as_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1", "0.1", "1.0", "1.1.1", "a.b", "1.-1"])
-def test_refuses_what_is_no_generation(text: str) -> None:
+def test_rejects_what_is_no_generation(text: str) -> None:
     with pytest.raises(ConfigError, match="not a generation"):
         Generation.parse(text)
 

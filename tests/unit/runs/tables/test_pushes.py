@@ -96,7 +96,7 @@ def test_changes_on_changes_apply_in_order(pushes: Pushes) -> None:
     assert pushes.rows_of(pushes.push("c", {1: "back", 2: None}, mode="incremental")) == {1: "back"}
 
 
-def test_an_incremental_push_without_a_version_is_refused(pushes: Pushes) -> None:
+def test_an_incremental_push_without_a_version_is_rejected(pushes: Pushes) -> None:
     with pytest.raises(PushError, match="nothing to change: table 'profiles' has no version yet"):
         pushes.push("a", {1: "gold"}, mode="incremental")
 
@@ -123,7 +123,7 @@ def test_a_second_push_of_the_same_id_finds_its_version(pushes: Pushes) -> None:
         ({"nulls": {"tier": 5}}, r"nulls in columns that are declared never null: tier \(5 rows\)"),
     ],
 )
-def test_rows_that_may_not_be_are_counted_and_refused(pushes: Pushes, found: dict[str, object], sentence: str) -> None:
+def test_rows_that_may_not_be_are_counted_and_rejected(pushes: Pushes, found: dict[str, object], sentence: str) -> None:
     with pytest.raises(PushError, match=sentence):
         pushes.finish(pushes.stage(pushes.request("a"), {1: "gold"}, **found))
 
@@ -133,7 +133,7 @@ def test_null_keys_and_duplicates_pass_when_the_push_says_so(pushes: Pushes) -> 
     assert pushes.finish(pushes.stage(request, {1: "gold"}, null_keys=3, duplicates=2)).number == 1
 
 
-def test_a_push_that_shrinks_by_nine_tenths_is_refused_by_default(pushes: Pushes) -> None:
+def test_a_push_that_shrinks_by_nine_tenths_is_rejected_by_default(pushes: Pushes) -> None:
     pushes.push("a", thousand())
     with pytest.raises(
         PushError, match=r"100 rows, 90% fewer than the 1,000 of version 1; at most 50% fewer are allowed"
@@ -149,13 +149,13 @@ def test_a_push_may_grow_by_default_and_not_when_a_ratio_is_given(pushes: Pushes
         pushes.push("c", dict.fromkeys(range(1500), "gold"), max_change_ratio=0.2)
 
 
-def test_a_change_of_too_many_rows_is_refused_when_a_ratio_is_given(pushes: Pushes) -> None:
+def test_a_change_of_too_many_rows_is_rejected_when_a_ratio_is_given(pushes: Pushes) -> None:
     pushes.push("a", thousand())
     with pytest.raises(PushError, match="300 changes, 30% of the 1,000 rows"):
         pushes.push("b", dict.fromkeys(range(300), "x"), mode="incremental", max_change_ratio=0.1)
 
 
-def test_an_empty_push_is_refused_unless_it_may_be(pushes: Pushes) -> None:
+def test_an_empty_push_is_rejected_unless_it_may_be(pushes: Pushes) -> None:
     pushes.push("a", {1: "gold"})
     with pytest.raises(PushError, match="has 0 rows, and at least 1"):
         pushes.push("b", {}, min_rows=None)
@@ -163,16 +163,16 @@ def test_an_empty_push_is_refused_unless_it_may_be(pushes: Pushes) -> None:
     assert pushes.push("d", {}, mode="incremental", min_rows=None).number == 3
 
 
-def test_what_is_refused_is_thrown_away_and_read_again(pushes: Pushes) -> None:
+def test_what_is_rejected_is_thrown_away_and_read_again(pushes: Pushes) -> None:
     request = pushes.stage(pushes.request("a"), {1: "gold"}, duplicates=1, examples=[1])
     with pytest.raises(PushError):
         pushes.finish(request)
     assert not can_finish(pushes.files, request.handle.folder)
     assert pushes.files.list(f"topics/{TOPIC.name}/segments") == []
-    assert pushes.rows_of(pushes.finish(pushes.stage(request, {1: "mended"}))) == {1: "mended"}
+    assert pushes.rows_of(pushes.finish(pushes.stage(request, {1: "fixed"}))) == {1: "fixed"}
 
 
-def test_what_is_refused_after_it_was_committed_makes_room(pushes: Pushes, tmp_path: Path) -> None:
+def test_what_is_rejected_after_it_was_committed_makes_room(pushes: Pushes, tmp_path: Path) -> None:
     slow = pushes.stage(pushes.request("slow", max_change_ratio=0.2), {1: "slow"})
     killed(pushes, slow, "push-after-publish", tmp_path)
     pushes.push("fast", thousand())
@@ -182,7 +182,7 @@ def test_what_is_refused_after_it_was_committed_makes_room(pushes: Pushes, tmp_p
         pushes.finish(pushes.retried(slow))
     sweep(pushes.files, "log", grace_ms=-1)
     assert len(pushes.files.list(f"topics/{TOPIC.name}/segments")) == 1
-    assert pushes.rows_of(pushes.finish(pushes.stage(pushes.retried(slow), thousand("mended")))) == thousand("mended")
+    assert pushes.rows_of(pushes.finish(pushes.stage(pushes.retried(slow), thousand("fixed")))) == thousand("fixed")
 
 
 def test_of_two_pushes_at_once_the_later_is_told_and_comes_after_when_tried_again(pushes: Pushes) -> None:
@@ -300,9 +300,9 @@ def test_a_version_of_which_the_rows_were_given_up_is_told_also_where_its_topic_
 
 
 def test_all_differences_of_columns_are_told_with_both_sides(pushes: Pushes) -> None:
-    with pytest.raises(PushError) as refused:
+    with pytest.raises(PushError) as rejected:
         check_columns(pushes.request("a"), Schema.of("id string, level int"), SCHEMA, loose=False)
-    said = str(refused.value)
+    said = str(rejected.value)
     assert "tier is missing (the table has string)" in said
     assert "level (int) is not in the table" in said
     assert "id is string in the source and bigint in the table" in said
@@ -336,12 +336,12 @@ def test_a_key_that_the_table_does_not_have_is_told(pushes: Pushes) -> None:
         ({"max_change_ratio": "0.2"}, "max_change_ratio='0.2'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(pushes: Pushes, wrong: dict[str, object], told: str) -> None:
+def test_what_cannot_be_meant_is_rejected_by_name(pushes: Pushes, wrong: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         pushes.request("a", **wrong)
 
 
-def test_a_rollback_to_a_version_whose_rows_are_gone_is_refused_and_the_current_one_stays(pushes: Pushes) -> None:
+def test_a_rollback_to_a_version_whose_rows_are_gone_is_rejected_and_the_current_one_stays(pushes: Pushes) -> None:
     first = pushes.push("a", {1: "gold"})
     pushes.push("b", {1: "silver"})
     # As an earlier release could leave it: listed, and given up.

@@ -167,8 +167,8 @@ def test_a_push_of_older_data_does_not_become_current(files: Filesystem) -> None
 
 def test_a_second_push_of_the_same_interval_replaces_the_first(files: Filesystem) -> None:
     pushed(files, "wrong", of=5)
-    pushed(files, "mended", of=5)
-    assert current(files) == was_current(files, day(6)) == "mended"
+    pushed(files, "fixed", of=5)
+    assert current(files) == was_current(files, day(6)) == "fixed"
 
 
 def test_a_rollback_brings_back_what_an_older_version_read(files: Filesystem) -> None:
@@ -208,7 +208,7 @@ def test_a_rollback_may_name_a_push_by_digits_that_are_no_versions_number(files:
             rollback(files, *PLACE, odd, "odd")
 
 
-def test_a_rollback_under_the_id_of_a_push_is_refused(files: Filesystem) -> None:
+def test_a_rollback_under_the_id_of_a_push_is_rejected(files: Filesystem) -> None:
     for push in ("a", "b"):
         pushed(files, push, of=5)
     with pytest.raises(PushError, match=r"The push id 'b' of table '.*' is taken: it made version 2, a full push"):
@@ -226,9 +226,9 @@ def test_a_push_after_a_rollback_becomes_current(files: Filesystem) -> None:
     pushed(files, "good", of=5)
     pushed(files, "bad", of=6)
     rollback(files, *PLACE, 1, "undo")
-    mended = pushed(files, "mended", of=6)
-    assert not mended.is_late
-    assert current(files) == was_current(files, datetime.now(timezone.utc)) == "mended"
+    fixed = pushed(files, "fixed", of=6)
+    assert not fixed.is_late
+    assert current(files) == was_current(files, datetime.now(timezone.utc)) == "fixed"
 
 
 def test_what_is_current_now_is_what_was_current_last(files: Filesystem) -> None:
@@ -243,6 +243,6 @@ def test_an_unknown_version_is_told_with_those_that_are_there(files: Filesystem)
         tables.by_number(files, *PLACE, 7)
 
 
-def test_an_instant_without_a_zone_is_refused(files: Filesystem) -> None:
+def test_an_instant_without_a_zone_is_rejected(files: Filesystem) -> None:
     with pytest.raises(PushError, match="no time zone"):
         tables.as_of(files, *PLACE, datetime(2026, 1, 1))

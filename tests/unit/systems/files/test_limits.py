@@ -75,7 +75,7 @@ TIMES = {
     ["timestamp", "timestamp_ntz", "array<timestamp>", "map<string,timestamp_ntz>", "struct<x:array<timestamp>>"],
 )
 @pytest.mark.parametrize("format_name", TIMES)
-def test_times_that_a_format_does_not_read_back_are_refused_when_they_are_written(
+def test_times_that_a_format_does_not_read_back_are_rejected_when_they_are_written(
     tmp_path: Path, format_name: str, kind: str
 ) -> None:
     if format_name == "csv" and "<" in kind:
@@ -165,7 +165,7 @@ for path in sorted(Path(sys.argv[1]).glob("case-*.parquet")):
     try:
         FilesSystem("lake", SystemBinding("files", {"root": sys.argv[1]})).slice(stream)
     except SamzaError as error:
-        print("refused", error.sentence)
+        print("rejected", error.sentence)
 """
     for place in range(len(data) - 8 - size, len(data) - 8):
         for bit in (0, 2, 4):
@@ -249,7 +249,7 @@ def test_a_file_without_rows_is_read_back_and_one_that_ends_early_is_named(tmp_p
 
 
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
-def test_a_block_of_avro_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
+def test_a_block_of_avro_that_unpacks_to_too_much_is_rejected_before_it_is_unpacked(
     tmp_path: Path, codec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import fastavro
@@ -292,7 +292,7 @@ def test_what_packed_bytes_unpack_to_is_known_without_holding_it(codec: str, pac
     assert not unpacks_to_more(b"no packed bytes" * 2000, codec, 1 << 20)
 
 
-def test_an_array_of_values_without_bytes_is_refused(tmp_path: Path) -> None:
+def test_an_array_of_values_without_bytes_is_rejected(tmp_path: Path) -> None:
     import fastavro
 
     for items in ("null", {"type": "record", "name": "n", "fields": []}, {"type": "fixed", "name": "f", "size": 0}):
@@ -303,7 +303,7 @@ def test_an_array_of_values_without_bytes_is_refused(tmp_path: Path) -> None:
             rows(tmp_path, StreamSpec("in", 1, None, path="in.avro"))
 
 
-def test_stripes_of_more_rows_than_memory_holds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stripes_of_more_rows_than_memory_holds_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_samza.systems.files.formats import orc
 
     written(

@@ -1,4 +1,4 @@
-"""Writing the system files: staging, publishing from any point again, superseding, refusals."""
+"""Writing the system files: staging, publishing from any point again, superseding, rejections."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_crash_at_any_operation_of_publishing_is_made_good_by_publishing_again
         assert point > 8  # moves, manifest, removals: there were many places to die at
 
 
-def test_a_higher_generation_supersedes_and_a_lower_one_is_refused(tmp_path: Path) -> None:
+def test_a_higher_generation_supersedes_and_a_lower_one_is_rejected(tmp_path: Path) -> None:
     first = publication({0: stage(tmp_path, "a", [1, 2]), 1: stage(tmp_path, "b", [3])}, "1.9")
     late = publication({0: stage(tmp_path, "c", [7])}, "1.9", epoch=1)
     second = publication({0: stage(tmp_path, "d", [4])}, "1.10")
@@ -329,7 +329,7 @@ def test_staged_files_that_are_gone_are_said_to_be(tmp_path: Path) -> None:
     assert "Clear the stage" in caught.value.hint
 
 
-def test_an_output_that_cannot_be_written_is_refused_early(tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_written_is_rejected_early(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("x")
     with pytest.raises(TopicError, match="is a file, and a directory is needed"):
         system(tmp_path).check_writable(StreamSpec("taken"))
@@ -344,11 +344,11 @@ def test_an_output_that_cannot_be_written_is_refused_early(tmp_path: Path) -> No
     with pytest.raises(SchemaError, match="keys are not strings"):
         system(tmp_path).check_writable(StreamSpec("out", format="json", schema="m map<int,int>"))
 
-    def refuse(name: str) -> None:
+    def reject(name: str) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     with pytest.raises(TopicError, match="does not allow to write") as caught:
-        system(tmp_path, FaultyHandler(refuse)).check_writable(STREAM)
+        system(tmp_path, FaultyHandler(reject)).check_writable(STREAM)
     assert not caught.value.retryable
     system(tmp_path).check_writable(STREAM)
     assert everything(tmp_path / "out") == {}
@@ -397,7 +397,7 @@ def test_a_storage_that_does_not_answer_can_be_tried_again(tmp_path: Path) -> No
     assert caught.value.retryable
 
 
-def test_batches_of_another_schema_than_declared_are_refused_or_widened(tmp_path: Path) -> None:
+def test_batches_of_another_schema_than_declared_are_rejected_or_widened(tmp_path: Path) -> None:
     producer = system(tmp_path).producer(STREAM, "a")
     producer.write(0, pa.RecordBatch.from_pydict({"extra": ["x"], "id": pa.array([1], pa.int32())}))
     with pytest.raises(SchemaError, match="'id' as string, declared is bigint"):
@@ -422,7 +422,7 @@ def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
         ours(tmp_path)
 
 
-def test_a_generation_that_is_no_number_is_refused(tmp_path: Path) -> None:
+def test_a_generation_that_is_no_number_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'x' is not a generation"):
         system(tmp_path).publish(STREAM, publication({}, "x"))
 

@@ -1,4 +1,4 @@
-"""Reading the system files: formats, packing, slices, and what is refused."""
+"""Reading the system files: formats, packing, slices, and what is rejected."""
 
 from __future__ import annotations
 
@@ -351,7 +351,7 @@ def test_a_slice_by_a_timestamp_column_reads_from_start_up_to_end(
         assert sum(end - start for splits in system.slice(stream)["splits"] for _, start, end in splits) == 3
 
 
-def test_refuses_to_slice_by_a_column_that_is_no_time(tmp_path: Path) -> None:
+def test_rejects_to_slice_by_a_column_that_is_no_time(tmp_path: Path) -> None:
     write_parquet(tmp_path / "in.parquet", 3)
     for column, said in (("name", "is string"), ("when", "does not have")):
         stream = StreamSpec("in.parquet", schema="id bigint, name string", timestamp=column, interval=(0, 1))
@@ -419,7 +419,7 @@ def test_hive_directories_become_columns(tmp_path: Path) -> None:
         read(files(tmp_path), StreamSpec("in", schema="id bigint, day int"))
 
 
-def test_no_file_is_an_empty_input_but_a_path_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+def test_no_file_is_an_empty_input_but_a_path_that_does_not_exist_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     system = files(tmp_path)
     for path in ("empty", "empty/*.parquet", "2024-*/x"):
@@ -521,14 +521,14 @@ def test_json_values_are_read_exactly(tmp_path: Path, ddl: str, text: str, value
         ("v array<int>", '["1"]'),
     ],
 )
-def test_json_values_that_do_not_fit_are_refused_with_column_and_place(tmp_path: Path, ddl: str, text: str) -> None:
+def test_json_values_that_do_not_fit_are_rejected_with_column_and_place(tmp_path: Path, ddl: str, text: str) -> None:
     (tmp_path / "in.jsonl").write_text('{"v": null}\n{"v": ' + text + "}\n")
     with pytest.raises(SchemaError, match=r"in\.jsonl of stream .* in column 'v' in the line at byte") as caught:
         read(files(tmp_path), StreamSpec("in.jsonl", schema=ddl))
     assert caught.value.facts["column"] == "v"
 
 
-def test_csv_values_that_do_not_fit_are_refused_with_column(tmp_path: Path) -> None:
+def test_csv_values_that_do_not_fit_are_rejected_with_column(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("a,b\n1,x\n")
     for ddl, column in (("a int, b int", "b"), ("b timestamp", "b"), ("b date", "b")):
         with pytest.raises(SchemaError, match=rf"does not fit column '{column}'"):
@@ -597,7 +597,7 @@ def test_what_holds_the_same_values_is_cast_silently(
         (pa.struct([("a", pa.int32())]), "struct<a:int,b:int>", [{"a": 1}]),
     ],
 )
-def test_another_type_than_declared_is_refused_with_both(
+def test_another_type_than_declared_is_rejected_with_both(
     tmp_path: Path, found: pa.DataType, declared: str, values: list[Any]
 ) -> None:
     pq.write_table(pa.table({"v": pa.array(values, found)}), tmp_path / "in.parquet")
@@ -614,7 +614,7 @@ def test_nanoseconds_are_cut_only_when_asked_for(tmp_path: Path) -> None:
     assert flat(read(files(tmp_path), stream)) == [{"v": dt.datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC)}]
 
 
-def test_a_missing_column_is_refused_unless_it_may_be_null_and_that_was_allowed(tmp_path: Path) -> None:
+def test_a_missing_column_is_rejected_unless_it_may_be_null_and_that_was_allowed(tmp_path: Path) -> None:
     write_parquet(tmp_path / "in.parquet", 1)
     system = files(tmp_path)
     with pytest.raises(SchemaError, match=r"has no column 'Name', declared is string; it has id, name") as caught:
@@ -628,7 +628,7 @@ def test_a_missing_column_is_refused_unless_it_may_be_null_and_that_was_allowed(
         read(system, StreamSpec("in.parquet", schema="id bigint, x int not null", options=allowed))
 
 
-def test_nulls_in_a_column_declared_not_null_are_refused(tmp_path: Path) -> None:
+def test_nulls_in_a_column_declared_not_null_are_rejected(tmp_path: Path) -> None:
     pq.write_table(pa.table({"v": [1, None]}), tmp_path / "in.parquet")
     (tmp_path / "in.jsonl").write_text("{}\n")
     for path in ("in.parquet", "in.jsonl"):
@@ -636,7 +636,7 @@ def test_nulls_in_a_column_declared_not_null_are_refused(tmp_path: Path) -> None
             read(files(tmp_path), StreamSpec("in", path=path, schema="v bigint not null"))
 
 
-def test_a_file_that_changed_since_the_plan_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_changed_since_the_plan_is_rejected(tmp_path: Path) -> None:
     system = files(tmp_path)
     stream = StreamSpec("in.parquet", schema="id bigint")
     write_parquet(tmp_path / "in.parquet", 10)
@@ -725,7 +725,7 @@ def test_a_filesystem_that_is_not_there_is_named_without_its_secrets(tmp_path: P
         files(tmp_path, rooot="x")
 
 
-def test_an_unknown_option_is_refused_with_the_near_one(tmp_path: Path) -> None:
+def test_an_unknown_option_is_rejected_with_the_near_one(tmp_path: Path) -> None:
     write_parquet(tmp_path / "in.parquet", 1)
     for options, hint in (
         ((("delimitr", ";"),), "delimiter"),

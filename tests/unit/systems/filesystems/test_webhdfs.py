@@ -91,10 +91,10 @@ def test_an_address_that_is_not_known_is_said_so(tmp_path: Path) -> None:
         parse_address("hdfs:///a", {"HADOOP_CONF_DIR": str(tmp_path)})
 
 
-def test_a_user_in_a_url_is_refused_and_not_shown() -> None:
-    with pytest.raises(ConfigError, match="names a user") as refused:
+def test_a_user_in_a_url_is_rejected_and_not_shown() -> None:
+    with pytest.raises(ConfigError, match="names a user") as rejected:
         parse_address("webhdfs://jo:secret@nn:9870/a", {})
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(rejected.value)
 
 
 def test_who_asks_is_found_where_hadoop_finds_it(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def namenode(status: int, body: object) -> Iterator[str]:
         server.server_close()
 
 
-def refusal(kind: str, message: str) -> dict[str, dict[str, str]]:
+def rejection(kind: str, message: str) -> dict[str, dict[str, str]]:
     return {"RemoteException": {"exception": kind, "message": message}}
 
 
@@ -203,7 +203,7 @@ def test_a_namenode_that_is_down_is_named() -> None:
 
 
 def test_standby_namenodes_pass_a_request_on_and_are_named_when_none_is_active() -> None:
-    standby = refusal("StandbyException", "Operation category READ is not supported in state standby")
+    standby = rejection("StandbyException", "Operation category READ is not supported in state standby")
     found = {"FileStatus": {"pathSuffix": "", "type": "FILE", "length": 3, "modificationTime": 5000}}
     with namenode(403, standby) as first, namenode(403, standby) as second, namenode(200, found) as active:
         assert open_webhdfs(f"webhdfs://{first},{nowhere()},{active}/r", patience=0.2).size("x") == 3
@@ -214,8 +214,8 @@ def test_standby_namenodes_pass_a_request_on_and_are_named_when_none_is_active()
 
 
 def test_a_datanode_that_a_standby_has_named_is_left_for_the_next_namenode() -> None:
-    refused = namenode(403, refusal("StandbyException", "not supported in state standby"))
-    with refused as datanode, namenode(200, {"Location": f"http://{datanode}/x?op=CREATE"}) as standby:
+    rejected = namenode(403, rejection("StandbyException", "not supported in state standby"))
+    with rejected as datanode, namenode(200, {"Location": f"http://{datanode}/x?op=CREATE"}) as standby:
         with pytest.raises(
             StorageUnavailable, match=f"did not write .*/r/x: standby is http://{standby}, and no other"
         ):
@@ -229,20 +229,20 @@ def test_a_datanode_that_a_standby_has_named_is_left_for_the_next_namenode() -> 
     [
         (
             403,
-            refusal("SafeModeException", "Cannot create /r/x. Name node is in safe mode.\nMore."),
+            rejection("SafeModeException", "Cannot create /r/x. Name node is in safe mode.\nMore."),
             StorageUnavailable,
             "is in safe mode",
         ),
-        (403, refusal("RetriableException", "NameNode still not started"), StorageUnavailable, "still not started"),
+        (403, rejection("RetriableException", "NameNode still not started"), StorageUnavailable, "still not started"),
         (
             403,
-            refusal("DSQuotaExceededException", "The DiskSpace quota of /r is exceeded"),
+            rejection("DSQuotaExceededException", "The DiskSpace quota of /r is exceeded"),
             TopicError,
             "no room left to read",
         ),
         (
             403,
-            refusal("AccessControlException", "Permission denied: user=jo"),
+            rejection("AccessControlException", "Permission denied: user=jo"),
             TopicError,
             "cannot read .*: Permission denied: user=jo",
         ),
@@ -251,12 +251,12 @@ def test_a_datanode_that_a_standby_has_named_is_left_for_the_next_namenode() -> 
         (404, b"<html>Not found</html>", TopicError, "HTTP status 404"),
     ],
 )
-def test_refusals_say_path_and_reason(status: int, body: object, kind: type[TopicError], said: str) -> None:
-    with namenode(status, body) as host, pytest.raises(kind, match=said) as refused:
+def test_rejections_say_path_and_reason(status: int, body: object, kind: type[TopicError], said: str) -> None:
+    with namenode(status, body) as host, pytest.raises(kind, match=said) as rejected:
         open_webhdfs(f"webhdfs://{host}/r", {"token": "hush"}, patience=0.2).size("x")
-    assert f"webhdfs://{host}/r/x" in refused.value.sentence
-    assert refused.value.hint
-    assert "hush" not in str(refused.value) + str(refused.value.__cause__) + repr(refused.value.facts)
+    assert f"webhdfs://{host}/r/x" in rejected.value.sentence
+    assert rejected.value.hint
+    assert "hush" not in str(rejected.value) + str(rejected.value.__cause__) + repr(rejected.value.facts)
 
 
 def test_no_log_shows_a_token(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def test_tells_what_a_batch_unpacks_to(compression: str | None, rows: int) -> No
     assert told <= 2 * (sum(buffers) + dictionary) + 64 * 4 * (len(buffers) + 4)
 
 
-def test_refuses_a_batch_that_unpacks_to_a_thousand_times_its_size() -> None:
+def test_rejects_a_batch_that_unpacks_to_a_thousand_times_its_size() -> None:
     bomb = body_of(
         file_of(pa.RecordBatch.from_pydict({"n": pa.array([0], pa.int64()).take(pa.array([0] * (10 << 20)))}))
     )
@@ -103,7 +103,7 @@ def hostile(root: Path, data: bytes, rows: int) -> LogSystem:
     return LogSystem("log", SystemBinding("log", {"root": str(root)}))
 
 
-def test_a_foreign_segment_whose_offsets_lie_is_refused_before_a_row_is_read(tmp_path: Path) -> None:
+def test_a_foreign_segment_whose_offsets_lie_is_rejected_before_a_row_is_read(tmp_path: Path) -> None:
     data = file_of(pa.RecordBatch.from_pydict({"t": ["hello", "world"]}), compression=None)
     true, lying = (b"".join(n.to_bytes(4, "little") for n in (0, 5, end)) for end in (10, 1 << 30))
     assert data.count(true) == 1
@@ -112,7 +112,7 @@ def test_a_foreign_segment_whose_offsets_lie_is_refused_before_a_row_is_read(tmp
         Here(tmp_path).rows("theirs")
 
 
-def test_a_foreign_text_that_is_no_unicode_is_refused(tmp_path: Path) -> None:
+def test_a_foreign_text_that_is_no_unicode_is_rejected(tmp_path: Path) -> None:
     offsets = pa.py_buffer(b"".join(n.to_bytes(4, "little") for n in (0, 2)))
     torn = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(b"\xff\xfe"))
     hostile(tmp_path, file_of(pa.RecordBatch.from_arrays([torn], ["t"]), compression=None), 1)
@@ -120,7 +120,7 @@ def test_a_foreign_text_that_is_no_unicode_is_refused(tmp_path: Path) -> None:
         Here(tmp_path).rows("theirs")
 
 
-def test_a_foreign_segment_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path: Path) -> None:
+def test_a_foreign_segment_that_unpacks_to_far_more_than_it_is_is_rejected(tmp_path: Path) -> None:
     rows = 10 << 20
     bomb = pa.RecordBatch.from_arrays([pa.array([0], pa.int64()).take(pa.array([0] * rows))], ["t"])
     hostile(tmp_path, file_of(bomb), rows)

@@ -260,12 +260,12 @@ def test_a_damaged_file_is_named_with_what_is_wrong_and_the_remedy(
     (path,) = (tmp_path / "topics/views").glob(pattern)
     topic = system.topic("views")
     damage(path)
-    with pytest.raises(TopicError, match=said) as refused:
+    with pytest.raises(TopicError, match=said) as rejected:
         everything(system)
-    assert str(path) in refused.value.sentence
-    assert "'views'" in refused.value.sentence
-    assert "topics fsck views" in refused.value.hint
-    assert "clear the stage" in refused.value.hint
+    assert str(path) in rejected.value.sentence
+    assert "'views'" in rejected.value.sentence
+    assert "topics fsck views" in rejected.value.hint
+    assert "clear the stage" in rejected.value.hint
     if pattern != "topic.json":
         assert any(finding.path == str(path) and finding.serious for finding in fsck(topic))
 
@@ -330,7 +330,7 @@ DAMAGED_CONTROL: list[object] = [
 ]
 
 
-def test_fsck_finds_every_damaged_control_message_that_a_reader_refuses(system: LogSystem, tmp_path: Path) -> None:
+def test_fsck_finds_every_damaged_control_message_that_a_reader_rejects(system: LogSystem, tmp_path: Path) -> None:
     publish(system, 0, 0)
     path = tmp_path / "topics/views" / COMMIT
     whole = json.loads(path.read_bytes())
@@ -344,7 +344,7 @@ def test_fsck_finds_every_damaged_control_message_that_a_reader_refuses(system: 
         assert [finding.path for finding in found] == [str(path)], entry
 
 
-def test_staged_output_that_vanished_is_refused_before_it_is_published(system: LogSystem, tmp_path: Path) -> None:
+def test_staged_output_that_vanished_is_rejected_before_it_is_published(system: LogSystem, tmp_path: Path) -> None:
     writer = system.producer(STREAM, "a")
     writer.write(0, pa.record_batch({"id": [1]}))
     staged = writer.finish()

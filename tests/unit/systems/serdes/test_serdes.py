@@ -41,7 +41,7 @@ class View:
 
 
 class Mine:
-    """A serde of the user's, which refuses 13."""
+    """A serde of the user's, which rejects 13."""
 
     def to_bytes(self, message: Any) -> bytes:
         assert isinstance(message, Row)
@@ -166,7 +166,7 @@ def test_a_null_is_no_text() -> None:
         serde_of("string", "line string").encode(pa.RecordBatch.from_pydict({"line": ["a", None]}))
 
 
-def test_a_stream_without_the_type_byte_is_read_as_it_is_and_one_with_it_refuses_unknown_ones() -> None:
+def test_a_stream_without_the_type_byte_is_read_as_it_is_and_one_with_it_rejects_unknown_ones() -> None:
     """The prose cases "plain-input-has-no-type-byte" and "unknown-type-byte"."""
     serde = serde_of("bytes", "line binary")
     assert read(serde, b"\x02x", b"") == [[{"line": b"\x02x"}, {"line": b""}]]
@@ -191,10 +191,10 @@ def test_a_stream_without_the_type_byte_is_read_as_it_is_and_one_with_it_refuses
         ("json", "m map<int,int>", "a map whose keys are not strings"),
     ],
 )
-def test_a_serde_that_cannot_serve_its_columns_is_refused(name: str, ddl: str, why: str) -> None:
-    with pytest.raises(SamzaError) as refused:
+def test_a_serde_that_cannot_serve_its_columns_is_rejected(name: str, ddl: str, why: str) -> None:
+    with pytest.raises(SamzaError) as rejected:
         serde_of(name, ddl)
-    assert why in str(refused.value)
+    assert why in str(rejected.value)
 
 
 def test_a_schema_file_is_found_beside_the_code_that_declares_the_stream(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_what_dags_demo_and_docs_show_runs_on_arrow() -> None:
         ),
     ],
 )
-def test_a_refusal_says_why(text: str, reason: str) -> None:
+def test_a_rejection_says_why(text: str, reason: str) -> None:
     with pytest.raises(UnsupportedExpression) as caught:
         compile_projection([f"{text} AS r"], SCHEMA)
     assert str(caught.value) == reason

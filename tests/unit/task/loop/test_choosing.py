@@ -157,7 +157,7 @@ def test_a_chooser_that_leaves_something_unread_fails_a_bounded_run() -> None:
         driver.run()
 
 
-def test_a_chooser_that_is_not_there_is_refused() -> None:
+def test_a_chooser_that_is_not_there_is_rejected() -> None:
     with pytest.raises(ConfigError, match="cannot be imported"):
         order_of({"task.chooser.class": "nowhere:chooser"}, a={}, b={}, piped={"a": [1], "b": [1]}).run()
 

@@ -203,7 +203,7 @@ def test_a_stage_with_catalyst_is_not_run_without_spark() -> None:
         run_task(program_of(sectioned, views=1), 0, [], {})
 
 
-def test_two_streams_beside_catalyst_are_refused_with_the_way_out() -> None:
+def test_two_streams_beside_catalyst_are_rejected_with_the_way_out() -> None:
     def describe(app: Any) -> None:
         views = app.input_stream("views", schema=VIEWS)
         views.where("country RLIKE 'D.'", id="like").send_to(app.output_stream("out"))

@@ -406,7 +406,7 @@ def test_rejects_entries_that_are_none(entries: Any, words: str) -> None:
         driver.run()
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- what is rejected ---------------------------------------------------------------------------------------------------
 
 
 def undeclared(columns: str, **more: Any) -> Describe:

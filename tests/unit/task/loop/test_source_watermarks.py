@@ -184,7 +184,7 @@ class Nothing:
         ({"watermarks": bounded_delay(1), "timestamp": None}, "watermarks and no timestamp"),
     ],
 )
-def test_wrong_declarations_are_refused(said: dict[str, Any], sentence: str) -> None:
+def test_wrong_declarations_are_rejected(said: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidApplication, match=sentence):
         made(**said)
 

@@ -150,7 +150,7 @@ def test_what_it_does_wrong_is_named(function: Any, sentence: str) -> None:
         seen(function, 10)
 
 
-def test_one_method_of_two_is_refused() -> None:
+def test_one_method_of_two_is_rejected() -> None:
     class Half:
         def __call__(self, message: Any) -> Any:
             return message

@@ -436,7 +436,7 @@ def test_messages_of_a_topic_that_do_not_fit_are_found_too() -> None:
         (lambda app, rows: app.input_stream("other", on_error="skip"), "input stream 'other' has on_error='skip'"),
     ],
 )
-def test_wrong_use_is_refused_where_it_is_said(describe: Any, says: str) -> None:
+def test_wrong_use_is_rejected_where_it_is_said(describe: Any, says: str) -> None:
     @stream_application("wrong")
     def wrong(app: Any) -> None:
         describe(app, app.input_stream("rows", schema=SCHEMA, timestamp="at"))

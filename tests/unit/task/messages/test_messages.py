@@ -93,7 +93,7 @@ def test_a_dictionary_encoded_column_reads_like_a_plain_one(nulls: bool) -> None
     assert [row.word for row in read("word string", batch).objects] == words.to_pylist()
 
 
-def test_a_date_that_python_does_not_have_is_refused() -> None:
+def test_a_date_that_python_does_not_have_is_rejected() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([10_000_000], pa.int32()).cast(pa.date32())], ["day"])
     with pytest.raises(SchemaError, match="Column 'day' holds 29349-01-26, which is not in the years 1 to 9999"):
         read("day date", batch)
@@ -254,14 +254,14 @@ def test_a_list_that_a_callable_changed_in_place_comes_out_changed() -> None:
 @pytest.mark.parametrize(
     ("ddl", "value", "other"), [("v int", 1, True), ("v int", 1, 1.0), ("v string", "a", 1), ("v boolean", True, 1)]
 )
-def test_what_equals_a_value_of_the_source_and_is_none_is_refused(ddl: str, value: object, other: object) -> None:
+def test_what_equals_a_value_of_the_source_and_is_none_is_rejected(ddl: str, value: object, other: object) -> None:
     messages = read(ddl, batch_of(ddl, {"v": value}, {"v": value}))
     with pytest.raises(ShapeError, match=r"v is .*, which is no") as caught:
         MessageWriter(parse_ddl(ddl)).write([messages.objects[0], {"v": other}], messages)
     assert caught.value.index == 1
 
 
-def test_a_value_that_does_not_compare_is_refused_as_what_it_is() -> None:
+def test_a_value_that_does_not_compare_is_rejected_as_what_it_is() -> None:
     messages = read("v string", batch_of("v string", {"v": "a"}))
     with pytest.raises(ShapeError, match="v is array"):
         MessageWriter(parse_ddl("v string")).write([{"v": np.array([1, 2])}], messages)
@@ -279,7 +279,7 @@ def test_a_dictionary_encoded_column_that_is_handed_on_comes_out_plain() -> None
     assert written.column("word").equals(words)
 
 
-def test_a_null_that_is_handed_on_into_a_column_without_nulls_is_refused() -> None:
+def test_a_null_that_is_handed_on_into_a_column_without_nulls_is_rejected() -> None:
     messages = read("v string", batch_of("v string", {"v": "a"}, {"v": None}))
     with pytest.raises(ShapeError, match="v is None, and is declared never null") as caught:
         MessageWriter(parse_ddl("v string not null")).write(messages.objects, messages)

@@ -221,7 +221,7 @@ def test_what_fills_a_table_is_in_every_task_and_leaves_the_stage_once(build: Bu
     if build in (_table_of_one_partition, CASES_OF_ONE_PARTITION):
         with pytest.raises(
             PlanError
-        ):  # the table would hold a part of it in one task: refused, as 1 partition and 4 do not meet
+        ):  # the table would hold a part of it in one task: rejected, as 1 partition and 4 do not meet
             run(describe)
         return
     driver = run(describe)
@@ -381,7 +381,7 @@ def test_catalyst_runs_no_operator_of_a_stage_in_which_a_broadcast_is_alive_besi
         run(describe)
 
 
-def test_a_window_that_a_key_follows_behind_a_merge_is_refused_as_its_rows_do_not_lie_by_the_key() -> None:
+def test_a_window_that_a_key_follows_behind_a_merge_is_rejected_as_its_rows_do_not_lie_by_the_key() -> None:
     def describe(app: Any) -> None:
         _many(app).merge(_few(app)).aggregate("k", id="counted", n=count()).send_to(app.output_stream("out"))
 

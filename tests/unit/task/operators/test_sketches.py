@@ -81,7 +81,7 @@ def test_a_combiner_changes_nothing() -> None:
 
 @pytest.mark.parametrize("aggregation", [approx_count_distinct, count_distinct])
 @pytest.mark.parametrize("kind", ["array<int>", "map<string,int>", "struct<a:int>"])
-def test_nested_values_are_refused(aggregation: Any, kind: str) -> None:
+def test_nested_values_are_rejected(aggregation: Any, kind: str) -> None:
     def describe(app: Any) -> None:
         app.input_stream("views", schema=f"k bigint, x {kind}", key="k").aggregate(
             "k", n=aggregation("x"), id="a"
@@ -92,6 +92,6 @@ def test_nested_values_are_refused(aggregation: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("rsd", [0.5, 0, True, "5%"])
-def test_a_deviation_out_of_bounds_is_refused(rsd: Any) -> None:
+def test_a_deviation_out_of_bounds_is_rejected(rsd: Any) -> None:
     with pytest.raises(InvalidApplication, match="rsd="):
         approx_count_distinct("x", rsd)

@@ -128,7 +128,7 @@ def test_state_goes_on_where_it_was_left() -> None:
     assert vw(told(second.flush())) == [(2, None)]
 
 
-def test_state_of_other_columns_is_refused() -> None:
+def test_state_of_other_columns_is_rejected() -> None:
     first = make_join(spec_of())
     give(first, 0, (1, 100, 1))
     other = make_join(join_spec("inner", 10, ["k"], "k bigint, at bigint, x string", RIGHT))
@@ -226,7 +226,7 @@ def test_without_a_function_the_columns_are_put_together() -> None:
     assert driver.output("pairs") == [Row(member=1, at=100, clicked=105, button="a")]
 
 
-def test_event_time_on_one_side_only_is_refused_before_anything_runs() -> None:
+def test_event_time_on_one_side_only_is_rejected_before_anything_runs() -> None:
     driver = TestDriver(clicks_of("inner")).pipe("views", VIEWS).pipe("clicks", CLICKS)
     with pytest.raises(
         InvalidApplication, match=r"knows the event time of its left stream .'at'., and none of its right stream"

@@ -393,6 +393,6 @@ def test_a_zone_without_changes_has_the_windows_of_utc(hours: int, hops: int) ->
         (lambda: tumbling("1 hour", accumulating=True), "none are asked for"),
     ],
 )
-def test_windows_that_make_no_sense_are_refused(make: Any, sentence: str) -> None:
+def test_windows_that_make_no_sense_are_rejected(make: Any, sentence: str) -> None:
     with pytest.raises(InvalidApplication, match=sentence):
         make()

@@ -157,7 +157,7 @@ class Wrong(StreamTask):
         ("parts", "is asked for the key ('tea', 1)"),
     ],
 )
-def test_what_cannot_be_a_key_or_a_row_is_refused_with_the_line(item: str, words: str) -> None:
+def test_what_cannot_be_a_key_or_a_row_is_rejected_with_the_line(item: str, words: str) -> None:
     with pytest.raises(SamzaError) as caught:
         counting(Wrong).pipe("sales", [Sale(item, START)]).run()
     assert words in str(caught.value)
@@ -199,7 +199,7 @@ def test_what_is_written_to_a_table_is_in_its_changelogs_stream_for_others_to_re
 
 
 @pytest.mark.parametrize("changelog", ["no stream", 7, ""])
-def test_a_changelog_that_is_no_stream_is_refused(changelog: Any) -> None:
+def test_a_changelog_that_is_no_stream_is_rejected(changelog: Any) -> None:
     def describe(app: Any) -> None:
         app.local_table("sold", key="item", schema=Sale, changelog=changelog)
 
@@ -208,7 +208,7 @@ def test_a_changelog_that_is_no_stream_is_refused(changelog: Any) -> None:
 
 
 @pytest.mark.parametrize("key", [1.5, True, "1", 2**63])
-def test_a_key_that_is_only_nearly_one_is_refused(key: Any) -> None:
+def test_a_key_that_is_only_nearly_one_is_rejected(key: Any) -> None:
     class Asks(StreamTask):
         def init(self, context: Any) -> None:
             self.table = context.get_table("numbers")

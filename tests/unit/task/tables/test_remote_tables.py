@@ -242,7 +242,7 @@ def test_a_row_of_another_shape_is_named() -> None:
         joining(lambda sku: {"sku": sku, "cents": "much"}).pipe("sales", SALES).run()
 
 
-def test_a_list_of_rows_in_another_order_than_the_keys_is_refused() -> None:
+def test_a_list_of_rows_in_another_order_than_the_keys_is_rejected() -> None:
     with pytest.raises(
         RemoteTableError, match=r"returned Price\(sku='b', cents=250\) for the key 'a' \(a row of another key\)"
     ):
@@ -374,7 +374,7 @@ def test_a_low_level_task_reads_and_writes_a_remote_table() -> None:
     assert metrics_of(driver)["remote_writes.prices"] == 3
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- what is rejected ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -390,7 +390,7 @@ def test_a_low_level_task_reads_and_writes_a_remote_table() -> None:
         ({"retrys": 3}, "no parameter 'retrys'"),
     ],
 )
-def test_contradictions_are_refused_where_they_are_written(options: dict[str, Any], said: str) -> None:
+def test_contradictions_are_rejected_where_they_are_written(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidApplication) as error:
         joining(lambda sku: None, **options)
     assert said in error.value.sentence

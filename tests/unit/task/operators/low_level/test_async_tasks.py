@@ -179,7 +179,7 @@ def test_a_message_that_takes_too_long_is_an_error() -> None:
         driver_of(callback_timeout_ms="40").pipe("in-0", numbers(*range(9))).run()
 
 
-def test_a_process_that_gives_a_coroutine_without_being_one_is_refused() -> None:
+def test_a_process_that_gives_a_coroutine_without_being_one_is_rejected() -> None:
     class Wrapped(StreamTask):
         def process(self, envelope: Any, collector: Any, coordinator: Any) -> Any:
             return asyncio.sleep(0)

@@ -216,7 +216,7 @@ def test_an_unknown_store_is_named_with_the_known_ones() -> None:
         ({"key": str, "value": [1]}, SchemaError, r"The type \[1\] of the value has no column type"),
     ],
 )
-def test_a_declaration_that_cannot_be_is_refused_at_the_call(types: Any, kind: type[Exception], sentence: str) -> None:
+def test_a_declaration_that_cannot_be_is_rejected_at_the_call(types: Any, kind: type[Exception], sentence: str) -> None:
     with pytest.raises(kind, match=sentence) as caught:
         driver_of(count, {"counts": types})
     assert "test_task_stores.py" in str(caught.value)
@@ -295,7 +295,7 @@ def test_the_configuration_says_another_backend_and_another_time_to_live(tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_a_backend_that_does_not_exist_is_refused() -> None:
+def test_a_backend_that_does_not_exist_is_rejected() -> None:
     with pytest.raises(InvalidApplication, match="The store 'counts' has backend='disk'") as caught:
         driver_of(count, {"counts": {**KEY_AND_VALUE, "backend": "disk"}})
     assert "rocksdb" in caught.value.hint

@@ -253,7 +253,7 @@ def test_window_comes_between_messages() -> None:
     assert told(driver.pipe("words", at(0, "a", "slow", "b")).run()) == ["a", "slow", "window@1000", "b", "end"]
 
 
-def test_window_without_a_time_is_refused_and_off_means_never() -> None:
+def test_window_without_a_time_is_rejected_and_off_means_never() -> None:
     with pytest.raises(
         ConfigError, match=r"has window\(\), and task.window.ms is not set: it would never be called"
     ) as caught:
