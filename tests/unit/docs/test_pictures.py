@@ -9,6 +9,7 @@ import pytest
 
 from airflow_samza.planner.pictures import svg
 from airflow_samza.testing import TestDriver
+from scripts.site.rule_pictures import pictures
 from tests.support.documentation_pages import DOCS, loaded, text_of
 
 
@@ -22,3 +23,18 @@ def test_the_picture_is_the_plan_of_the_example(
         picture.write_text(drawn, encoding="utf-8")
     assert f"](images/{picture.name})" in text_of(page)
     assert picture.read_text(encoding="utf-8") == drawn
+
+
+def test_the_pictures_of_the_rules_are_drawn_by_the_partitioner() -> None:
+    for name, drawn in pictures().items():
+        picture = DOCS / "images" / name
+        if os.environ.get("WRITE_PICTURES"):
+            picture.write_text(drawn, encoding="utf-8")
+        assert f"](images/{name})" in text_of("partitions.md")
+        assert picture.read_text(encoding="utf-8") == drawn
+
+
+def test_a_key_is_red_only_where_its_partner_lies_in_another_partition() -> None:
+    wrong = {name: drawn.count('class="wrong"') for name, drawn in pictures().items()}
+    assert wrong["rule-one.svg"] == wrong["rule-two.svg"] == 0
+    assert wrong["rule-one-rejected.svg"] > 0 < wrong["rule-three.svg"]
