@@ -17,7 +17,7 @@ from tests.support.documentation_pages import text_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-BLOCK = re.compile(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"<!-- (?:example|on Spark): (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
 def test_the_page_about_transform_does_what_it_says(tmp_path: Path) -> None:

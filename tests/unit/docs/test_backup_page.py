@@ -1,4 +1,4 @@
-"""What docs/backup.md says, done with a real root: copied, lost, restored, continued, moved, and found incomplete."""
+"""The procedures of docs/backup.md, done with a real root: copied, lost, restored, continued, moved, and found incomplete."""
 
 from __future__ import annotations
 
