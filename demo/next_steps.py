@@ -40,8 +40,10 @@ def steps(script: Path, page: str, dag: str, task: str) -> dict[str, list[str]]:
         "Clear the last stage: it runs again by itself, and its result is replaced": [
             f"{run} airflow tasks clear {dag} --task-regex {task} --yes"
         ],
-        'Backfill a week, once you have seen what it would read (SQLite may say "database is locked": then again)': [
+        "See what a backfill of a week would read, and run it (paused meanwhile: SQLite has one writer at a time)": [
             f"{run} airflow-samza backfill-preview flights_daily --from {first} --to {last}",
+            f"{run} airflow dags pause flights_daily --yes",
             f"{run} airflow backfill create {days} --max-active-runs 2",
+            f"{run} airflow dags unpause flights_daily --yes",
         ],
     }

@@ -32,16 +32,17 @@ def test_the_three_things_to_try_next_work_as_printed(tmp_path: Path) -> None:
         try:
             _wait(lambda: "stays up until" in printed.read_text() or demo.poll() is not None, 600)
             told = printed.read_text().split("== Three things to try next")[1].split("==")[0]
-            _, clear, preview, backfill = [line[6:] for line in told.splitlines() if line.startswith("      ")]
+            _, clear, preview, *backfill = [line[6:] for line in told.splitlines() if line.startswith("      ")]
             started = _state("flights", told, "delays.by-maker-and-hour")
             _shell(clear)
             _wait(lambda: _state("flights", told, "delays.by-maker-and-hour") not in (started, []), 300)
             assert "makes 7 runs" in _shell(preview)
-            _shell(backfill)
+            for command in backfill:
+                _shell(command)
             _wait(lambda: _runs("flights_daily", told).count("success") == 7, 600)
         finally:
             family = process_family(demo.pid)
-            demo.send_signal(signal.SIGINT)
+            demo.send_signal(signal.SIGTERM)
             demo.wait(120)
     assert psutil.wait_procs(family, timeout=30)[1] == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import linear_regression, median
 from typing import Any
 
 from airflow_samza.errors import SamzaError
@@ -89,11 +89,11 @@ class History:
         if not self._succeeded:
             return None
         for by in ("bytes", "messages"):
-            wanted, known = total(inputs, by), [(run, total(run.inputs, by)) for run in self._succeeded]
-            scaled = [(run, wanted / amount) for run, amount in known if amount and wanted is not None]
-            if scaled:
-                return _typical(scaled, by)
-        return _typical([(run, 1.0) for run in self._succeeded], "run")
+            wanted = total(inputs, by)
+            known = [(run, amount) for run in self._succeeded if (amount := total(run.inputs, by))]
+            if known and wanted is not None:
+                return _estimate(known, wanted, by)
+        return _estimate([(run, 1) for run in self._succeeded], 1, "run")
 
 
 _MOST = 20
@@ -180,11 +180,39 @@ def _longest(run: RunPlan, results: Mapping[str, StageResult]) -> float:
     return max(ends.values(), default=0.0)
 
 
-def _typical(scaled: Sequence[tuple[RunCost, float]], by: str) -> Estimate:
+def _estimate(known: Sequence[tuple[RunCost, int]], wanted: int, by: str) -> Estimate:
+    """Return the likely cost of an input of an amount, by runs with the amounts that they read."""
     return Estimate(
-        len(scaled),
+        len(known),
         by,
-        round(median((run.seconds or 0.0) * factor for run, factor in scaled), 3),
-        round(median(run.task_seconds * factor for run, factor in scaled), 3),
-        round(median(sum(run.rows.values()) * factor for run, factor in scaled)),
+        round(median(_seconds(run, wanted / amount) for run, amount in known), 3),
+        round(median(run.task_seconds * wanted / amount for run, amount in known), 3),
+        _rows([(amount, sum(run.rows.values())) for run, amount in known], wanted),
     )
+
+
+def _seconds(run: RunCost, factor: float) -> float:
+    """Return the time of a run that reads ``factor`` times as much.
+
+    The work in the tasks grows with what is read; the rest, such as the start of Spark, does not.
+    """
+    seconds = run.seconds or 0.0
+    grows = min(seconds, run.task_seconds)
+    return seconds - grows + grows * factor
+
+
+def _rows(known: Sequence[tuple[int, int]], wanted: int) -> int:
+    """Return the rows that are written for an amount of input.
+
+    Amounts that differ enough show how rows grow with them: those of an aggregation hardly do. Else they are taken to
+    grow in proportion.
+    """
+    amounts_read = [amount for amount, _ in known]
+    if max(amounts_read) < _APART * min(amounts_read):
+        return round(median(rows * wanted / amount for amount, rows in known))
+    slope, intercept = linear_regression(amounts_read, [rows for _, rows in known])
+    return max(0, round(intercept + slope * wanted))
+
+
+_APART = 2
+"""Times that the greatest amount has to be of the least one."""

@@ -37,7 +37,7 @@ def test_only_its_user_can_read_the_script_which_holds_connections(tmp_path: Pat
 def test_the_backfill_is_of_an_example_dag(tmp_path: Path) -> None:
     found = next_steps.steps(tmp_path / "in-airflow", "http://page", "flights", "delays.by-tail")
     assert len(found) == 3
-    dag = list(found.values())[2][1].split("--dag-id ")[1].split()[0]
+    dag = list(found.values())[2][2].split("--dag-id ")[1].split()[0]
     assert (REPOSITORY / "dags" / f"{dag}.py").is_file()
 
 
