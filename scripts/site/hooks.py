@@ -25,6 +25,7 @@ DOCS = ROOT / "docs"
 ROOT_PAGES = {
     "README.md": "index.md",
     **{f"{name}.md": f"{name.lower()}.md" for name in ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "GLOSSARY")},
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
     "SECURITY.md": "security-policy.md",
 }
 """Pages outside docs/, and what they are called on the site."""
