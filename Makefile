@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help docs setup setup-browser setup-databases demo demo-kafka demo-month hdfs kafka test unit lint format types check bench bench-kafka nightly matrix constraints page wheel screenshot clean distclean
+.PHONY: help docs setup setup-browser setup-databases demo demo-kafka demo-month hdfs kafka test unit lint format types check bench bench-kafka nightly matrix constraints page wheel release image stack screenshot clean distclean
 
 # VENV=.venv-3.13 PYTHON=python3.13 works with another Python, in an environment beside.
 VENV := .venv
@@ -35,6 +35,10 @@ hdfs: setup ## Start an HDFS (NameNode and DataNode, from Maven) to try things w
 
 kafka: setup ## Start a Kafka broker (from Maven) to try things with, and print its address; Ctrl-C stops it (ARGS=--secure: with TLS and SASL).
 	@$(PYTHON_IN_VENV) -m demo.kafka $(ARGS)
+
+stack: setup ## Start an installation to try things with (Airflow on PostgreSQL and Celery, Spark, Kafka, S3), and print its addresses; Ctrl-C stops it.
+	@scripts/setup-databases.sh
+	@$(PYTHON_IN_VENV) -m demo.stack $(ARGS)
 
 test: setup ## Run all tests but the nightly ones (ARGS="-k join" narrows them down).
 	@scripts/setup-browser.sh || true  # without one, the tests that need it fail and say so; the others run
@@ -96,20 +100,24 @@ bench-kafka: setup ## Measure reading and publishing on Kafka beside other engin
 setup-browser: setup ## Make sure that a Chromium is there for the browser tests.
 	@scripts/setup-browser.sh
 
+image: ## Build the image of docker/Dockerfile with Docker or Podman (IMAGE names it).
+	@scripts/image.sh
+
 screenshot: setup setup-browser ## Run the demo and take the documentation's picture of its Dag run.
 	@$(PYTHON_IN_VENV) -m demo --screenshot docs/images/dag-run.png $(ARGS)
 
 page: ## Build what browsers load of the page in Airflow, after a change of its sources or of its interface (needs Node 20.19 or newer).
 	@cd airflow_samza/provider/page/web && npm ci --silent && npm run --silent types && npm test --silent && npm run --silent build
 
-constraints: setup ## Resolve the dependencies anew into constraints.txt.
-	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check "uv>=0.9"
-	@$(PYTHON_IN_VENV) -m uv pip compile pyproject.toml --all-extras --universal --python-version 3.10 --upgrade \
-	    --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file constraints.txt
-	@git diff --stat -- constraints.txt
+constraints: setup ## Resolve the dependencies anew into constraints.txt, and into the requirements.txt with hashes.
+	@UPGRADE=--upgrade scripts/constraints.sh
+	@git diff --stat -- constraints.txt requirements.txt docker/requirements.txt
 
 wheel: setup ## Build wheel and sdist into dist/, and try the wheel in an empty environment beside Airflow.
 	@scripts/check-wheel.sh
+
+release: setup ## Build what a release publishes from the commit into dist/, checked: sdist, wheel, SBOM, checksums. Without a tag it is a trial.
+	@scripts/release.sh
 
 clean: ## Remove what runs, builds and checks leave behind (.demo included).
 	@rm -rf .demo .bench .matrix build dist spark-warehouse metastore_db derby.log .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,38 +2,40 @@
 # Builds the wheel and the sdist, and tries the wheel in an empty environment: beside Airflow, with what constraints.txt lists, and nothing of this folder.
 #
 #   PYTHON=/path/to/python3   the Python to try it on; otherwise that of .venv
+#   SOURCE=.                  the folder to build from
 #   DIST=dist                 the folder that gets the wheel and the sdist
+#   WORK=/path/to/folder      an empty folder that keeps both environments, build and empty; otherwise they are deleted
 #
 # pip itself installs, so pip's configuration (index, proxy, certificates) holds. About two minutes the first time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 PYTHON=${PYTHON:-${VENV:-.venv}/bin/python}
+SOURCE=${SOURCE:-.}
 DIST=${DIST:-dist}
 ROOT=$PWD
-WORK=$(mktemp -d)
-trap 'rm -rf "$WORK"' EXIT
+if [ -z "${WORK:-}" ]; then
+    WORK=$(mktemp -d)
+    trap 'rm -rf "$WORK"' EXIT
+fi
 unset PYTHONPATH
 export AIRFLOW_HOME=$WORK/airflow PIP_DISABLE_PIP_VERSION_CHECK=1
 
 say() { printf '== %s\n' "$*"; }
 
-new_environment() {
-    "$PYTHON" -m venv "$WORK/$1"
-    "$WORK/$1/bin/python" -m pip install --quiet --upgrade "pip>=25"
-}
-
 say "Building the sdist, and the wheel from it, with $("$PYTHON" --version)"
 rm -rf "$DIST"
-new_environment build
-"$WORK/build/bin/python" -m pip install --quiet "build>=1.2"
-"$WORK/build/bin/python" -m build --outdir "$DIST" . >"$WORK/build.log" || { cat "$WORK/build.log"; exit 1; }
+"$PYTHON" -m venv "$WORK/build"
+"$WORK/build/bin/python" -m pip install --quiet --upgrade "pip>=25"
+"$WORK/build/bin/python" -m pip install --quiet -c constraints.txt build
+"$WORK/build/bin/python" -m build --outdir "$DIST" "$SOURCE" >"$WORK/build.log" || { cat "$WORK/build.log"; exit 1; }
 WHEEL=$(cd "$DIST" && echo "$PWD"/*.whl)
 
 say "Installing $(basename "$WHEEL") into an empty environment"
-new_environment empty
-"$WORK/empty/bin/python" -m pip install --quiet -c constraints.txt "$WHEEL"
-"$WORK/empty/bin/python" -m pip check
+"$PYTHON" -m venv --without-pip "$WORK/empty"
+pip_there() { "$WORK/build/bin/python" -m pip --python "$WORK/empty/bin/python" "$@"; }
+pip_there install --quiet -c constraints.txt "$WHEEL"
+pip_there check
 
 say "Trying it"
 cd "$WORK"  # where no airflow_samza lies that could be imported instead

@@ -42,7 +42,7 @@ find_python() {
 
 # What .venv was made from. The folder is part of it, because a virtual environment that was moved or copied is broken.
 fingerprint() {
-    { pwd -P; "$VENV/bin/python" -VV; cat pyproject.toml constraints.txt; grep __version__ airflow_samza/__init__.py; } 2>/dev/null | cksum
+    { pwd -P; "$VENV/bin/python" -VV; cat pyproject.toml requirements.txt; grep __version__ airflow_samza/__init__.py; } 2>/dev/null | cksum
 }
 
 build_venv() {
@@ -57,14 +57,16 @@ build_venv() {
         "$python" -m venv "$VENV"
     fi
     "$VENV/bin/python" -m pip --version >/dev/null 2>&1 || "$VENV/bin/python" -m ensurepip --upgrade >/dev/null
-    say "Installing what constraints.txt lists (one to four minutes the first time)."
+    say "Installing what requirements.txt lists (one to four minutes the first time)."
     # An old pip takes twice as long, and builds packages in a way that newer Pythons no longer know.
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25"
     # Not compiling ahead of time saves a minute, as what is imported is compiled then; unless the environment forbids that,
     # where each of the many processes of a run would compile all of Airflow and Spark anew.
     local compile=--no-compile
     [ -z "${PYTHONDONTWRITEBYTECODE:-}" ] || compile=--compile
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "$compile" -c constraints.txt -e '.[dev]'
+    # Each file that comes from an index has a hash in requirements.txt; pip rejects any other.
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "$compile" --require-hashes -r requirements.txt
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "$compile" --no-deps -e .
 }
 
 java_version() {
