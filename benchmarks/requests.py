@@ -102,7 +102,7 @@ def main() -> None:
     for kind, price in PRICES.items():
         parser.add_argument(f"--{kind.lower()}", type=float, default=price, help=f"dollars for 1,000 {kind}")
     given = parser.parse_args()
-    from tests.support.object_stores import S3Server  # not in the runner, which loads this module, too
+    from demo.store_servers import S3Server  # not in the runner, which loads this module, too
 
     with tempfile.TemporaryDirectory() as folder:
         server = S3Server(Path(folder))

@@ -147,7 +147,14 @@ def _running(
     log = place / "server.log"
     with log.open("ab") as output:
         process = subprocess.Popen(
-            command, cwd=place, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=_environment(), **identity
+            command,
+            cwd=place,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=_environment(),
+            start_new_session=True,  # Ctrl-C ends what uses it before
+            **identity,
         )
     try:
         deadline = time.monotonic() + START_SECONDS

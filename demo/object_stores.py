@@ -16,7 +16,7 @@ from typing import Any
 
 from airflow_samza.provider.connections.cloud import OF_TYPES
 from airflow_samza.systems.filesystems.root_access import RootAccess
-from tests.support.object_stores import AzureServer, S3Server, Server
+from demo.store_servers import AzureServer, S3Server, Server
 
 CONNECTION = "object_store"
 """The id of Airflow's connection to the store, which those of root and warehouse name."""

@@ -15,9 +15,9 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.class_archive import class_archive, java_options
-from tests.spark.clusters.standalone import SHORT_LIVED
+from demo.spark_cluster import SHORT_LIVED
+from demo.store_servers import AzureServer, GcsServer, S3Server, Server
 from tests.support import one_kafka
-from tests.support.object_stores import AzureServer, GcsServer, S3Server, Server
 
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs

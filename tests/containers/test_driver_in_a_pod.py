@@ -17,7 +17,7 @@ from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
 if TYPE_CHECKING:
-    from tests.support.object_stores import S3Server
+    from demo.store_servers import S3Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(300)]
 

@@ -22,8 +22,8 @@ from airflow_samza.systems.filesystems.object_store.filesystem import (
 )
 from airflow_samza.systems.filesystems.object_store.probe import check_store
 from airflow_samza.systems.filesystems.object_store.uploads import ONE_REQUEST
+from demo.store_servers import Server
 from tests.support.faulty_store import Asked, FaultyStore, at
-from tests.support.object_stores import Server
 
 STORES = ["s3", pytest.param("azure", marks=pytest.mark.nightly), pytest.param("gcs", marks=pytest.mark.nightly)]
 

@@ -21,9 +21,9 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, give_access
 from airflow_samza.systems.system import SystemBinding
+from demo.store_servers import BUCKET, S3Server
 from tests.spark.conftest import SCHEMA, TWO_STAGES, VIEWS
 from tests.support import runner_without_spark
-from tests.support.object_stores import BUCKET, S3Server
 
 ROOT = f"s3://{BUCKET}/samza"
 POLICY = """{"Version": "2012-10-17", "Statement": [

@@ -28,8 +28,8 @@ from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess
 from airflow_samza.systems.system import SystemBinding
+from demo.spark_cluster import spark_home, standalone_cluster
 from tests.spark.clusters.sessions import SECRET, SMALL, told
-from tests.spark.clusters.standalone import spark_home, standalone_cluster
 from tests.spark.clusters.yarn import yarn_cluster
 from tests.support.files_with import files_with
 from tests.support.namespaces import folders_of_our_package, without_folders
@@ -37,7 +37,7 @@ from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs
-    from tests.support.object_stores import S3Server
+    from demo.store_servers import S3Server
 
 pytestmark = [pytest.mark.hdfs, pytest.mark.spark, pytest.mark.timeout(600)]
 

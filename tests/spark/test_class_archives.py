@@ -19,8 +19,8 @@ from airflow_samza.launch.java import find_java
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from demo.spark_cluster import SHORT_LIVED
 from tests.conftest import CLASS_ARCHIVES
-from tests.spark.clusters.standalone import SHORT_LIVED
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 

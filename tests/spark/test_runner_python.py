@@ -17,8 +17,8 @@ from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.stages.stage_runners import Claim, all_runners
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import SystemBinding
+from demo.spark_cluster import standalone_cluster
 from tests.spark.clusters.sessions import SMALL
-from tests.spark.clusters.standalone import standalone_cluster
 from tests.spark.connect.connect_server import connect_server
 from tests.support.second_environment import MODULE, make_environment
 

@@ -14,7 +14,7 @@ from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess,
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from demo.java_servers import jars
-from tests.support.object_stores import BUCKET, S3Server
+from demo.store_servers import BUCKET, S3Server
 from tests.support.topic_rows import version_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(600)]

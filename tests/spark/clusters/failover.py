@@ -30,8 +30,8 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
+from demo.spark_cluster import Daemon, StandaloneCluster, standalone_cluster
 from tests.spark.clusters.sessions import SMALL
-from tests.spark.clusters.standalone import Daemon, StandaloneCluster, standalone_cluster
 from tests.support.topic_rows import topic_rows
 from tests.support.waiting import until
 

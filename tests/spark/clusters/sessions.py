@@ -24,11 +24,11 @@ from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStor
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, give_access
 from airflow_samza.systems.system import SystemBinding
-from tests.spark.clusters.standalone import java_options, spark_home, standalone_cluster
+from demo.spark_cluster import java_options, spark_home, standalone_cluster
+from demo.store_servers import BUCKET, S3Server
 from tests.spark.clusters.yarn import yarn_cluster
 from tests.spark.connect.connect_server import FOUR_TRIES, connect_server
 from tests.support.files_with import files_with
-from tests.support.object_stores import BUCKET, S3Server
 
 APPLICATION = "samza_spark_apps.contract:contract"
 SECRET = "a secret that no file, page or command line shows"

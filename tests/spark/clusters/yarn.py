@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.spark.clusters.standalone import Daemon, processes_below
+from demo.spark_cluster import Daemon, processes_below
 
 SOURCES = Path(__file__).parent / "yarn_cluster"
 

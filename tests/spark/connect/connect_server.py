@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.spark.clusters.standalone import Daemon, spark_home
+from demo.spark_cluster import Daemon, spark_home
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 

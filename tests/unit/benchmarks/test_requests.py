@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from airflow_samza.cli.app import app
 from airflow_samza.systems.filesystems.object_store.requests import KINDS, described
 from benchmarks.requests import Measured, measure, table_of
-from tests.support.object_stores import S3Server
+from demo.store_servers import S3Server
 from tests.support.runner_without_spark import use_instead
 
 MOST = 450

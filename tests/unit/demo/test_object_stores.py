@@ -7,7 +7,7 @@ from pathlib import Path
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.object_store.filesystem import open_object_store
 from demo.object_stores import requests_in
-from tests.support.object_stores import S3Server
+from demo.store_servers import S3Server
 
 
 def test_the_log_of_a_store_has_the_requests_that_its_clients_count_also_those_without_success(

@@ -26,7 +26,7 @@ from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
-from tests.support.object_stores import BUCKET, S3Server
+from demo.store_servers import BUCKET, S3Server
 from tests.support.runs_here import run_stage
 
 LINES = [

@@ -15,7 +15,7 @@ from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.runner_log import last_lines
 from airflow_samza.runs.stages.stage_runners import RunnerFolder
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from tests.support.object_stores import S3Server
+from demo.store_servers import S3Server
 
 
 def test_the_lines_before_a_failure_are_in_the_bucket_and_in_the_tasks_log(s3: S3Server, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.spark import SparkPlace
 from airflow_samza.provider.hooks import SamzaHook
-from tests.support.object_stores import BUCKET, S3Server
+from demo.store_servers import BUCKET, S3Server
 from tests.support.second_environment import make_environment
 
 

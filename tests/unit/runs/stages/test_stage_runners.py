@@ -13,7 +13,7 @@ from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from tests.support.object_stores import S3Server
+from demo.store_servers import S3Server
 
 
 @pytest.fixture

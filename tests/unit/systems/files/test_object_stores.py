@@ -24,7 +24,7 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
-from tests.support.object_stores import S3Server
+from demo.store_servers import S3Server
 
 SCHEMA = "id bigint, name string"
 

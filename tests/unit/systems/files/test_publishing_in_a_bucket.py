@@ -20,7 +20,7 @@ from airflow_samza.systems.files.location import Location, open_location
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.filesystems.object_store.arrow import ObjectStoreHandler
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
-from tests.support.object_stores import S3Server
+from demo.store_servers import S3Server
 
 STREAM = StreamSpec("out", schema="id bigint", format="parquet")
 OLD, NEW = [[1, 2]], [[11, 12], [13]]

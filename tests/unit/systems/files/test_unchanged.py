@@ -27,7 +27,7 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
-from tests.support.object_stores import S3Server
+from demo.store_servers import S3Server
 
 ROWS = 300_000
 PAST = 1_700_000_000 * 10**9

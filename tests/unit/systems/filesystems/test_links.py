@@ -15,7 +15,7 @@ from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
 if TYPE_CHECKING:
-    from tests.support.object_stores import S3Server
+    from demo.store_servers import S3Server
 
 
 def test_a_link_into_a_bucket_is_of_one_file_and_shows_no_secret(s3: S3Server) -> None:

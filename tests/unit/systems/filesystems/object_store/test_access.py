@@ -13,8 +13,8 @@ from airflow_samza.secrecy import is_secret_name
 from airflow_samza.systems.filesystems.object_store.access import OPTIONS, Access, find_access
 from airflow_samza.systems.filesystems.object_store.address import Store, parse_address
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from demo.store_servers import S3Server
 from tests.support.faulty_store import FaultyStore
-from tests.support.object_stores import S3Server
 
 SECRET_OPTIONS = frozenset(
     {"secret_access_key", "session_token", "service_account_key", "bearer_token", "account_key", "sas_token"}

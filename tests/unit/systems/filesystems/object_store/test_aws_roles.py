@@ -13,7 +13,7 @@ from airflow_samza.errors import ConfigError, RuntimeMissing, StorageUnavailable
 from airflow_samza.systems.filesystems.object_store.access import find_access
 from airflow_samza.systems.filesystems.object_store.address import parse_address
 from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem, open_object_store
-from tests.support.object_stores import S3Server
+from demo.store_servers import S3Server
 
 ROLE = "arn:aws:iam::123456789012:role/etl"
 

@@ -9,8 +9,8 @@ import pytest
 from airflow_samza.errors import StorageUnavailable, TopicError
 from airflow_samza.systems.filesystems.object_store import client, requests
 from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem, open_object_store
+from demo.store_servers import BUCKET, S3Server
 from tests.support.faulty_store import REJECTIONS, FaultyStore, at
-from tests.support.object_stores import BUCKET, S3Server
 from tests.support.waiting import until
 
 Opened = Callable[..., ObjectStoreFilesystem]

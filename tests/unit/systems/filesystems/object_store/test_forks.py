@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.object_stores import S3Server
+from demo.store_servers import S3Server
 
 # In a process of its own: here libraries have threads, of which Python warns at every fork.
 _PARENT = """

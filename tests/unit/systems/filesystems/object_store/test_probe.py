@@ -11,8 +11,8 @@ from airflow_samza.errors import ConfigError, StorageUnavailable, TopicError
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem, open_object_store
 from airflow_samza.systems.filesystems.object_store.probe import check_store
+from demo.store_servers import BUCKET, S3Server
 from tests.support.faulty_store import Asked, FaultyStore, at
-from tests.support.object_stores import BUCKET, S3Server
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ class OneWriteAtATime:
         self._lock = threading.Lock()
 
     def __call__(self, environment: Environment, start_response: Any) -> Iterable[bytes]:
+        """Answer a request."""
         if environment["REQUEST_METHOD"] in ("GET", "HEAD"):
             answer: Iterable[bytes] = self._application(environment, start_response)
             return answer
@@ -50,6 +51,7 @@ class GoogleDialect:
         self._generations = itertools.count(1)
 
     def __call__(self, environment: Environment, start_response: Any) -> Iterable[bytes]:
+        """Answer a request."""
         asked = {name.replace("HTTP_X_GOOG_", "HTTP_X_AMZ_"): value for name, value in environment.items()}
         asked["HTTP_AUTHORIZATION"] = self._SIGNED
         # Google's clients encode slashes and hyphens, too, and moto takes a path as it was sent.

@@ -1,4 +1,4 @@
-"""Object stores of the tests' own: S3 by moto, Azure by Azurite, and the XML API of Google Cloud Storage before moto.
+"""Object stores on this machine: S3 by moto, Azure by Azurite, and the XML API of Google Cloud Storage before moto.
 
 Each is a process of this machine, on a free port, that is stopped at the end. Azurite comes from npm, once, into a
 folder for caches; moto is one of the development packages.
@@ -16,21 +16,17 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import ClassVar
 
-from tests.support.waiting import until
+from demo.airflow_settings import free_port
+from demo.java_servers import NoServer
 
 BUCKET = "samza-tests"
 AZURITE = "azurite@3.35.0"
-
-
-def free_port() -> int:
-    """A port of this machine on which nobody listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+START_SECONDS = 120.0
 
 
 class Server:
@@ -45,33 +41,48 @@ class Server:
 
     @property
     def endpoint(self) -> str:
+        """Return the address of its interface."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the bytes that clients read."""
+        """Return the variables by which clients find it."""
         raise NotImplementedError
 
     def url(self, path: str, bucket: str = BUCKET) -> str:
+        """Return the URL of an object in a bucket."""
         return f"{self.scheme}://{bucket}/{path}"
 
     def command(self) -> list[str]:
+        """Return the command that runs it."""
         raise NotImplementedError
 
     def make_bucket(self, name: str) -> None:
+        """Make a bucket, or a container of Azure."""
         raise NotImplementedError
 
     def start(self) -> None:
+        """Start it, and return when it has its bucket."""
         with open(self.folder / "log", "wb") as log:
             self.process = subprocess.Popen(
-                self.command(), stdout=log, stderr=log, env={**os.environ, "PYTHONWARNINGS": "ignore"}
+                self.command(),
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONWARNINGS": "ignore"},
+                start_new_session=True,  # Ctrl-C ends what uses it before
             )
-        until(self._listens, seconds=120)
+        deadline = time.monotonic() + START_SECONDS
+        while not self._listens():
+            if time.monotonic() > deadline:
+                raise NoServer(
+                    f"{self.command()[0]} did not listen within {START_SECONDS:.0f} s; see {self.folder}/log."
+                )
+            time.sleep(0.02)
         self.make_bucket(BUCKET)
 
     def _listens(self) -> bool:
         if self.process is not None and self.process.poll() is not None:
-            raise AssertionError((self.folder / "log").read_text())
+            raise NoServer(f"The store ended; the end of its log:\n{(self.folder / 'log').read_text()[-2000:]}")
         try:
             socket.create_connection(("127.0.0.1", self.port), timeout=10).close()
         except OSError:
@@ -79,15 +90,18 @@ class Server:
         return True
 
     def ask(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
+        """Send a request; an answer that is no success is an error."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path, body or None, headers or {})
             answer = connection.getresponse()
-            assert answer.status < 300, (path, answer.status, answer.read())
+            if answer.status >= 300:
+                raise NoServer(f"{method} {path} was answered by {answer.status}: {answer.read()!r}")
         finally:
             connection.close()
 
     def stop(self) -> None:
+        """Stop it."""
         if self.process is not None:
             self.process.terminate()
             self.process.wait(timeout=30)
@@ -100,6 +114,7 @@ class S3Server(Server):
 
     @property
     def environment(self) -> dict[str, str]:
+        """Return the variables by which clients find it."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": "tests",
@@ -108,9 +123,11 @@ class S3Server(Server):
         }
 
     def command(self) -> list[str]:
+        """Return the command that runs it."""
         return [sys.executable, str(Path(__file__).with_name("moto_s3.py")), str(self.port)]
 
     def make_bucket(self, name: str, *, versions: bool = False) -> None:
+        """Make a bucket, or a container of Azure."""
         if not versions:
             self.ask("PUT", f"/{name}")
             return
@@ -136,6 +153,7 @@ class AzureServer(Server):
 
     @property
     def environment(self) -> dict[str, str]:
+        """Return the variables by which clients find it."""
         return {
             "AZURE_STORAGE_ACCOUNT_NAME": self.account,
             "AZURE_STORAGE_ACCOUNT_KEY": self.key,
@@ -143,11 +161,13 @@ class AzureServer(Server):
         }
 
     def command(self) -> list[str]:
+        """Return the command that runs it."""
         program = installed("azurite", "node_modules/.bin/azurite-blob", [_npm(), "install", "--no-audit", AZURITE])
         options = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
         return [str(program), "--blobHost", "127.0.0.1", "--blobPort", str(self.port), *options]
 
     def make_bucket(self, name: str) -> None:
+        """Make a bucket, or a container of Azure."""
         date = datetime.now(timezone.utc).strftime("%a, %d %b %Y %H:%M:%S GMT")
         headers = {"x-ms-date": date, "x-ms-version": "2021-08-06"}
         signed = ["PUT", *[""] * 11, *(f"{name}:{value}" for name, value in headers.items())]
@@ -167,17 +187,20 @@ class GcsServer(Server):
 
     @property
     def environment(self) -> dict[str, str]:
+        """Return the variables by which clients find it."""
         return {"STORAGE_EMULATOR_HOST": self.endpoint}
 
     def command(self) -> list[str]:
+        """Return the command that runs it."""
         return [sys.executable, str(Path(__file__).with_name("moto_s3.py")), str(self.port), "gcs"]
 
     def make_bucket(self, name: str) -> None:
+        """Make a bucket, or a container of Azure."""
         self.ask("PUT", f"/{name}")
 
 
 def installed(name: str, program: str, command: list[str]) -> Path:
-    """A program in a folder for caches, made by a command that runs in that folder, once on this machine."""
+    """Return a program in a folder for caches, made by a command that runs in that folder, once on this machine."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "airflow-samza", "stores")
     folder = caches / f"{name}-{hashlib.sha256(' '.join(command).encode()).hexdigest()[:8]}"
     caches.mkdir(parents=True, exist_ok=True)
@@ -194,12 +217,14 @@ def installed(name: str, program: str, command: list[str]) -> Path:
                 text=True,
                 check=False,
             )
-            assert made.returncode == 0, made.stdout + made.stderr
+            if made.returncode:
+                raise NoServer(f"{' '.join(command)} ended with {made.returncode}:\n{made.stdout}{made.stderr}")
             (folder / "done").touch()
     return folder / program
 
 
 def _npm() -> str:
     found = shutil.which("npm")
-    assert found, "Azurite needs npm (Debian, Ubuntu: apt-get install npm)"
+    if found is None:
+        raise NoServer("Azurite needs npm, which is not on the PATH: install it (Debian, Ubuntu: apt-get install npm).")
     return found

@@ -1,8 +1,7 @@
-"""A real standalone cluster on this machine: a master, and workers of one core each, from the installed pyspark."""
+"""A standalone cluster of Spark on this machine: a master, and workers of one core each, from the installed pyspark."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import signal
@@ -11,9 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 
 import psutil
+
+from demo.java_servers import NoServer
 
 # A Java takes a second to come up, and a minute where eight people share two cores.
 PATIENCE_SECONDS = 120.0
@@ -23,34 +25,36 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def java_options() -> str:
-    """Options of all Javas of tests: tests/conftest.py has put them there."""
-    return os.environ["SPARK_SUBMIT_OPTS"]
+    """Return the options of its Javas: those of ``SPARK_SUBMIT_OPTS``, which tests set for all that they start."""
+    return os.environ.get("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 
 
 def spark_home() -> Path:
-    """The folder of the installed pyspark's Spark."""
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    return Path(spec.submodule_search_locations[0])
+    """Return the folder of the installed pyspark's Spark."""
+    return Path(str(files("pyspark")))
 
 
 @dataclass
 class Daemon:
-    """A process that this test started, and what it prints."""
+    """A process that was started here, and what it prints."""
 
     log: Path
     process: subprocess.Popen[bytes]
 
     def await_line(self, pattern: str) -> str:
-        """The first match in its log; fails when it ends before, or takes too long."""
+        """Return the first match in its log.
+
+        Raises:
+            NoServer: when it ends before, or takes too long.
+        """
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             found = re.search(pattern, self.log.read_text(errors="replace"))
             if found is not None:
                 return found[0]
-            assert self.process.poll() is None, f"it ended: {self.log.read_text(errors='replace')[-2000:]}"
-            assert time.monotonic() < deadline, f"no {pattern!r}: {self.log.read_text(errors='replace')[-2000:]}"
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                ended = "ended" if self.process.poll() is not None else f"did not print {pattern!r}"
+                raise NoServer(f"Spark {ended}; the end of {self.log}:\n{self.log.read_text(errors='replace')[-2000:]}")
             time.sleep(0.05)
 
     def stop(self) -> None:
@@ -76,7 +80,7 @@ class Daemon:
 
 
 def processes_below(pid: int, program: str) -> list[psutil.Process]:
-    """The processes below one that run a Java program."""
+    """Return the processes below one that run a Java program."""
     found = []
     for child in psutil.Process(pid).children(recursive=True):
         try:
@@ -96,14 +100,14 @@ class StandaloneCluster:
     workers: list[Daemon] = field(default_factory=list)
 
     def executors(self) -> list[psutil.Process]:
-        """The executors that run now, of all applications."""
+        """Return the executors that run now, of all applications."""
         program = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
         return [process for worker in self.workers for process in processes_below(worker.process.pid, program)]
 
 
 @contextmanager
 def standalone_cluster(folder: Path, *, workers: int, elsewhere: Sequence[str] = ()) -> Iterator[StandaloneCluster]:
-    """A cluster that runs inside the ``with``; its files and logs lie in ``folder``.
+    """Start a cluster that runs inside the ``with``; its files and logs lie in ``folder``.
 
     ``elsewhere`` is the beginning of a command with which its processes see another machine.
     """
