@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from packaging.markers import Marker
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from tests.unit.test_packaging import PYTHONS
+from tests.unit.test_packaging import PROJECT, PYTHONS
 
 ROOT = Path(__file__).parents[2]
 HASHED = ("requirements.txt", "docker/requirements.txt")
@@ -64,6 +65,39 @@ def test_what_is_installed_with_hashes_has_the_versions_of_the_constraints(
     known = chosen(CONSTRAINTS, python, platform, machine)
     assert len(hashed) > 100
     assert {name: (version, known.get(name)) for name, version in hashed.items() if known.get(name) != version} == {}
+
+
+def wanted_by(*extras: str) -> list[Requirement]:
+    """The requirements of the package with extras, and of the extras that these name."""
+    project = PROJECT["project"]
+    found = [Requirement(text) for text in project["dependencies"]]
+    waiting, known = list(extras), set(extras)
+    while waiting:
+        for one in map(Requirement, project["optional-dependencies"][waiting.pop()]):
+            if one.name == "airflow-samza":
+                waiting += one.extras - known
+                known |= one.extras
+            else:
+                found.append(one)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("file", "extras"),
+    [
+        ("constraints.txt", tuple(PROJECT["project"]["optional-dependencies"])),
+        ("requirements.txt", ("dev",)),
+        ("docker/requirements.txt", ("avro", "demo", "s3", "kafka")),
+    ],
+)
+@pytest.mark.parametrize("python", PYTHONS)
+def test_each_file_has_what_the_package_requires(file: str, extras: tuple[str, ...], python: str) -> None:
+    pins = chosen(pins_in((ROOT / file).read_text()), python, "linux", "x86_64")
+    wanted = [
+        one for one in wanted_by(*extras) if one.marker is None or one.marker.evaluate({"python_version": python})
+    ]
+    lacking = [str(one) for one in wanted if not one.specifier.contains(pins.get(canonicalize_name(one.name), "0"))]
+    assert lacking == [], "make constraints resolves them"
 
 
 @pytest.mark.parametrize("file", HASHED)
