@@ -48,7 +48,7 @@ def _measure(root: Path) -> None:
     from airflow_samza.provider.page.airflow_records import Planned, TaskMark, airflow_records
     from airflow_samza.provider.page.app import make_app
     from airflow_samza.provider.plan_note import PlanNote
-    from tests.unit.provider.page.conftest import KnownToAirflow
+    from tests.support.page_here import KnownToAirflow
 
     run, ended = _records(root)
     tasks = {stage.stage_id: f"g.{stage.stage_id}" for stage in run.plan.stages}

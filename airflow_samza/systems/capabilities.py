@@ -84,6 +84,15 @@ class WaitsForServers(Protocol):
 
 
 @runtime_checkable
+class ShowsTopics(Protocol):
+    """A system whose topics people may look at, those that a run writes, too."""
+
+    def browsed(self, stream: StreamSpec) -> StreamSpec:
+        """Return a stream of a run as an input with all its messages, also those that cannot be read."""
+        ...
+
+
+@runtime_checkable
 class TellsWhatIsRead(Protocol):
     """A system that shows people, in a place of its own, how far runs have read streams. Runs never look there."""
 

@@ -12,12 +12,13 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from airflow_samza.planner.titles import stage_titles
 from airflow_samza.provider.page.airflow_records import TaskMark
 from airflow_samza.provider.page.answers.progress import Count, HeldTable, Progress, Stage
+from airflow_samza.provider.page.heads import Heads
 from airflow_samza.provider.page.opened_run import OpenedRun
 from airflow_samza.provider.page.parallel import of_each
 from airflow_samza.provider.page.stage_answers import ended_stage, stage_answer
@@ -27,7 +28,8 @@ from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.run_facts import OPEN, run_state
 from airflow_samza.runs.progress.run_requests import run_requests
 from airflow_samza.runs.progress.stage_progress import newest_generation, stage_progress
-from airflow_samza.runs.records.epoch_records import Manifest, Staged, read_commit
+from airflow_samza.runs.progress.task_told import TaskTold, read_told
+from airflow_samza.runs.records.epoch_records import read_commit
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, SUCCEEDED, StageHandle, newest_attempt
@@ -45,8 +47,8 @@ OPENED_SECONDS = 300.0
 
 RUNS_KEPT = 32
 
-MANIFESTS_KEPT = 16_384
-"""Manifests that a run's looks keep: those of eight stages of 2,048 tasks."""
+TASKS_KEPT = 16_384
+"""Tasks of which a run's looks keep what their manifests tell: those of eight stages of 2,048 tasks."""
 
 _NOT_BEGUN = (None, "scheduled", "queued", "upstream_failed", "skipped", "removed")
 
@@ -69,30 +71,21 @@ class _Known:
     at: float = 0.0
     marks: Mapping[str, TaskMark] = field(default_factory=dict)
     stages: dict[str, tuple[TaskMark | None, Stage]] = field(default_factory=dict)
-    manifests: OrderedDict[str, Manifest] = field(default_factory=OrderedDict)
+    tasks: OrderedDict[str, TaskTold] = field(default_factory=OrderedDict)
     tables: dict[str, HeldTable] | None = None
     titles: dict[str, str] = field(default_factory=dict)
 
-    def read_manifests(self, files: Filesystem, paths: Sequence[str]) -> list[Manifest | None]:
-        """Return manifests without their descriptions of files, which are the most of them."""
-        unknown = [path for path in paths if path not in self.manifests]
-        for path, manifest in zip(
-            unknown, of_each(files, lambda path: _read_manifest(files, path), unknown), strict=True
-        ):
-            if manifest is not None:
-                self.manifests[path] = manifest
-        found = [self.manifests.get(path) for path in paths]
-        while len(self.manifests) > MANIFESTS_KEPT:
-            self.manifests.popitem(last=False)
+    def read_tasks(self, files: Filesystem, paths: Sequence[str]) -> list[TaskTold | None]:
+        """Return what manifests tell, which never change."""
+        unknown = [path for path in paths if path not in self.tasks]
+        read = of_each(files, lambda path: read_told(files, [path])[0], unknown)
+        for path, told in zip(unknown, read, strict=True):
+            if told is not None:
+                self.tasks[path] = told
+        found = [self.tasks.get(path) for path in paths]
+        while len(self.tasks) > TASKS_KEPT:
+            self.tasks.popitem(last=False)
         return found
-
-
-def _read_manifest(files: Filesystem, path: str) -> Manifest | None:
-    whole = read(files, path, Manifest)
-    if whole is None:
-        return None
-    staged = {name: Staged({}, part.messages) for name, part in whole.staged.items()}
-    return replace(whole, staged=staged, state=None)
 
 
 class Looks:
@@ -117,9 +110,8 @@ class Looks:
         """Return the report of one stage with all its partitions, read now."""
         known = self._of(opened)
         with known.lock:
-            systems, _ = known.opened.bound
             opened = known.opened
-            return stage_progress(opened.files, systems, opened.run, stage_id, read_manifests=known.read_manifests)
+            return stage_progress(opened.files, Heads(opened), opened.run, stage_id, read_tasks=known.read_tasks)
 
     def forget(self) -> None:
         """Forget all runs, as a new process."""
@@ -146,7 +138,7 @@ class Looks:
 def _look(known: _Known, marks: Mapping[str, TaskMark]) -> Progress:
     opened = known.opened
     run, files, note = opened.run, opened.files, opened.note
-    _, why = opened.bound
+    heads = Heads(opened)
     if known.tables is None:
         known.tables, known.titles = _tables(opened), stage_titles(run.plan)
     tasks = {stage.stage_id: opened.task_of(stage.stage_id) for stage in run.plan.stages}
@@ -165,7 +157,10 @@ def _look(known: _Known, marks: Mapping[str, TaskMark]) -> Progress:
         zip(begun, of_each(files, lambda stage_id: _ended(known, stage_id, tasks[stage_id]), begun), strict=True)
     )
     for stage_id, found in ended.items():
-        known.stages[stage_id] = (marks.get(tasks[stage_id]), found or _at_work(known, stage_id, tasks[stage_id]))
+        known.stages[stage_id] = (
+            marks.get(tasks[stage_id]),
+            found or _at_work(known, heads, stage_id, tasks[stage_id]),
+        )
     stages = [known.stages[stage_id][1] for stage_id in tasks]
     state = run_state(files, opened.folder)
     return Progress(
@@ -178,7 +173,7 @@ def _look(known: _Known, marks: Mapping[str, TaskMark]) -> Progress:
         requests=[Count(name=kind, value=number) for kind, number in sorted(_requests(opened, state).items())],
         state_version=_state_version(opened, stages),
         next_look=0.0 if state != OPEN else files.pace.seldom(LOOK_SECONDS),
-        note=why,
+        note=heads.why,
     )
 
 
@@ -195,10 +190,9 @@ def _ended(known: _Known, stage_id: str, task_id: str) -> Stage | None:
     return ended_stage(run, result, known.titles[stage_id], task_id, newest_attempt(files, handle.folder), began_at)
 
 
-def _at_work(known: _Known, stage_id: str, task_id: str) -> Stage:
+def _at_work(known: _Known, heads: Heads, stage_id: str, task_id: str) -> Stage:
     opened = known.opened
-    systems, _ = opened.bound
-    report = stage_progress(opened.files, systems, opened.run, stage_id, read_manifests=known.read_manifests)
+    report = stage_progress(opened.files, heads, opened.run, stage_id, read_tasks=known.read_tasks)
     return stage_answer(opened.run, report, known.titles[stage_id], task_id, known.tables or {})
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends
 
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import SamzaError, StorageUnavailable
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.page.airflow_records import Planned, Records
 from airflow_samza.provider.page.problems import NotFound
@@ -30,24 +30,28 @@ AWAY_SECONDS = 10.0
 """For how long a root that did not answer is not asked again."""
 
 
+SERVER_SECONDS = 5.0
+"""For how long the page waits for the servers of a system, such as brokers, at each question."""
+
+
 class Away:
-    """Roots that did not answer a moment ago: whoever asks then hears so at once, and does not wait for them, too."""
+    """Roots and systems that did not answer a moment ago: who asks then hears so at once, and does not wait, too."""
 
     def __init__(self) -> None:
         self._since: dict[str, tuple[float, Exception]] = {}
 
     @contextmanager
-    def noticed(self, conn_id: str) -> Iterator[None]:
-        """Open a root in the body, unless it has just failed."""
-        at, before = self._since.get(conn_id, (0.0, None))
+    def noticed(self, place: str, *errors: type[Exception]) -> Iterator[None]:
+        """Ask a root or a system in the body, unless it has just failed by one of these errors."""
+        at, before = self._since.get(place, (0.0, None))
         if before is not None and time.monotonic() - at < AWAY_SECONDS:
             raise before
         try:
             yield
-        except (SamzaError, OSError) as error:
-            self._since[conn_id] = (time.monotonic(), error.with_traceback(None))
+        except errors as error:
+            self._since[place] = (time.monotonic(), error.with_traceback(None))
             raise
-        self._since.pop(conn_id, None)
+        self._since.pop(place, None)
 
 
 AWAY = Away()
@@ -77,7 +81,7 @@ class OpenedRun:
     @cached_property
     def files(self) -> Filesystem:
         """The root; NotFound where the run's records are gone, or are those of another Dag run."""
-        with AWAY.noticed(self.note.conn_id):
+        with AWAY.noticed(self.note.conn_id, SamzaError, OSError):
             files = self.hook.files
             origin = read(files, f"{self.folder.path}/origin.json", Origin)
         if origin is None:
@@ -113,6 +117,7 @@ class OpenedRun:
     def bound(self) -> tuple[dict[str, System], str | None]:
         """The systems that can be bound here, and a sentence on those that cannot."""
         from airflow_samza.systems.bindings import bind_system
+        from airflow_samza.systems.capabilities import WaitsForServers
 
         try:
             bindings: Mapping[str, SystemBinding] = self.bindings
@@ -122,7 +127,9 @@ class OpenedRun:
         with self.opening():
             for name, binding in bindings.items():
                 try:
-                    systems[name] = bind_system(name, binding, self.hook.root)
+                    systems[name] = system = bind_system(name, binding, self.hook.root)
+                    if isinstance(system, WaitsForServers):
+                        system.wait_at_most(SERVER_SECONDS)
                 except SamzaError as error:
                     why = f"Heads of inputs in {name!r} are not asked for: {error.sentence}"
         return systems, why
@@ -133,6 +140,13 @@ class OpenedRun:
         from airflow_samza.systems.filesystems.root_access import access_within
 
         with access_within(self.hook.root, self.hook.access):
+            yield
+
+    @contextmanager
+    def asking(self, system: str) -> Iterator[None]:
+        """Ask a system in the body, unless its servers have just been away."""
+        whose = self.note.systems.get(system, self.note.application)
+        with AWAY.noticed(f"{self.note.conn_id} {whose} {system}", StorageUnavailable):
             yield
 
     def task_of(self, stage_id: str) -> str:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.control.end_of_stream import producing_task_count
-from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
-from airflow_samza.records import understood
 from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
-from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest, newest_intent, read_commit
+from airflow_samza.runs.progress.task_told import Reached, TaskTold, read_told
+from airflow_samza.runs.records.epoch_records import Commit, Intent, newest_intent, read_commit
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, read
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
@@ -27,13 +26,7 @@ from airflow_samza.systems.system import System
 RATE_SECONDS = 30.0
 """About how far back the present rate looks."""
 
-ReadManifests = Callable[[Filesystem, Sequence[str]], "list[Manifest | None]"]
-
-
-def read_told_manifests(files: Filesystem, paths: Sequence[str]) -> list[Manifest | None]:
-    """Return the manifests at these paths; None where there is none."""
-    return [read(files, path, Manifest) for path in paths]
-
+ReadTold = Callable[[Filesystem, Sequence[str]], "list[TaskTold | None]"]
 
 LATE = "late_messages"
 DROPPED = "dropped_messages"
@@ -50,12 +43,12 @@ def stage_progress(
     *,
     status: StageStatus | None = None,
     now: float | None = None,
-    read_manifests: ReadManifests = read_told_manifests,
+    read_tasks: ReadTold = read_told,
 ) -> ProgressReport:
     """The progress of a stage: of its newest generation under this plan, unless one is named.
 
     ``systems`` give the heads of open inputs; the lag of those that they do not know is not known. ``status`` spares
-    asking again. ``read_manifests`` may keep manifests, which never change.
+    asking again. ``read_tasks`` may keep what manifests tell, which never changes.
     """
     at = time.time() if now is None else now
     handle = StageHandle(run.application, run.run_id, stage_id, generation or newest_generation(files, run, stage_id))
@@ -69,8 +62,8 @@ def stage_progress(
     committed = read_commit(files, folder, intent.epoch)
     if committed is None and intent.epoch > 0:
         committed = read_commit(files, folder, intent.epoch - 1)
-    manifests = _manifests(files, folder, intent, committed, read_manifests)
-    totals = committed.totals if committed is not None else _open_totals(intent, manifests)
+    told = _told(files, folder, intent, committed, read_tasks)
+    totals = committed.totals if committed is not None else _open_totals(intent, told)
     until = committed.committed_at if committed is not None and (found.is_final or intent.whole) else at
     return ProgressReport(
         stage_id=stage_id,
@@ -93,7 +86,7 @@ def stage_progress(
             totals.messages, sum(c.get("messages", 0) for c in totals.written.values()), until - totals.began_at
         ),
         waiting_for=found.progress.waiting_for if found.progress is not None else None,
-        partitions=_partitions(systems, run, stage_id, intent, manifests),
+        partitions=_partitions(systems, run, stage_id, intent, told),
         several_epochs=not intent.whole,
         restored=restored_bytes(totals.facts),
         tables=_tables(files, run, intent),
@@ -124,26 +117,23 @@ def counted(facts: Mapping[str, Any], name: str) -> int:
     return sum(int(value) for value in found if isinstance(value, int | float))
 
 
-def _manifests(
-    files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None, read_manifests: ReadManifests
-) -> list[Manifest]:
-    """Return the newest manifest of each task that counts; one of the open epoch only where there is no other."""
+def _told(
+    files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None, read_tasks: ReadTold
+) -> list[TaskTold]:
+    """Return what the newest manifest of each task tells that counts; of the open epoch where there is no other."""
     if committed is not None:
         standing = committed.standing
     else:  # one listing, instead of a failed read for each task that is at work
         there = set(files.list(folder.manifests(intent.epoch)))
         standing = {task: intent.epoch for task in intent.running if f"{task}.json" in there}
     paths = [folder.manifest(epoch, task) for task, epoch in standing.items()]
-    return [manifest for manifest in read_manifests(files, paths) if manifest is not None]
+    return [told for told in read_tasks(files, paths) if told is not None]
 
 
-def _open_totals(intent: Intent, manifests: Iterable[Manifest]) -> Totals:
+def _open_totals(intent: Intent, tasks: Iterable[TaskTold]) -> Totals:
     """Return the sums of those tasks of a first epoch that have finished already."""
-    totals = Totals(began_at=intent.decided_at)
-    for manifest in manifests:
-        written = {name: {"messages": staged.messages} for name, staged in manifest.staged.items()}
-        totals = totals.plus(manifest.read, written, manifest.facts, manifest.seconds)
-    return totals
+    did = ((told.read, told.written, told.facts, told.seconds) for told in tasks)
+    return Totals(began_at=intent.decided_at).plus(did)
 
 
 def _tables(files: Filesystem, run: RunPlan, intent: Intent) -> dict[str, int]:
@@ -220,17 +210,30 @@ def _messages(counts: Mapping[str, Mapping[str, int]]) -> int:
 # -- partitions --------------------------------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(slots=True)
 class _Known:
     """The knowledge of one partition that the tasks that read it have.
 
     Of a broadcast every task reads all, and the slowest counts.
     """
 
-    offsets: list[int] = field(default_factory=list)
-    watermarks: list[int | None] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    ended: list[bool] = field(default_factory=list)
+    offset: int
+    ended: bool
+    ends: int | None = None
+    watermark: int | None = None
+    is_idle: bool = False
+    """A task knows no watermark."""
+
+    def learn(self, reached: Reached, *, in_epochs: bool) -> None:
+        self.offset = min(self.offset, reached.offset)
+        self.ended = self.ended and reached.ended
+        if not in_epochs:
+            return
+        self.ends = reached.ends if self.ends is None else min(self.ends, reached.ends)
+        if reached.watermark is None:
+            self.is_idle = True
+        elif self.watermark is None or reached.watermark < self.watermark:
+            self.watermark = reached.watermark
 
 
 def _partitions(
@@ -238,63 +241,39 @@ def _partitions(
     run: RunPlan,
     stage_id: str,
     intent: Intent,
-    manifests: Iterable[Manifest],
+    tasks: Iterable[TaskTold],
 ) -> tuple[PartitionProgress, ...]:
     known: dict[tuple[str, int], _Known] = {}
-    for manifest in manifests:
-        _learn(known, manifest)
+    for told in tasks:
+        for reached in told.reached:
+            place = (reached.stream_id, reached.partition)
+            if place not in known:
+                known[place] = _Known(reached.offset, reached.ended)
+            known[place].learn(reached, in_epochs=told.in_epochs)
     found = []
     for stream_id in run.plan.stage(stage_id).inputs:
         expected = ends_expected(run, stream_id)
         begins = [int(begin) for begin, _ in (intent.inputs[stream_id].slice or {}).get("offsets") or ()]
         heads = _heads(systems, run, intent, stream_id)
         for partition in range(run.plan.stream(stream_id).partitions):
-            knows = known.get((stream_id, partition), _Known())
-            ended = bool(knows.ended) and all(knows.ended)
             begin = begins[partition] if partition < len(begins) else 0
             head = heads[partition] if partition < len(heads) else None
-            watermark = (
-                None if None in knows.watermarks else min((w for w in knows.watermarks if w is not None), default=None)
-            )
             # What has ended is at its head, and what no task has read yet is where the run begins.
-            offset = min(knows.offsets, default=begin)
+            knows = known.get((stream_id, partition)) or _Known(begin, ended=False)
             found.append(
                 PartitionProgress(
                     stream_id=stream_id,
                     partition=partition,
-                    offset=None if head is None else head if ended else min(offset, head),
+                    offset=None if head is None else head if knows.ended else min(knows.offset, head),
                     head=head,
                     begin=_first(run, stream_id, partition, begin),
-                    watermark=watermark,
-                    ends=expected if ended else min(knows.ends, default=0),
+                    watermark=None if knows.is_idle else knows.watermark,
+                    ends=expected if knows.ended else knows.ends or 0,
                     ends_expected=expected,
-                    ended=ended,
+                    ended=knows.ended,
                 )
             )
     return tuple(found)
-
-
-@understood("of a task's manifest")
-def _learn(known: dict[tuple[str, int], _Known], manifest: Manifest) -> None:
-    checkpoint = manifest.checkpoint
-    for stream_id, offsets in manifest.next_offsets.items():
-        for partition, offset in offsets.items():
-            place = known.setdefault((stream_id, partition), _Known())
-            place.offsets.append(offset)
-            if checkpoint is None:  # a whole epoch: what this task read, it has read to the end
-                place.ended.append(True)
-    if checkpoint is None:
-        return
-    ends = {(entry["stream"], entry["partition"]): entry for entry in checkpoint["control"].get("end_of_stream", ())}
-    marks = {(entry["stream"], entry["partition"]): entry for entry in checkpoint["control"].get("watermarks", ())}
-    for key, place in known.items():
-        if str(key[1]) not in checkpoint["offsets"].get(key[0], {}):
-            continue
-        end = ends.get(key, {})
-        place.ended.append(bool(end.get("ended", False)))
-        place.ends.append(len(end.get("tasks", ())))
-        mark = int(marks.get(key, {}).get("timestamp_of_last_emission", NONE_YET))
-        place.watermarks.append(None if mark in (NONE_YET, END_OF_TIME) else mark)
 
 
 def ends_expected(run: RunPlan, stream_id: str) -> int:

@@ -248,17 +248,19 @@ def commit(
 
 
 def _added(totals: Totals, manifests: Sequence[Manifest]) -> Totals:
-    for manifest in manifests:
-        written = {
-            name: {
-                "messages": staged.messages,
-                "control": len(staged.control),
-                "bytes": _number(staged.described.get("bytes")),
-            }
-            for name, staged in manifest.staged.items()
+    did = ((one.read, _written(one), one.facts, one.seconds) for one in manifests)
+    return totals.plus(did).plus_epoch()
+
+
+def _written(manifest: Manifest) -> dict[str, dict[str, int]]:
+    return {
+        name: {
+            "messages": staged.messages,
+            "control": len(staged.control),
+            "bytes": _number(staged.described.get("bytes")),
         }
-        totals = totals.plus(manifest.read, written, manifest.facts, manifest.seconds)
-    return totals.plus_epoch()
+        for name, staged in manifest.staged.items()
+    }
 
 
 def control_entries(control: Sequence[ControlMessage]) -> tuple[Entry, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 Counts = Mapping[str, int]
+Did = tuple[Mapping[str, Counts], Mapping[str, Counts], Mapping[str, Any], float]
 
 SAMPLES = 10
 """Samples that are kept of all tasks and epochs."""
@@ -31,17 +32,17 @@ class Totals:
     facts: Mapping[str, Any] = field(default_factory=dict)
     task_seconds: float = 0.0
 
-    def plus(
-        self, read: Mapping[str, Counts], written: Mapping[str, Counts], facts: Mapping[str, Any], seconds: float
-    ) -> Totals:
-        """With what one task did in one epoch."""
-        return replace(
-            self,
-            read=_plus(self.read, read),
-            written=_plus(self.written, written),
-            facts=_summed(self.facts, facts),
-            task_seconds=round(self.task_seconds + seconds, 6),
-        )
+    def plus(self, tasks: Iterable[Did]) -> Totals:
+        """With what several tasks did: their read and written counts, facts and seconds."""
+        read, written = _copied(self.read), _copied(self.written)
+        found, task_seconds = dict(self.facts), self.task_seconds
+        for more_read, more_written, facts, seconds in tasks:
+            for sums, more in ((read, more_read), (written, more_written)):
+                for name, counts in more.items():
+                    _add(sums.setdefault(name, {}), counts)
+            _add(found, facts)
+            task_seconds = round(task_seconds + seconds, 6)
+        return replace(self, read=read, written=written, facts=found, task_seconds=task_seconds)
 
     def plus_epoch(self) -> Totals:
         """With one epoch more."""
@@ -65,15 +66,12 @@ def counters(facts: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _plus(sums: Mapping[str, Counts], more: Mapping[str, Counts]) -> dict[str, Counts]:
-    found = dict(sums)
-    for name, counts in more.items():
-        found[name] = _summed(found.get(name, {}), counts)
-    return found
+def _copied(sums: Mapping[str, Counts]) -> dict[str, dict[str, int]]:
+    return {name: dict(counts) for name, counts in sums.items()}
 
 
-def _summed(sums: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(sums)
+def _add(found: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add to sums, in place."""
     for name, value in more.items():
         if name == GAUGES:
             last = found.get(GAUGES, {})
@@ -85,4 +83,3 @@ def _summed(sums: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
             continue
         adds = isinstance(value, int | float) and not isinstance(value, bool) and isinstance(known, int | float)
         found[name] = known + value if adds else value
-    return found

@@ -46,10 +46,11 @@ class LocalFilesystem:
         return True
 
     def location(self, path: str) -> str:  # noqa: D102
-        return str(self._path(path))
+        check_below(self, path)
+        return os.path.normpath(os.path.join(self._root, path))  # a third of what a Path costs, thousands of times
 
     def local_path(self, path: str) -> str | None:  # noqa: D102
-        return str(self._path(path))
+        return self.location(path)
 
     def _path(self, path: str) -> Path:
         check_below(self, path)
@@ -116,10 +117,11 @@ class LocalFilesystem:
                 os.close(handle)
 
     def read(self, path: str) -> bytes:  # noqa: D102
-        target = self._path(path)
-        with storage_errors("read", str(target)):
+        target = self.location(path)
+        with storage_errors("read", target):
             self.step("read", path)
-            return target.read_bytes()
+            with open(target, "rb") as file:
+                return file.read()
 
     def list(self, directory: str) -> list[str]:  # noqa: D102
         target = self._path(directory)

@@ -7,7 +7,7 @@ wanted (``key_column``, ``timestamp_column``, …), and the others are those of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -123,6 +123,12 @@ class MessageColumns:
         if self.serde == _DEFAULT_SERDE and wanted is not None:
             schema = pa.schema([self.schema.field(name) for name in wanted if name not in self.facts])
         return bind_serde(self.serde, schema, self.stream, options=options, system=system)
+
+
+def browsed(stream: StreamSpec) -> StreamSpec:
+    """Return a stream as an input with all its messages; an output without declared columns has Kafka's own."""
+    options = tuple(pair for pair in stream.options if pair[0] in _OPTIONS) if stream.schema is not None else ()
+    return replace(stream, options=options, interval=None, written=False, through=None, tolerant=True)
 
 
 def expects_expiry(stream: StreamSpec) -> bool:

@@ -11,7 +11,7 @@ from airflow_samza.systems.kafka.access_check import PATIENCE as CHECK_PATIENCE
 from airflow_samza.systems.kafka.access_check import check_brokers, check_group, check_readable
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.column_reader import ColumnReader
-from airflow_samza.systems.kafka.columns import RAW, MessageColumns, group_of
+from airflow_samza.systems.kafka.columns import RAW, MessageColumns, browsed, group_of
 from airflow_samza.systems.kafka.failures import made_anew
 from airflow_samza.systems.kafka.group_offsets import ToldGroups
 from airflow_samza.systems.kafka.input_range import fix_range, without_expired
@@ -61,6 +61,10 @@ class KafkaSystem:
     def wait_at_most(self, seconds: float) -> None:
         """Give up brokers that do not answer a question for so long."""
         self.brokers.patience = seconds
+
+    def browsed(self, stream: StreamSpec) -> StreamSpec:
+        """Return a stream of a run, read or written, as an input with all its messages."""
+        return stream if is_own(stream) else browsed(stream)
 
     def value_serde(self, stream: StreamSpec) -> Serde:
         """Return the serde of a stream's values, for the columns inside of them."""

@@ -13,7 +13,7 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 from airflow_samza.provider.airflow_versions import scheduler_form
 from airflow_samza.provider.page import backfill
 from airflow_samza.runs.records.data_interval import DataInterval
-from tests.unit.provider.page.conftest import Page
+from tests.support.page_here import Page
 
 
 def day(number: int) -> datetime:

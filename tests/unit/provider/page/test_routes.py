@@ -22,7 +22,7 @@ from airflow_samza.runs.stages.stage_state import FAILED, StatusRecord
 from airflow_samza.systems.filesystems.filesystem import raise_storage_error
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from tests.unit.provider.page.conftest import DAG, DAG_RUN, PLAN_TASK, Page
+from tests.support.page_here import DAG, DAG_RUN, PLAN_TASK, Page
 
 
 def test_a_dag_run_lists_its_applications_and_the_one_of_a_task(page: Page) -> None:

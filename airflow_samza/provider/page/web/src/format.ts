@@ -2,6 +2,7 @@
 
 const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
 const thisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", ...CLOCK });
 const clock = new Intl.DateTimeFormat(undefined, CLOCK);
@@ -32,10 +33,11 @@ export function bytes(value: number | null | undefined): string {
   return `${unit === 0 ? whole.format(size) : tenth.format(size)} ${UNITS[unit]}`;
 }
 
-/** Return a rate per second; small ones keep a decimal. */
+/** Return a rate per second; small ones keep a decimal, those of ten millions and more are rounded. */
 export function rate(value: number | null | undefined): string {
   if (value === null || value === undefined) return UNKNOWN;
-  return `${value < 100 ? tenth.format(value) : whole.format(value)}/s`;
+  const shown = value < 100 ? tenth : value < 1e7 ? whole : compact;
+  return `${shown.format(value)}/s`;
 }
 
 /** Return per cent; all but everything is never called 100 %. */

@@ -15,6 +15,7 @@ describe("figures", () => {
   it("of rates keep a decimal only where they are small", () => {
     expect(rate(0.44)).toBe("0.4/s");
     expect(rate(45123.4)).toBe("45,123/s");
+    expect(rate(23_456_789)).toBe("23.5M/s");
   });
   it("never call a part of a whole 100 %, or something nothing", () => {
     expect(percent(99.99)).toBe("99.9 %");

@@ -115,7 +115,11 @@ function Commits({ detail }: { detail: Schemas["TopicDetail"] }): ReactElement {
         label="Commits"
         rows={detail.commits}
         rowKey={(found) => `${found.producer} ${found.commit}`}
-        empty="Nothing has been committed yet."
+        empty={
+          detail.topic.control === null
+            ? "Other topics than those of the log and between stages have offsets, and no commits."
+            : "Nothing has been committed yet."
+        }
         tall={360}
         columns={[
           { id: "commit", name: "Commit", width: 90, number: true, sort: (c) => c.commit, show: (c) => count(c.commit) },

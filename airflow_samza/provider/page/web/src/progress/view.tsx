@@ -115,11 +115,12 @@ function figures(progress: Schemas["Progress"]): (readonly [string, React.ReactN
   ];
 }
 
+/** From the stage to its watermark they are 1,076 px wide: all of it is in sight in Airflow on a small laptop. */
 const COLUMNS: readonly Column<Stage>[] = [
   {
     id: "stage",
     name: "Stage",
-    width: 190,
+    width: 186,
     sort: (stage) => stage.stage_id,
     show: (stage) => (
       <Inside tab="progress" choices={{ stage: stage.stage_id }}>
@@ -127,11 +128,11 @@ const COLUMNS: readonly Column<Stage>[] = [
       </Inside>
     ),
   },
-  { id: "title", name: "Does", width: 150, show: (stage) => (stage.title === stage.stage_id ? "" : stage.title) },
+  { id: "title", name: "Does", width: 140, show: (stage) => (stage.title === stage.stage_id ? "" : stage.title) },
   {
     id: "state",
     name: "State",
-    width: 142,
+    width: 138,
     sort: (stage) => stage.state,
     show: (stage) => (
       <span title={stage.waiting_for ? `Waits for ${stage.waiting_for}` : undefined}>
@@ -143,43 +144,43 @@ const COLUMNS: readonly Column<Stage>[] = [
     id: "percent",
     name: "Progress",
     title: "Of the inputs, how much has been read",
-    width: 140,
+    width: 130,
     sort: (stage) => share(stage),
     show: (stage) => <Bar value={share(stage)} label={`Read by ${stage.stage_id}`} text={percent(share(stage))} />,
   },
-  { id: "read", name: "Messages", width: 105, number: true, sort: (s) => s.read, show: (s) => count(s.read) },
+  { id: "read", name: "Messages", width: 118, number: true, sort: (s) => s.read, show: (s) => count(s.read) },
   {
     id: "rate",
     name: "Rate",
     title: "Messages read per second: of late, or overall once it has ended",
-    width: 90,
+    width: 112,
     number: true,
     sort: (stage) => (stage.now ?? stage.overall)?.read ?? null,
-    show: (stage) => rate((stage.now ?? stage.overall)?.read),
+    show: (stage) => <span className="unbroken">{rate((stage.now ?? stage.overall)?.read)}</span>,
   },
   {
     id: "lag",
     name: "Lag",
     title: "Messages between here and the end of the inputs",
-    width: 95,
+    width: 106,
     number: true,
     sort: (stage) => stage.lag,
     show: (stage) => count(stage.lag),
   },
+  { id: "watermark", name: "Watermark", width: 146, sort: (s) => s.watermark, show: (s) => watermark(s.watermark) },
   {
     id: "ends",
     name: "Ends",
     title: "End-of-stream messages received, of those expected",
-    width: 110,
+    width: 130,
     number: true,
     show: (stage) => ends(stage),
   },
-  { id: "watermark", name: "Watermark", width: 140, sort: (s) => s.watermark, show: (s) => watermark(s.watermark) },
   {
     id: "tasks",
     name: "Tasks",
     title: "Tasks done in the open epoch, of all",
-    width: 122,
+    width: 134,
     number: true,
     show: (stage) => (stage.tasks ? `${count(stage.tasks_done)} of ${count(stage.tasks)}` : UNKNOWN),
   },
