@@ -35,6 +35,10 @@ LAYOUT = StoreLayout(
 )
 GOAL = 5.0
 DOCS = Path(__file__).parents[1] / "docs" / "restore.md"
+PURPOSE = (
+    "This page is for sizing state: it shows how long a task waits for a large store on a host that has it, "
+    "and on one that does not."
+)
 
 
 def snapshot(rows: int) -> pa.Table:
@@ -171,6 +175,8 @@ def main() -> None:
         machine = describe_machine(1) + describe_load(before, psutil.getloadavg()[0])
         head = [
             "# How long a store takes to come back",
+            "",
+            PURPOSE,
             "",
             f"Written by `python -m benchmarks.restore --write-docs`. {machine}",
             "",
