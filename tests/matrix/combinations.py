@@ -43,8 +43,8 @@ def whole_product() -> list[Combination]:
     sparks = {feature(one.spark): one.spark for one in _by_age("spark")}
     pythons = dict.fromkeys(one.python for one in _by_age("python"))
     return [
-        Combination(*airflow, spark, python)
-        for airflow, spark, python in product(airflows.values(), sparks.values(), pythons)
+        Combination(airflow, published, spark, python)
+        for (airflow, published), spark, python in product(airflows.values(), sparks.values(), pythons)
     ]
 
 
