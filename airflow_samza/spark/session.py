@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_samza.errors import ConfigError
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JARS = "spark.jars"
+
+_POOLS = "org.apache.spark.scheduler.FairSchedulableBuilder"
+"""The logger that warns of each pool that no file configures; every stage has such a pool."""
 
 
 def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None:
@@ -82,4 +85,6 @@ def start_session(name: str, master: str, conf: Mapping[str, str], class_archive
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
+    log4j: Any = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    log4j.core.config.Configurator.setLevel(_POOLS, log4j.Level.ERROR)
     return session

@@ -82,6 +82,9 @@ def test_a_run_writes_the_result_once_however_often_it_is_asked_for(project: Pat
     done = run(project, "--run-id", "first")
     assert done.returncode == 0, done.stderr
     assert counted(project) == {"NO": 4, "SE": 4}
+    (log,) = (project / "root").rglob("runner.log")
+    assert "succeeded after" in log.read_text()
+    assert "FairSchedulableBuilder" not in log.read_text(), "a warning about each stage's pool tells a reader nothing"
     assert done.stdout.startswith("Run first of views succeeded in ")
     assert "Stage views is done: 2 tasks" in done.stderr
     resumed = run(project, "--run-id", "first", "--format", "json")
