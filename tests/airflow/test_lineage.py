@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_samza.provider.airflow_versions import events_take_partitions
 from tests.support.lineage_events import check_event, reached
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
@@ -38,8 +39,8 @@ def started_by_it(flights: Any, dag_id: str, source: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def keyed(flights: Any) -> str:
-    """A keyed run, which goes on beside the other."""
-    run_id: str = flights.airflow.trigger("lineage_keyed")
+    """A keyed run, which goes on beside the other; none where Airflow has no partitions."""
+    run_id: str = flights.airflow.trigger("lineage_keyed") if events_take_partitions() else ""
     return run_id
 
 
@@ -51,7 +52,14 @@ def mapped(flights: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def run_id(flights: Any, keyed: str, mapped: str) -> str:
+def failed(flights: Any) -> str:
+    """A run whose task fails, beside the others."""
+    run_id: str = flights.airflow.trigger("lineage_failed")
+    return run_id
+
+
+@pytest.fixture(scope="module")
+def run_id(flights: Any, keyed: str, mapped: str, failed: str) -> str:
     flights.airflow.wait_for_dag("lineage_consumer")
     flights.airflow.pause("lineage_consumer", False)
     run_id: str = flights.airflow.trigger("lineage_flights")
@@ -171,6 +179,7 @@ def test_outlets_of_the_user_get_their_events_beside_the_output(flights: Any, ru
     assert {event["source_task_id"] for event in found} == {"delays.by-maker-and-hour"}
 
 
+@pytest.mark.skipif(not events_take_partitions(), reason="events take partition keys since Airflow 3.3")
 def test_a_consumer_of_partitions_gets_the_key_of_the_data_interval(flights: Any, keyed: str) -> None:
     ran(flights, "lineage_keyed", keyed)
     event = started_by_it(flights, "lineage_partitions", "lineage_keyed")
@@ -201,3 +210,20 @@ def test_each_index_of_a_mapped_group_is_a_run_of_its_own(flights: Any, mapped: 
         (0, "2013-01-01"),
         (1, "2013-01-02"),
     }
+
+
+def test_a_deferred_task_whose_trigger_fails_names_its_datasets_and_its_error(flights: Any, failed: str) -> None:
+    assert flights.airflow.wait_for_run("lineage_failed", failed)["state"] == "failed"
+
+    def read() -> Event | None:
+        events = [json.loads(line) for line in flights.lineage.read_text().splitlines()]
+        ends = (e for e in events if e["job"]["name"] == "lineage_failed.makers" and e["eventType"] != "START")
+        return next(ends, None)
+
+    end = flights.airflow.wait_until(read, 120, "the end of the task that failed in the events")
+    check_event(end)
+    assert end["eventType"] == "FAIL"
+    assert [(i["namespace"], i["name"]) for i in end["inputs"]] == [("file", f"{flights.data}/planes")]
+    assert [(o["namespace"], o["name"]) for o in end["outputs"]] == [("file", f"{flights.warehouse}/planes-by-tail")]
+    assert "outputStatistics" not in end["outputs"][0].get("outputFacets", {})
+    assert "rigger" in end["run"]["facets"]["errorMessage"]["message"]

@@ -3,13 +3,15 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from airflow.providers.openlineage.utils.selective_enable import enable_lineage
-from airflow.sdk import DAG, Asset, AssetAlias, PartitionedAssetTimetable, task, task_group
+from airflow.sdk import DAG, Asset, AssetAlias, task, task_group
 
 from airflow_samza import SamzaTaskGroup
 from airflow_samza.operators import SamzaStreamOperator
+from airflow_samza.provider.airflow_versions import events_take_partitions
+from tests.support.failing_trigger import FailingTrigger
 
 sys.path.append(str(Path(__file__).resolve().parents[3] / "dags"))
 
@@ -25,7 +27,7 @@ def told(**context: Any) -> list[dict[str, Any]]:
     """Return what the events say that started this run, with its partition key; each is there by its alias, too."""
     by_outlet = context["triggering_asset_events"].items()
     events = [event for outlet, found in by_outlet if isinstance(outlet, Asset) for event in found]
-    key = context["dag_run"].partition_key
+    key = getattr(context["dag_run"], "partition_key", None)
     return [{"source": event.source_dag_id, "key": key, **event.extra} for event in events]
 
 
@@ -58,15 +60,31 @@ with DAG("lineage_mapped", schedule=None) as mapped:
     each.expand(interval=["2013-01-01/2013-01-02", "2013-01-02/2013-01-03"])
 enable_lineage(mapped)
 
-with DAG("lineage_keyed", schedule=None):
-    SamzaStreamOperator(
-        task_id="delays",
-        application=APPLICATION,
-        systems=SYSTEMS,
-        data_interval="2013-01-02/2013-01-03",
-        partition_key="data_interval",
-        outlets=[DELAYS],
-    )
 
-with DAG("lineage_partitions", schedule=PartitionedAssetTimetable(assets=DELAYS)):
-    told()
+class MeetsAFailedTrigger(SamzaStreamOperator):
+    """Runs an application, and defers to a trigger that fails."""
+
+    def defer(self, *, trigger: Any, **more: Any) -> NoReturn:
+        """Defer to the other trigger, with the same arguments."""
+        super().defer(trigger=FailingTrigger(**trigger.serialize()[1]), **more)
+
+
+with DAG("lineage_failed", schedule=None) as failed:
+    MeetsAFailedTrigger(task_id="makers", application="habits:planes_by_tail", systems=SYSTEMS, deferrable=True)
+enable_lineage(failed)
+
+if events_take_partitions():
+    from airflow.sdk import PartitionedAssetTimetable
+
+    with DAG("lineage_keyed", schedule=None):
+        SamzaStreamOperator(
+            task_id="delays",
+            application=APPLICATION,
+            systems=SYSTEMS,
+            data_interval="2013-01-02/2013-01-03",
+            partition_key="data_interval",
+            outlets=[DELAYS],
+        )
+
+    with DAG("lineage_partitions", schedule=PartitionedAssetTimetable(assets=DELAYS)):
+        told()
