@@ -70,7 +70,7 @@ def tried(environment: Environment, wheel: Path, suites: list[Suite], *, keep: b
         if not (keep and environment.python.exists()):
             print(f"== {name}: building", flush=True)
             try:
-                environment.build(wheel, "dev")
+                environment.build(wheel, *(["dev"] if suites else []))
             except (AssertionError, RuntimeError) as error:
                 print(f"   {name}: {error}", flush=True)
                 return {WHEEL: FAILED}

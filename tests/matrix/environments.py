@@ -83,7 +83,8 @@ class Environment:
     def _pins(self) -> str:
         """Return the versions that Airflow's own distributions and their dependencies have in it."""
         wanted = self.folder / "airflow.in"
-        wanted.write_text(f"apache-airflow=={self.combination.airflow}\n")
+        # FAB, as Airflow's own files of constraints have it: that beside Airflow 3.1.0 wants an older sqlalchemy.
+        wanted.write_text(f"apache-airflow=={self.combination.airflow}\napache-airflow-providers-fab\n")
         given = constraints_file(self.combination)
         day = self.combination.published + timedelta(days=1)
         bounds = ["--constraint", str(given)] if given is not None else ["--exclude-newer", day.isoformat()]
