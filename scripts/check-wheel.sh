@@ -28,7 +28,8 @@ rm -rf "$DIST"
 "$PYTHON" -m venv "$WORK/build"
 "$WORK/build/bin/python" -m pip install --quiet --upgrade "pip>=25"
 "$WORK/build/bin/python" -m pip install --quiet -c constraints.txt build
-"$WORK/build/bin/python" -m build --outdir "$DIST" "$SOURCE" >"$WORK/build.log" || { cat "$WORK/build.log"; exit 1; }
+# The builder (hatchling) has the version of constraints.txt, too: another one could write other bytes.
+PIP_CONSTRAINT=$ROOT/constraints.txt "$WORK/build/bin/python" -m build --outdir "$DIST" "$SOURCE" >"$WORK/build.log" 2>&1 || { cat "$WORK/build.log"; exit 1; }
 WHEEL=$(cd "$DIST" && echo "$PWD"/*.whl)
 
 say "Installing $(basename "$WHEEL") into an empty environment"

@@ -26,7 +26,7 @@ git archive HEAD | tar --extract --directory "$WORK/source"
 PYTHON=$PYTHON SOURCE=$WORK/source DIST=dist WORK=$WORK scripts/check-wheel.sh
 
 say "Building again: the same bytes?"
-"$WORK/build/bin/python" -m build --outdir "$WORK/again" "$WORK/source" >"$WORK/again.log" || { cat "$WORK/again.log"; exit 1; }
+PIP_CONSTRAINT=$PWD/constraints.txt "$WORK/build/bin/python" -m build --outdir "$WORK/again" "$WORK/source" >"$WORK/again.log" 2>&1 || { cat "$WORK/again.log"; exit 1; }
 for file in dist/*; do
     cmp "$file" "$WORK/again/$(basename "$file")"
 done
