@@ -103,8 +103,9 @@ setup-browser: setup ## Make sure that a Chromium is there for the browser tests
 image: ## Build the image of docker/Dockerfile with Docker or Podman (IMAGE names it).
 	@scripts/image.sh
 
-screenshot: setup setup-browser ## Run the demo and take the documentation's picture of its Dag run.
-	@$(PYTHON_IN_VENV) -m demo --screenshot docs/images/dag-run.png $(ARGS)
+screenshot: setup setup-browser ## Run the demo and take the documentation's pictures: of its Dag run, and of the page in Airflow.
+	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check pillow  # makes the pictures small
+	@$(PYTHON_IN_VENV) -m demo --screenshot docs/images/dag-run.png --home /tmp/samza $(ARGS)
 
 page: ## Build what browsers load of the page in Airflow, after a change of its sources or of its interface (needs Node 20.19 or newer).
 	@cd airflow_samza/provider/page/web && npm ci --silent && npm run --silent types && npm test --silent && npm run --silent build

@@ -1,40 +1,82 @@
-"""Takes pictures of the page in Airflow, light and dark: of each view of a run, small enough for the documentation."""
+"""Takes the documentation's pictures of the page in Airflow, light and dark, small enough for it.
+
+``make screenshot`` runs the demonstration for them, and installs Pillow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from demo.screenshot import signed_in_page
+from demo.year import DAG, GROUP
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-VIEWS = ("plan", "progress", "results", "data", "clear", "backfill")
+    from demo.local_airflow import LocalAirflow
+
 WIDTH, HEIGHT = 1120, 760
 SETTLE_MS = 1200
+COLOURS = 256
+
+DEMO = {
+    "plan": "plan",
+    "progress": "progress?stage=by-tail-and-planes-by-tail",
+    "results": "results",
+    "data": "data?topic=by-tail",
+    "clear": f"clear?task={GROUP}.flights",
+}
+"""Addresses in the page of the demonstration's run, by the names of their pictures."""
+
+DAILY, DAYS = "flights_daily", ("2013-01-01", "2013-01-02")
+"""A Dag with a schedule, and the days that it has run."""
+
+WIDE = "wide_views"
+"""A Dag of 200 stages, which is planned and not run."""
 
 
-def take_page_pictures(
-    page: Page, run: str, folder: Path, name: str, choices: Mapping[str, str] | None = None
-) -> list[Path]:
-    """Write ``<name>-<view>-<theme>.png`` for each view of a run (``run`` is the address of its page).
+def take_pictures(airflow: LocalAirflow, run_id: str, folder: Path) -> Iterator[Path]:
+    """Write a picture of each view of the demonstration's run, of a backfill, and of a run of 200 stages."""
+    image = importlib.import_module("PIL.Image")  # before anything runs: it may not be there
+    airflow.wait_for_dag(WIDE)
+    wide_run = airflow.trigger(WIDE)
+    airflow.backfill(DAILY, *DAYS)
+    for run in airflow.runs(DAILY):
+        airflow.wait_for_run(DAILY, run["dag_run_id"])
+    airflow.wait_for_task(WIDE, wide_run, "plan")
+    backfill = {"backfill": f"backfill?first={DAYS[0]}&last=2013-01-07"}
+    wide = {"plan": "plan", "table": "plan?as=table", "progress": "progress", "clear": "clear?task=views-00"}
+    runs = (
+        ("demo", DAG, run_id, DEMO),
+        ("demo", DAILY, airflow.runs(DAILY)[0]["dag_run_id"], backfill),
+        ("wide", WIDE, wide_run, wide),
+    )
+    with signed_in_page(f"{airflow.url}/dags/{DAG}/runs/{run_id}", airflow.username, airflow.password) as page:
+        for name, dag_id, of, views in runs:
+            for file in _of_run(page, f"{airflow.url}/samza/runs/{dag_id}/{of}", folder / name, views):
+                with image.open(file) as found:
+                    small = found.convert("RGB").quantize(COLOURS, method=image.Quantize.FASTOCTREE, dither=0)
+                small.save(file, optimize=True)  # a third of the browser's
+                yield file
 
-    ``page`` is signed in. ``choices`` are the hash's parameters by view, such as a stage that is looked at.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
+
+def _of_run(page: Page, run: str, beginning: Path, views: Mapping[str, str]) -> Iterator[Path]:
+    """Write ``<beginning>-<name>-<theme>.png`` for each view; ``run`` is the address of the run's page."""
+    beginning.parent.mkdir(parents=True, exist_ok=True)
     page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
-    taken = []
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
-        for view in VIEWS:
+        for name, address in views.items():
             page.goto("about:blank")  # a change of the hash alone would keep the page that is there
-            page.goto(f"{run}#/{view}{(choices or {}).get(view, '')}")
+            page.goto(f"{run}#/{address}")
             page.get_by_role("tabpanel").wait_for()
-            if view == "plan":
+            if address == "plan":
                 page.locator(".react-flow__node").first.wait_for()
             page.wait_for_load_state("networkidle")
             page.wait_for_timeout(SETTLE_MS)
-            file = folder / f"{name}-{view}-{theme}.png"
+            file = beginning.with_name(f"{beginning.name}-{name}-{theme}.png")
             page.screenshot(path=file)
-            taken.append(file)
-    return taken
+            yield file

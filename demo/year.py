@@ -13,15 +13,8 @@ from demo.object_stores import DemoStore
 
 DAG = "flights"
 GROUP = "delays"
-PICTURED = {
-    "progress": "?stage=by-tail-and-planes-by-tail",
-    "data": "?topic=by-tail",
-    "clear": f"?task={GROUP}.flights",
-}
-"""Contents of the page's pictures, by view."""
-
-WIDE, WIDE_FILES = "wide_views", Path("wide/page-views")
-"""A Dag of 200 stages, which is planned and not run, and the folder of its one file."""
+WIDE_FILES = Path("wide/page-views")
+"""The folder of the one file that a Dag of 200 stages reads, for pictures."""
 
 
 class Year:
@@ -73,21 +66,14 @@ class Year:
 
     def take_pictures(self, screenshot: Path) -> None:
         """Take the documentation's pictures: of the Dag run, and of the page in Airflow."""
-        from demo.page_pictures import take_page_pictures
-        from demo.screenshot import signed_in_page, take_screenshot
+        from demo.page_pictures import take_pictures
+        from demo.screenshot import take_screenshot
 
         airflow = self._airflow
         take_screenshot(self._in_airflow, airflow.username, airflow.password, screenshot)
         show.fact(f"The Dag run in Airflow's page: {screenshot}")
-        airflow.wait_for_dag(WIDE)
-        wide_run = airflow.trigger(WIDE)
-        airflow.wait_for_task(WIDE, wide_run, "plan")
-        pictured = {"demo": (DAG, self._run_id, PICTURED), "wide": (WIDE, wide_run, {})}
-        with signed_in_page(self._in_airflow, airflow.username, airflow.password) as browser:
-            for name, (dag_id, of, choices) in pictured.items():
-                run = f"{airflow.url}/samza/runs/{dag_id}/{of}"
-                for file in take_page_pictures(browser, run, screenshot.parent / "page", name, choices):
-                    show.fact(f"{file}")
+        for file in take_pictures(airflow, self._run_id, screenshot.parent / "page"):
+            show.fact(f"{file}")
 
     def _show_result(self) -> None:
         show.step(f"What the log of the last stage says ({self._last})")
