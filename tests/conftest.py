@@ -95,7 +95,7 @@ class _OneServerEach(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         if _folder(nodeid) == "tests/hdfs" or nodeid.endswith("[hdfs]"):
             return "hdfs"
-        return _folder(nodeid) if _folder(nodeid) == "tests/airflow" else nodeid.partition("::")[0]
+        return _folder(nodeid) if _folder(nodeid) in ("tests/airflow", "tests/page") else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

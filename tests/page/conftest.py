@@ -1,10 +1,8 @@
-"""An Airflow API server with FAB, users of different rights, and runs of two Dags under one root."""
+"""One Airflow with FAB and users of different rights; under its root are runs of two Dags, made by this process."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -12,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pyarrow as pa
 import pytest
 
@@ -20,14 +17,13 @@ from airflow_samza.provider.plan_note import PlanNote
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from demo.airflow_settings import free_port
-from demo.local_airflow import process_family
-from tests.page.site_setup import DAG_RUN, PASSWORD, PLAN_TASK
+from tests.page.fab_airflow import FabAirflow
+from tests.page.site_setup import DAG_RUN, PLAN_TASK
 from tests.support.runs_here import Here
 
-ROOT = Path(__file__).resolve().parents[2]
+DAGS = Path(__file__).parent / "views" / "dags"
 
-START_SECONDS = 400.0
+CONNECTION = "samza_default"
 
 APPLICATION = """
 from airflow_samza import stream_application
@@ -41,21 +37,21 @@ def visits(app):
 
 
 @dataclass(frozen=True)
-class Site:
-    """The running API server."""
+class Place:
+    """The folders of the Airflow and of the systems of its Dags, and the notes of runs that are there already."""
 
-    address: str
+    folder: Path
+    notes: dict[str, Any]
 
-    def token(self, user: str) -> str:
-        """Return a token of a user."""
-        answer = httpx.post(f"{self.address}/auth/token", json={"username": user, "password": PASSWORD}, timeout=60)
-        assert answer.status_code == 201, answer.text
-        return str(answer.json()["access_token"])
-
-    def get(self, path: str, token: str | None = None, **asked: Any) -> httpx.Response:
-        """Return the answer of an address."""
-        headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
-        return httpx.get(f"{self.address}{path}", headers=headers, params=asked, timeout=120)
+    @property
+    def connections(self) -> dict[str, str]:
+        """The connections of the Dags, as JSON."""
+        folders = {"views_logs": "logs", "views_warehouse": "warehouse"}
+        root = {"conn_type": "samza", "extra": {"root": str(self.folder / "root")}}
+        return {CONNECTION: json.dumps(root)} | {
+            name: json.dumps({"conn_type": "fs", "extra": {"path": str(self.folder / at)}})
+            for name, at in folders.items()
+        }
 
 
 def note_of(here: Here, dag_id: str) -> dict[str, Any]:
@@ -67,58 +63,31 @@ def note_of(here: Here, dag_id: str) -> dict[str, Any]:
     here.runtime.close(run)
     tasks = {stage.stage_id: f"flow.{stage.stage_id}" for stage in run.plan.stages}
     print_ = run.plan.fingerprint
-    note = PlanNote(run.application, run.run_id, 1, print_, "samza_page", time.time(), run.mode, "flow", {}, tasks)
+    note = PlanNote(run.application, run.run_id, 1, print_, CONNECTION, time.time(), run.mode, "flow", {}, tasks)
     return note.to_dict()
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    place = tmp_path_factory.mktemp("page")
-    (place / "page_app.py").write_text(APPLICATION, encoding="utf-8")
-    here, home, port = Here(place / "root"), place / "home", free_port()
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "page_app.py").write_text(APPLICATION, encoding="utf-8")
+    for name in ("logs/page-views", "warehouse", "root"):
+        (folder / name).mkdir(parents=True)
+    here = Here(folder / "root")
     rows = [{"country": "fr", "n": n} for n in range(4)]
     here.log.append("visits", pa.Table.from_pylist(rows), key=["country"], partitions=2)
-    sys.path.insert(0, str(place))
+    sys.path.insert(0, str(folder))
     try:
-        notes = {dag_id: note_of(here, dag_id) for dag_id in ("ours", "theirs")}
+        return Place(folder, {dag_id: note_of(here, dag_id) for dag_id in ("ours", "theirs")})
     finally:
-        sys.path.remove(str(place))
-    home.mkdir()
-    env = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")},
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__AUTH_MANAGER": "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager",
-        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
-        "AIRFLOW__API_AUTH__JWT_SECRET": "a-secret-of-tests-that-is-long-enough-for-sha-512-" * 2,
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
-        "AIRFLOW_CONN_SAMZA_PAGE": json.dumps({"conn_type": "samza", "extra": {"root": str(here.root)}}),
-    }
-    with (home / "server.log").open("wb") as log:
-        for command in (["airflow", "db", "migrate"], ["tests.page.site_setup", json.dumps(notes)]):
-            subprocess.run([sys.executable, "-m", *command], env=env, cwd=home, check=True, stdout=log, stderr=log)
-        words = [sys.executable, "-m", "airflow", "api-server", "--port", str(port), "--host", "127.0.0.1"]
-        server = subprocess.Popen([*words, "--workers", "1"], env=env, cwd=home, stdout=log, stderr=log)
-    try:
-        found = Site(f"http://127.0.0.1:{port}")
-        _wait_for(found, server, home / "server.log")
-        yield found
-    finally:
-        family = process_family(server.pid)
-        for process in family:
-            process.terminate()
-        server.wait(timeout=60)
+        sys.path.remove(str(folder))
 
 
-def _wait_for(site: Site, server: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            if site.get("/api/v2/version").status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        if server.poll() is not None or time.monotonic() > until:
-            raise RuntimeError(f"The API server does not answer:\n{log.read_text(errors='replace')[-5000:]}")
-        time.sleep(0.5)
+@pytest.fixture(scope="session")
+def site(place: Place) -> Iterator[FabAirflow]:
+    """The Airflow, of which the API server runs."""
+    env = {"AIRFLOW__SAMZA__POLL_INTERVAL": "0.2"}
+    with FabAirflow(
+        place.folder / "home", dags=DAGS, connections=place.connections, notes=place.notes, env=env
+    ) as airflow:
+        yield airflow

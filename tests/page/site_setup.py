@@ -12,28 +12,34 @@ from typing import Any
 
 READ = "can_read"
 
-DAG_RUN, PLAN_TASK, PASSWORD = "manual__1", "flow.plan", "secret-of-tests"
+DAG_RUN, PLAN_TASK = "manual__1", "flow.plan"
+
+OPERATOR, STRANGER = "operator", "stranger"
+"""An administrator, and a user who may sign in and read no Dag."""
 
 USERS: dict[str, list[str]] = {
-    "ours": ["DAGs:ours", "DAG Runs", "Task Logs", "XComs"],
-    "theirs": ["DAGs:theirs", "DAG Runs", "Task Logs", "XComs"],
-    "limited": ["DAGs:ours", "DAG Runs"],
+    "ours": ["DAG:ours", "DAG Runs", "Task Logs", "XComs"],
+    "theirs": ["DAG:theirs", "DAG Runs", "Task Logs", "XComs"],
+    "limited": ["DAG:ours", "DAG Runs"],
+    STRANGER: ["Website"],
 }
-"""The Dags that each user may read."""
+"""The resources that each user may read."""
 
 
 def make_users() -> None:
-    """Make a role and a user of each name."""
+    """Make a role and a user of each name, and the administrator; passwords are the names."""
     from airflow.providers.fab.auth_manager.cli_commands.utils import get_application_builder
 
     with get_application_builder() as builder:
         manager: Any = builder.sm
+        manager.sync_roles()
+        roles = {OPERATOR: manager.find_role("Admin")}
         for name, resources in USERS.items():
-            names = [f"DAG:{found.partition(':')[2]}" if found.startswith("DAGs:") else found for found in resources]
-            role = manager.add_role(f"role-{name}")
-            for resource in names:
-                manager.add_permission_to_role(role, manager.create_permission(READ, resource))
-            assert manager.add_user(name, name, "Test", f"{name}@example.org", role, PASSWORD)
+            roles[name] = manager.add_role(f"role-{name}")
+            for resource in resources:
+                manager.add_permission_to_role(roles[name], manager.create_permission(READ, resource))
+        for name, role in roles.items():
+            assert manager.add_user(name, name, "Test", f"{name}@example.org", role, name)
 
 
 def make_runs(notes: dict[str, dict[str, Any]]) -> None:

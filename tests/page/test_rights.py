@@ -10,7 +10,8 @@ from fastapi.routing import APIRoute
 
 from airflow_samza.provider.page import rights
 from airflow_samza.provider.page.routes import data, plan, progress, results, runs
-from tests.page.conftest import Site
+from tests.page.conftest import CONNECTION
+from tests.page.fab_airflow import FabAirflow
 from tests.page.site_setup import DAG_RUN, PLAN_TASK
 
 pytestmark = pytest.mark.airflow
@@ -38,7 +39,7 @@ NOTHING_TO_FIND = {"difference"}
 def address(path: str, dag_id: str) -> str:
     """Return an address of a route, about the run of a Dag."""
     values = {"dag_id": dag_id, "run_id": DAG_RUN, "plan_task": PLAN_TASK, "map_index": -1}
-    streams = {"stage_id": "by-country", "stream_id": "by-country", "conn_id": "samza_page"}
+    streams = {"stage_id": "by-country", "stream_id": "by-country", "conn_id": CONNECTION}
     return f"/samza{path}".format(**values, **streams)
 
 
@@ -55,7 +56,7 @@ def statuses(route: APIRoute) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("path", sorted(ROUTES))
-def test_nobody_gets_an_answer_without_a_session(site: Site, path: str) -> None:
+def test_nobody_gets_an_answer_without_a_session(site: FabAirflow, path: str) -> None:
     asked = ASKED.get(str(ROUTES[path].operation_id), {})
     found = site.get(address(path, "ours"), **asked)
     assert (found.status_code, found.json()["rule"]) == (statuses(ROUTES[path])["nobody"], "not-signed-in")
@@ -63,7 +64,7 @@ def test_nobody_gets_an_answer_without_a_session(site: Site, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", OF_DAGS)
-def test_the_run_of_a_dag_is_for_those_who_may_read_it(site: Site, tokens: dict[str, str], path: str) -> None:
+def test_the_run_of_a_dag_is_for_those_who_may_read_it(site: FabAirflow, tokens: dict[str, str], path: str) -> None:
     route = ROUTES[path]
     asked = ASKED.get(str(route.operation_id), {})
     own = site.get(address(path, "ours"), tokens["ours"], **asked)
@@ -75,7 +76,7 @@ def test_the_run_of_a_dag_is_for_those_who_may_read_it(site: Site, tokens: dict[
 
 
 @pytest.mark.parametrize("path", OF_DAGS)
-def test_logs_and_rows_need_a_right_of_their_own(site: Site, tokens: dict[str, str], path: str) -> None:
+def test_logs_and_rows_need_a_right_of_their_own(site: FabAirflow, tokens: dict[str, str], path: str) -> None:
     route = ROUTES[path]
     assert needs(route, rights.may_read_run)
     found = site.get(address(path, "ours"), tokens["limited"], **ASKED.get(str(route.operation_id), {}))
@@ -84,10 +85,10 @@ def test_logs_and_rows_need_a_right_of_their_own(site: Site, tokens: dict[str, s
     assert found.status_code == (404 if route.operation_id in NOTHING_TO_FIND else statuses(route)["limited"])
 
 
-def test_a_user_sees_the_runs_of_the_dags_that_are_his(site: Site, tokens: dict[str, str]) -> None:
+def test_a_user_sees_the_runs_of_the_dags_that_are_his(site: FabAirflow, tokens: dict[str, str]) -> None:
     for user in ("ours", "theirs"):
         assert [root["runs"] for root in site.get("/samza/api/roots", tokens[user]).json()["roots"]] == [1]
-        found = site.get("/samza/api/roots/samza_page/runs", tokens[user]).json()
+        found = site.get("/samza/api/roots/samza_default/runs", tokens[user]).json()
         assert [(row["dag_id"], row["state"]) for row in found["runs"]] == [(user, "succeeded")]
 
 
@@ -96,12 +97,12 @@ def test_airflow_finds_the_plugin_by_its_entry_point() -> None:
     assert [point.value for point in points] == ["airflow_samza.provider.page.plugin:SamzaPlugin"]
 
 
-def test_the_page_itself_may_be_framed_by_airflow_alone(site: Site) -> None:
+def test_the_page_itself_may_be_framed_by_airflow_alone(site: FabAirflow) -> None:
     found = site.get("/samza/runs/ours/manual__1")
     assert "frame-ancestors 'self'" in found.headers["Content-Security-Policy"]
     assert found.headers["Content-Type"].startswith("text/html")
 
 
 @pytest.fixture(scope="session")
-def tokens(site: Site) -> dict[str, str]:
+def tokens(site: FabAirflow) -> dict[str, str]:
     return {user: site.token(user) for user in ("ours", "theirs", "limited")}

@@ -1,4 +1,4 @@
-"""A real Airflow with two users of different rights, after a run that succeeded and one that failed."""
+"""Runs in a real Airflow: one that succeeded, one that failed, and one of 200 stages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from demo.browser import open_page
-from tests.page.views.fab_airflow import OPERATOR, FabAirflow
+from tests.page.conftest import Place
+from tests.page.fab_airflow import FabAirflow
+from tests.page.site_setup import OPERATOR
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -53,30 +54,24 @@ class Viewed:
 
 
 @pytest.fixture(scope="session")
-def viewed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewed]:
+def airflow(site: FabAirflow) -> FabAirflow:
+    """All of the Airflow."""
     if not any(found.name == "samza" for found in entry_points(group="airflow.plugins")):
         pytest.fail("The package is installed without its plugin: make setup.")
-    place = tmp_path_factory.mktemp("page")
-    for name in ("logs/page-views", "warehouse", "root"):
-        (place / name).mkdir(parents=True)
-    (place / "logs" / "page-views" / "part-00000.json").write_text("".join(json.dumps(view) + "\n" for view in VIEWS))
-    folders = {"views_logs": place / "logs", "views_warehouse": place / "warehouse"}
-    airflow = FabAirflow(
-        place / "home",
-        dags=Path(__file__).parent / "dags",
-        connections={
-            "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(place / "root")}}),
-            **{n: json.dumps({"conn_type": "fs", "extra": {"path": str(at)}}) for n, at in folders.items()},
-        },
-        env={"AIRFLOW__SAMZA__POLL_INTERVAL": "0.2"},
-    )
-    with airflow:
-        wide_run_id = airflow.trigger("wide_views")
-        assert airflow.wait_for_task("wide_views", wide_run_id, "plan")["state"] == "success"
-        run_id, broken_run_id = (airflow.trigger(dag_id) for dag_id in ("page_views", "broken_views"))
-        assert airflow.wait_for_run("page_views", run_id)["state"] == "success"
-        assert airflow.wait_for_run("broken_views", broken_run_id)["state"] == "failed"
-        yield Viewed(airflow, run_id, broken_run_id, wide_run_id)
+    site.start_all()
+    return site
+
+
+@pytest.fixture(scope="session")
+def viewed(airflow: FabAirflow, place: Place) -> Viewed:
+    views = "".join(json.dumps(view) + "\n" for view in VIEWS)
+    (place.folder / "logs" / "page-views" / "part-00000.json").write_text(views)
+    wide_run_id = airflow.trigger("wide_views")
+    assert airflow.wait_for_task("wide_views", wide_run_id, "plan")["state"] == "success"
+    run_id, broken_run_id = (airflow.trigger(dag_id) for dag_id in ("page_views", "broken_views"))
+    assert airflow.wait_for_run("page_views", run_id)["state"] == "success"
+    assert airflow.wait_for_run("broken_views", broken_run_id)["state"] == "failed"
+    return Viewed(airflow, run_id, broken_run_id, wide_run_id)
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ Watch = Callable[..., AbstractContextManager[Watched]]
 
 
 @pytest.fixture
-def watch(viewed: Viewed) -> Watch:
+def watch(airflow: FabAirflow) -> Watch:
     """Opens a page as a user of Airflow's sees it."""
 
     @contextmanager
@@ -99,9 +94,7 @@ def watch(viewed: Viewed) -> Watch:
         with open_page(width=width, height=900) as page:
             page.set_default_timeout(60_000)
             page.emulate_media(color_scheme="dark" if dark else "light")
-            page.context.add_cookies(
-                [{"name": "_token", "value": viewed.airflow.token(user), "url": viewed.airflow.url}]
-            )
+            page.context.add_cookies([{"name": "_token", "value": airflow.token(user), "url": airflow.url}])
             errors: list[str] = []
             page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
             page.on("pageerror", lambda error: errors.append(str(error)))
