@@ -49,6 +49,7 @@ class Heart:
         self._pulse: Pulse | None = None
         self._frozen_seconds = 0.0
         self._carried, self._carried_at = -1, -math.inf
+        self._bringing = threading.Lock()
         self._beaten_at = self._looked_at = -math.inf
         self.is_there = True
         """Result of the last look at this runner's place: is it still under the root?"""
@@ -77,16 +78,19 @@ class Heart:
     def bring_log(self) -> None:
         """Copy the log to the root now, where it lies elsewhere: somebody is about to look there for a reason."""
         with suppress(SamzaError, OSError):
-            self._carried, self._carried_at = self._bring_log()
+            self._bring_log()
 
-    def _bring_log(self) -> tuple[int, float]:
-        return carry(self._files, self._output, self._folder.log, self._carried), time.monotonic()
+    def _bring_log(self) -> None:
+        """Copy what the log has now; one thread at a time, since a slow one would put its older copy in place last."""
+        with self._bringing:
+            self._carried = carry(self._files, self._output, self._folder.log, self._carried)
+            self._carried_at = time.monotonic()
 
     def _write(self) -> None:
         """Write what is due by now."""
         now, pace = time.monotonic(), self._files.pace
         if now - self._carried_at > 3 * pace.seldom(LOG_SECONDS / 3):
-            self._carried, self._carried_at = self._bring_log()
+            self._bring_log()
         # Who has beaten in time has been taken for dead by nobody: then a look now and then is enough.
         looks = now - self._looked_at >= 6 * pace.seldom(0.0) or now - self._beaten_at > 2 * pace.beats(0.0)
         if looks:

@@ -120,7 +120,7 @@ def test_the_last_lines_of_the_driver_of_a_failed_stage_come_into_the_tasks_log(
     assert said[0].startswith("::group::The last ")
     assert said[-1] == "::endgroup::"
     # The status follows the log: whoever sees that the stage has failed finds the line of this very attempt.
-    assert [line for line in said[1:-1] if "rejected@1.2@" in line and "never" in line]
+    assert [line for line in said[1:-1] if "rejected@1.2@" in line and "never" in line], "\n".join(said)
 
 
 def test_a_task_that_fails_once_is_tried_again_and_its_output_is_there_once(session: Session) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -40,3 +41,36 @@ def test_the_lines_before_a_failure_are_in_the_bucket_and_in_the_tasks_log(s3: S
         "OutOfMemoryError: Java heap space",
         "::endgroup::",
     ]
+
+
+def test_a_slow_copy_of_the_log_does_not_replace_a_newer_one(s3: S3Server, tmp_path: Path) -> None:
+    files = open_filesystem(s3.url(tmp_path.name))
+    slow, go_on = threading.Event(), threading.Event()
+
+    class SlowAtFirst:
+        """The same bucket, whose first write waits."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(files, name)
+
+        def put(self, path: str, data: bytes) -> None:
+            if not slow.is_set():
+                slow.set()
+                go_on.wait(30)
+            files.put(path, data)
+
+    folder = RunnerFolder(RunFolder("page-views", "run-1"), "key", 1)
+    output = tmp_path / "driver.log"
+    heart = Heart(SlowAtFirst(), folder, RunnerRecords(files, folder), str(output))  # type: ignore[arg-type]
+    output.write_text("Spark is up\n")
+    first = threading.Thread(target=heart.bring_log)
+    first.start()
+    assert slow.wait(30)
+    output.write_text("Spark is up\nIt broke\n")
+    second = threading.Thread(target=heart.bring_log)
+    second.start()
+    second.join(1)
+    go_on.set()
+    first.join()
+    second.join()
+    assert last_lines(files, folder.log) == ["Spark is up", "It broke"]
