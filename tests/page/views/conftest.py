@@ -1,4 +1,4 @@
-"""Runs in a real Airflow: one that succeeded, one that failed, and one of 200 stages."""
+"""Runs in a real Airflow: one that succeeded, one that failed, one of 200 stages, and one that waits for a pool."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.system import SystemBinding
 from demo.browser import open_page
 from tests.page.conftest import Place
 from tests.page.fab_airflow import FabAirflow
@@ -72,6 +76,58 @@ def viewed(airflow: FabAirflow, place: Place) -> Viewed:
     assert airflow.wait_for_run("page_views", run_id)["state"] == "success"
     assert airflow.wait_for_run("broken_views", broken_run_id)["state"] == "failed"
     return Viewed(airflow, run_id, broken_run_id, wide_run_id)
+
+
+GATE = {"pool": "gate", "description": "", "include_deferred": False}
+"""What the API wants of a pool whose slots change."""
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """Two runs that hand on state and read a pushed table: the first has ended, the second waits for the pool.
+
+    Version 1 of the table is what both read; version 2 was pushed when the second had been planned.
+    """
+
+    airflow: FabAirflow
+    first: str
+    second: str
+
+    def page(self, run_id: str) -> str:
+        """The address of the page of one."""
+        return f"{self.airflow.url}/samza/runs/member_tiers/{run_id}"
+
+    def open_gate(self) -> None:
+        """Let the stages of the second run."""
+        self.airflow.api("PATCH", "/pools/gate", json={**GATE, "slots": 8})
+
+
+@pytest.fixture(scope="session")
+def tiers(airflow: FabAirflow, place: Place) -> Tiers:
+    log = LogSystem("log", SystemBinding("log", {"root": str(place.folder / "root")}))
+
+    def visits() -> None:
+        ids = pa.array([number % 3 for number in range(9)], pa.int32())
+        log.append("member-visits", pa.table({"member_id": ids}), key=["member_id"], partitions=2)
+
+    def push(*members: tuple[int, str]) -> None:
+        file = place.folder / f"tiers-{len(members)}.parquet"
+        ids, names = zip(*members, strict=True)
+        pq.write_table(pa.table({"member_id": pa.array(ids, pa.int32()), "tier": names}), file)
+        run_id = airflow.trigger("push_tiers", conf={"source": str(file)})
+        assert airflow.wait_for_run("push_tiers", run_id)["state"] == "success"
+
+    airflow.api("POST", "/pools", json={"name": "gate", "slots": 8, "include_deferred": False})
+    visits()
+    push((0, "gold"), (1, "silver"))
+    first = airflow.trigger("member_tiers")
+    assert airflow.wait_for_run("member_tiers", first)["state"] == "success"
+    airflow.api("PATCH", "/pools/gate", json={**GATE, "slots": 0})
+    visits()
+    second = airflow.trigger("member_tiers")
+    assert airflow.wait_for_task("member_tiers", second, "plan")["state"] == "success"
+    push((0, "gold"), (1, "silver"), (2, "gold"))
+    return Tiers(airflow, first, second)
 
 
 @dataclass(frozen=True)

@@ -46,3 +46,14 @@ def broken_views(app: Any) -> None:
     """Fail at the first view."""
     views = app.input_stream("page-views", system="logs", schema=PageView, path="page-views", partitions=2)
     views.map(unrated, schema=PageView, id="rate").send_to(app.output_stream("rated", system="warehouse", path="rated"))
+
+
+@stream_application("member-tiers")
+def member_tiers(app: Any) -> None:
+    """Look up the tiers of members in a pushed table; runs hand on how far they have read, as state."""
+    tiers = app.pushed_table("tiers", key="member_id", schema="member_id int, tier string", partitions=2)
+    visits = app.input_stream(
+        "member-visits", system="log", schema="member_id int", key="member_id", partitions=2, slice="checkpoint"
+    )
+    known = visits.join(tiers, how="left", id="with-tier").partition_by("tier", id="by-tier")
+    known.send_to(app.output_stream("tiered-visits", system="log", shared=True, partitions=2, key="tier"))

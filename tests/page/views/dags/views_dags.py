@@ -1,8 +1,11 @@
 """Dags over the applications of ``views``."""
 
 import pendulum
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Param
 
-from airflow_samza import SamzaDag
+from airflow_samza import SamzaDag, SamzaTablePushOperator
+from airflow_samza.assets import shared_stream
 
 SYSTEMS = {"logs": "views_logs", "warehouse": "views_warehouse"}
 
@@ -15,3 +18,16 @@ wide = SamzaDag("wide_views", application="wide:wide_views", schedule=None, syst
 for task in wide.tasks:
     if task.task_id != "plan":
         task.pool = "closed"  # there is no such pool, so the scheduler starts none of its tasks
+
+with DAG("push_tiers", schedule=None, params={"source": Param("", type="string")}):
+    SamzaTablePushOperator(
+        task_id="push", application="views:member_tiers", table="tiers", source="{{ params.source }}"
+    )
+
+tiers = SamzaDag("member_tiers", application="views:member_tiers", schedule=None)
+for task in tiers.tasks:
+    if task.task_id != "plan":
+        task.pool = "gate"  # a test opens and closes it
+
+with DAG("after_tiers", schedule=[shared_stream("tiered-visits")]):
+    EmptyOperator(task_id="nothing")
