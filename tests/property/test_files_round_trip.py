@@ -193,6 +193,9 @@ CSV_KINDS = {name: kind for name, kind in KINDS.items() if name not in ("timesta
     "date": st.integers(-719162, 2932896),
 }
 
+MARKED = "`\ufeff` bigint"
+"""A column whose name is a byte order mark, which readers of files take away at their beginning."""
+
 
 @settings(SETTINGS, max_examples=150)
 @given(
@@ -205,6 +208,22 @@ CSV_KINDS = {name: kind for name, kind in KINDS.items() if name not in ("timesta
 @example(
     options={"quote": "'", "escape": "\\"},
     table=("a string", pa.record_batch({"a": ["it's", "\\'", '"']})),
+    partitions=1,
+)
+@example(options={"quote": ""}, table=(MARKED, pa.record_batch({"\ufeff": pa.array([None], pa.int64())})), partitions=1)
+@example(
+    options={"quote": "", "escape": "\\"},
+    table=(MARKED, pa.record_batch({"\ufeff": pa.array([None], pa.int64())})),
+    partitions=1,
+)
+@example(
+    options={"quote": "", "header": "false"},
+    table=("a string", pa.record_batch({"a": ["\ufeffa"]})),
+    partitions=1,
+)
+@example(
+    options={"quote": "", "header": "false", "escape": "\\"},
+    table=("a string", pa.record_batch({"a": ["\ufeffa"]})),
     partitions=1,
 )
 def test_options_of_csv_mean_the_same_for_writer_and_reader(

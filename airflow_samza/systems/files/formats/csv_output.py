@@ -16,6 +16,9 @@ from airflow_samza.systems.files.formats.options import FileOptions
 _IN_NUMBERS = frozenset("0123456789+-.: TZabcdefilnrstuyEINa")
 """Characters of numbers, times, booleans, NaN and Infinity."""
 
+_MARK = "\ufeff"
+"""The byte order mark."""
+
 
 class CsvOutput:
     """Writer of a header, then a line for each row. Text is in quotes, so that empty text differs from null."""
@@ -27,7 +30,10 @@ class CsvOutput:
         self.special = [text for text in (self.dialect.escape, self.dialect.quote, self.dialect.delimiter) if text]
         self.awkward = bool(_IN_NUMBERS & set("".join(self.special)))
         if options.header and schema.names:
-            names = [self._text(pa.array([name], pa.string()), name) for name in schema.names]
+            names = [
+                self._text(pa.array([name], pa.string()), name, begins=place == 0)
+                for place, name in enumerate(schema.names)
+            ]
             self.sink.write((self.dialect.delimiter.join(text[0].as_py() for text in names) + "\n").encode())
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -37,17 +43,18 @@ class CsvOutput:
             ends = [*[self.dialect.delimiter] * (len(part.schema) - 1), "\n"]
             pieces: list[Any] = []
             for place, (field, end) in enumerate(zip(part.schema, ends, strict=True)):
-                pieces += [self._column(part.column(place), field.name), pa.scalar(end, pa.large_string())]
+                begins = place == 0 and not self.options.header
+                pieces += [self._column(part.column(place), field.name, begins), pa.scalar(end, pa.large_string())]
             self.sink.write(concatenated(pc.binary_join_element_wise(*pieces, pa.scalar("", pa.large_string()))))
 
     def close(self) -> None:
         """Do nothing: no row is held back."""
 
-    def _column(self, column: pa.Array, name: str) -> pa.Array:
+    def _column(self, column: pa.Array, name: str, begins: bool) -> pa.Array:
         """Return the values as they stand in lines."""
         kind = column.type
         if types.is_string(kind):
-            text = self._text(column, name)
+            text = self._text(column, name, begins=begins)
         else:
             plain = _cast(column)
             null = self.options.null_value
@@ -56,8 +63,11 @@ class CsvOutput:
                 text = self._text(plain, name)
         return pc.fill_null(pc.cast(text, pa.large_string()), self.options.null_value)
 
-    def _text(self, column: pa.Array, name: str) -> pa.Array:
-        """Return text in quotes; where there are none, ambiguous text is escaped or rejected."""
+    def _text(self, column: pa.Array, name: str, *, begins: bool = False) -> pa.Array:
+        """Return text in quotes; where there are none, ambiguous text is escaped or rejected.
+
+        ``begins``: the file may begin with it, where readers take a byte order mark for one of the file.
+        """
         dialect = self.dialect
         if not self.options.multiline:
             self._reject(column, pc.match_substring_regex(column, r"[\r\n]"), name, "a line end", "set multiline=true")
@@ -80,6 +90,11 @@ class CsvOutput:
             else:
                 shown = {"\r": "a line end", "\n": "a line end"}.get(special, f"the delimiter {special!r}")
                 self._reject(column, pc.match_substring(column, special), name, shown, "set quote= or escape=")
+        if begins and dialect.escape:
+            column = pc.replace_substring_regex(column, f"^{_MARK}", dialect.escape.replace("\\", "\\\\") + _MARK)
+        elif begins:
+            marked = pc.starts_with(column, _MARK)
+            self._reject(column, marked, name, "a byte order mark at the beginning", "set quote= or escape=")
         return column
 
     def _reject(self, column: pa.Array, bad: pa.Array, name: str, what: str, way_out: str) -> None:
