@@ -81,9 +81,9 @@ class WarmConsumer:
         self.client.assign([TopicPartition(topic, partition, position)])
 
     def rest(self) -> bool:
-        """Read no further."""
+        """Read no further. Whoever is lent it next may meet the same trouble, which is not reported again so soon."""
         self.client.unassign()
-        self.trouble = None
+        self._forget_what_is_old()
         return True
 
     def close(self) -> None:
@@ -93,6 +93,9 @@ class WarmConsumer:
 
     def came(self) -> None:
         """Note that messages came, which ends what was reported too long ago."""
+        self._forget_what_is_old()
+
+    def _forget_what_is_old(self) -> None:
         if self.trouble is not None and self._is_old:
             self.trouble = None
 

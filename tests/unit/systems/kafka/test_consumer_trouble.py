@@ -58,3 +58,14 @@ def test_trouble_that_would_have_been_reported_again_is_over(
     assert consumer.trouble.code() == CLOSED
     consumer.came()
     assert consumer.trouble is None
+
+
+def test_a_connection_that_is_lent_again_still_knows_the_trouble_that_is_not_reported_again(
+    consumer: WarmConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer.note(KafkaError(LOGIN))
+    assert consumer.rest()
+    assert consumer.trouble is not None
+    monkeypatch.setattr(clients, "_REPEATED_SECONDS", -1.0)
+    assert consumer.rest()
+    assert consumer.trouble is None
