@@ -79,7 +79,7 @@ def viewed(airflow: FabAirflow, place: Place) -> Viewed:
 
 
 GATE = {"pool": "gate", "description": "", "include_deferred": False}
-"""What the API wants of a pool whose slots change."""
+"""The fields that the API needs of a pool whose slots change."""
 
 
 @dataclass(frozen=True)
