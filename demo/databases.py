@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,16 +48,21 @@ def running_postgres(place: Path, *, connections: int = 200) -> Iterator[str]:
     programs = _postgres_programs()
     place = place.resolve()
     place.mkdir(parents=True)
-    identity: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        owner = pwd.getpwnam(_OWNER)
-        identity = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
-        _let_through(place, owner.pw_uid)
-    data, port = place / "data", free_port()
-    made = [str(programs / "initdb"), "--pgdata", str(data), "--username", "airflow", "--auth", "trust", "--no-sync"]
-    done = subprocess.run(made, **identity, cwd=place, capture_output=True, text=True, env=_environment())
-    if done.returncode:
-        raise NoDatabase(f"PostgreSQL's initdb ended with {done.returncode}: {done.stderr.strip()}")
+    with _data_folder(place) as (data, identity):
+        made = [str(programs / "initdb"), "--pgdata", str(data), "--username", "airflow", "--auth", "trust"]
+        done = subprocess.run(
+            [*made, "--no-sync"], **identity, cwd=data, capture_output=True, text=True, env=_environment()
+        )
+        if done.returncode:
+            raise NoDatabase(f"PostgreSQL's initdb ended with {done.returncode}: {done.stderr.strip()}")
+        with _serving(programs, place, data, identity, connections) as url:
+            yield url
+
+
+@contextmanager
+def _serving(programs: Path, place: Path, data: Path, identity: Mapping[str, Any], connections: int) -> Iterator[str]:
+    """Start the server over a folder of data; yield its URL."""
+    port = free_port()
     settings = {
         "port": port,
         "listen_addresses": "127.0.0.1",
@@ -72,7 +78,7 @@ def running_postgres(place: Path, *, connections: int = 200) -> Iterator[str]:
         return subprocess.run(asked, env=_environment()).returncode == 0
 
     # SIGINT: PostgreSQL ends its sessions and itself at once, in good order.
-    with _running("PostgreSQL", command, place, ready, ending=signal.SIGINT, **identity):
+    with _running("PostgreSQL", command, place, ready, ending=signal.SIGINT, cwd=data, **identity):
         yield f"postgresql+psycopg2://airflow@127.0.0.1:{port}/postgres"
 
 
@@ -120,13 +126,21 @@ def _redis_program() -> str:
     return found
 
 
-def _let_through(place: Path, owner: int) -> None:
-    """Give a folder to the user that the server runs as, who may then pass the folders above it that are ours."""
-    os.chown(place, owner, -1)
-    for above in place.parents:
-        status = above.stat()
-        if status.st_uid == os.geteuid() and not status.st_mode & 0o001:
-            above.chmod(status.st_mode | 0o001)
+@contextmanager
+def _data_folder(place: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield an empty folder for a server's data, and the user and groups that the server runs as.
+
+    Where this process is root's, the server is another user's, who may not be able to pass the folders above ``place``:
+    then its data lie in a temporary folder, which is deleted afterwards.
+    """
+    if os.geteuid() != 0:
+        (place / "data").mkdir(mode=0o700)
+        yield place / "data", {}
+        return
+    owner = pwd.getpwnam(_OWNER)
+    with tempfile.TemporaryDirectory(prefix="airflow-samza-postgres-", ignore_cleanup_errors=True) as folder:
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+        yield Path(folder), {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
 
 
 def _environment() -> Mapping[str, str]:
@@ -142,13 +156,14 @@ def _running(
     ready: Callable[[], bool],
     *,
     ending: signal.Signals,
+    cwd: Path | None = None,
     **identity: Any,
 ) -> Iterator[None]:
     log = place / "server.log"
     with log.open("ab") as output:
         process = subprocess.Popen(
             command,
-            cwd=place,
+            cwd=cwd or place,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
