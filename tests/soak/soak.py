@@ -218,10 +218,16 @@ class Soak:
             yield "the scheduled catch-up differs"
 
     def damage(self) -> list[str]:
-        """Return what ``airflow-samza fsck`` finds under the root, nothing where all is sound."""
+        """Return the damage that ``airflow-samza fsck`` finds under the root.
+
+        A file that a killed worker has left unfinished is none: the sweep deletes it.
+        """
         looks = [json.loads(line) for line in self._samza("fsck", "--conn-id", "samza_default", "--json").splitlines()]
         assert looks
-        return [f"{look['kind']} {look['name']}: {look['findings']}" for look in looks if look["findings"]]
+        found = {
+            f"{look['kind']} {look['name']}": [one for one in look["findings"] if one["serious"]] for look in looks
+        }
+        return [f"{name}: {damage}" for name, damage in found.items() if damage]
 
     def left_behind(self) -> list[str]:
         """Return the processes of stages that are there once nothing runs, and warm runners have been ended."""
