@@ -6,10 +6,10 @@ delays no event of the trigger and fails no task: the lag is left out of the rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
-from typing import Any, cast
+from typing import Any
 
 from airflow.sdk import BaseHook
 
@@ -18,6 +18,7 @@ from airflow_samza.provider.client_threads import CLIENT_THREADS, in_client_thre
 from airflow_samza.provider.connections.bindings import binding_of
 from airflow_samza.provider.connections.root_access import access_conn_id
 from airflow_samza.provider.progress_log import Measure, ProgressLog
+from airflow_samza.runs.progress.asked_systems import AskedSystems, lag_not_known
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
 from airflow_samza.systems.bindings import bind_system
@@ -79,7 +80,7 @@ async def find_connections(systems: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-class WatchedSystems(Mapping[str, System]):
+class WatchedSystems(AskedSystems):
     """The systems of a run by name, each bound when a report asks it for heads.
 
     Where that fails, or no answer comes, they know no heads, and ``tell`` gets the reason once.
@@ -95,6 +96,7 @@ class WatchedSystems(Mapping[str, System]):
         root: str,
         tell: Callable[[str], object],
     ) -> None:
+        super().__init__(kept.keys())
         self._kept, self._systems, self._root = kept, systems, root
         self._tell = tell
         self._bindings: Mapping[str, SystemBinding | Exception] = {}
@@ -119,7 +121,7 @@ class WatchedSystems(Mapping[str, System]):
             self.needs_connections = bool(self._systems)
             if str(error) != self._problem:
                 self._problem = str(error)
-                self._tell(f"The lag behind streams of the system {name!r} is not known at present: {error}")
+                self._tell(lag_not_known(name, error))
             return {}
 
     def _read(self, name: str, connections: Mapping[str, Any]) -> SystemBinding | Exception:
@@ -145,26 +147,3 @@ class WatchedSystems(Mapping[str, System]):
         if isinstance(system, WaitsForServers):
             system.wait_at_most(ANSWER_SECONDS)
         return system
-
-    def __getitem__(self, name: str) -> System:
-        if name not in self._kept:
-            raise KeyError(name)
-        return cast(System, _Heads(self, name))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kept)
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-
-class _Heads:
-    """The part of a system that reports need: its own admin, which knows streams or does not."""
-
-    def __init__(self, systems: WatchedSystems, name: str) -> None:
-        self._systems, self._name = systems, name
-        self.admin = self
-
-    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Return the metadata of those streams of which they can be had now."""
-        return self._systems.ask(self._name, streams)

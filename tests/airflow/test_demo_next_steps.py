@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from demo.local_airflow import process_family
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(1500)]
 
@@ -30,16 +30,16 @@ def test_the_three_things_to_try_next_work_as_printed(tmp_path: Path) -> None:
             stderr=subprocess.STDOUT,
         )
         try:
-            _wait(lambda: "stays up until" in printed.read_text() or demo.poll() is not None, 600)
+            until(lambda: "stays up until" in printed.read_text() or demo.poll() is not None, 600)
             told = printed.read_text().split("== Three things to try next")[1].split("==")[0]
             _, clear, preview, *backfill = [line[6:] for line in told.splitlines() if line.startswith("      ")]
             started = _state("flights", told, "delays.by-maker-and-hour")
             _shell(clear)
-            _wait(lambda: _state("flights", told, "delays.by-maker-and-hour") not in (started, []), 300)
+            until(lambda: _state("flights", told, "delays.by-maker-and-hour") not in (started, []), 300)
             assert "makes 7 runs" in _shell(preview)
             for command in backfill:
                 _shell(command)
-            _wait(lambda: _runs("flights_daily", told).count("success") == 7, 600)
+            until(lambda: _runs("flights_daily", told).count("success") == 7, 600)
         finally:
             family = process_family(demo.pid)
             demo.send_signal(signal.SIGTERM)
@@ -67,10 +67,3 @@ def _state(dag_id: str, told: str, task: str) -> list[str]:
     lines = _shell(f"{_script(told)} airflow tasks states-for-dag-run {dag_id} {run_id} -o plain").splitlines()
     words = next(line for line in lines if f" {task} " in line).split()
     return words[-2:] if "success" in words else []
-
-
-def _wait(done, seconds: float) -> None:  # type: ignore[no-untyped-def]
-    until = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < until
-        time.sleep(2)

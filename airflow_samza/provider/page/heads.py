@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.provider.page.opened_run import OpenedRun
-from airflow_samza.systems.system import StreamMetadata, StreamSpec, System
+from airflow_samza.runs.progress.asked_systems import AskedSystems, lag_not_known
+from airflow_samza.systems.system import StreamMetadata, StreamSpec
 
 
-class Heads(Mapping[str, System]):
+class Heads(AskedSystems):
     """The systems of a run as a report on progress needs them; ``why`` is a sentence on those that did not answer."""
 
     def __init__(self, opened: OpenedRun) -> None:
         self._opened = opened
         self._systems, self.why = opened.bound
+        super().__init__(self._systems.keys())
 
     def ask(self, name: str, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
         """Return the metadata of streams of a system; none of them where they cannot be had."""
@@ -23,28 +24,5 @@ class Heads(Mapping[str, System]):
             with self._opened.asking(name):
                 return self._systems[name].admin.metadata(streams)
         except SamzaError as error:
-            self.why = f"The lag behind streams of the system {name!r} is not known at present: {error.sentence}"
+            self.why = lag_not_known(name, error.sentence)
             return {}
-
-    def __getitem__(self, name: str) -> System:
-        if name not in self._systems:
-            raise KeyError(name)
-        return cast(System, _Admin(self, name))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._systems)
-
-    def __len__(self) -> int:
-        return len(self._systems)
-
-
-class _Admin:
-    """The part of a system that is asked for heads: its own admin."""
-
-    def __init__(self, heads: Heads, name: str) -> None:
-        self._heads, self._name = heads, name
-        self.admin = self
-
-    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Return the metadata of those streams of which it can be had now."""
-        return self._heads.ask(self._name, streams)
