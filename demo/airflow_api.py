@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 T = TypeVar("T")
 
@@ -30,6 +31,18 @@ class AirflowProblem(RuntimeError):
 
 class AirflowAway(AirflowProblem):
     """Error for an Airflow that gave no answer, or a server's error: the same call may succeed later."""
+
+
+class DatabaseLocked(AirflowAway):
+    """Error for a call that changed nothing, since SQLite found its database locked."""
+
+
+_ASKED_AGAIN = Retrying(
+    retry=retry_if_exception_type(DatabaseLocked),
+    stop=stop_after_delay(120),
+    wait=wait_random_exponential(multiplier=0.2, max=5),
+    reraise=True,
+)
 
 
 class AirflowApi:
@@ -67,16 +80,24 @@ class AirflowApi:
             self._client = None
 
     def api(self, method: str, path: str, *, ok: Sequence[int] = (200, 201, 202, 204), **request: Any) -> Any:
-        """One call of the REST API (``path`` below ``/api/v2``); returns the JSON, None when there is none."""
+        """One call of the REST API (``path`` below ``/api/v2``); returns the JSON, None when there is none.
+
+        A call that found SQLite's database locked is made again for two minutes: Airflow reads first and writes later,
+        and where the scheduler has written in between, SQLite ends the call at once, however long it may wait.
+        """
         if self._client is None:
             raise AirflowProblem("Airflow does not run.")
-        answer = self._client.request(method, path, **request)
+        return _ASKED_AGAIN.copy()(self._call, self._client, method, path, ok, request)
+
+    def _call(
+        self, client: httpx.Client, method: str, path: str, ok: Sequence[int], request: Mapping[str, Any]
+    ) -> Any:
+        answer = client.request(method, path, **request)
         if answer.status_code == 401:
             self._sign_in()
-            answer = self._client.request(method, path, **request)
+            answer = client.request(method, path, **request)
         if answer.status_code not in ok:
-            kind = AirflowAway if answer.is_server_error else AirflowProblem
-            raise kind(f"{method} {path} gave {answer.status_code}: {answer.text}")
+            raise _problem(answer)(f"{method} {path} gave {answer.status_code}: {answer.text}")
         return answer.json() if answer.content and "json" in answer.headers.get("content-type", "") else None
 
     def cli(self, *arguments: str, timeout: float = 120, check: bool = True) -> str:
@@ -316,6 +337,12 @@ class AirflowApi:
         if not self.log_file.exists():
             return ""
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _problem(answer: httpx.Response) -> type[AirflowProblem]:
+    if not answer.is_server_error:
+        return AirflowProblem
+    return DatabaseLocked if "database is locked" in answer.text else AirflowAway
 
 
 def _plain(value: Any) -> Any:
