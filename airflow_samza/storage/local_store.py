@@ -32,6 +32,7 @@ from airflow_samza.config import STORE_LOCAL_DIR, STORE_LOCAL_MAX_BYTES
 from airflow_samza.errors import ConfigError, StoreError
 from airflow_samza.private_folder import named_folder, private_folder, scratch_folder
 from airflow_samza.storage.columnar import FORMAT, ColumnarTable
+from airflow_samza.storage.removal import remove_at_once
 
 try:
     import fcntl
@@ -120,27 +121,17 @@ class LocalStores:
     def find(self, topic: str, partition: int, version: str) -> ColumnarTable | None:
         """Return the table of a version if it is here and sound; one that is not is removed, with a warning."""
         path = self._path(topic, partition, version)
-        try:
-            with open(os.path.join(path, RECORD), "rb") as file:
-                number = os.fstat(file.fileno()).st_ino
-                record = json.loads(file.read())
-        except FileNotFoundError:
-            if os.path.isdir(path):
-                self._discard(path, f"has no {RECORD}")
-            return None
-        except (OSError, ValueError, RecursionError) as error:
-            self._discard(path, f"has a {RECORD} that cannot be read ({error})")
-            return None
-        wrong = self._wrong(path, number, record)
-        if wrong is None:
-            try:
-                table = ColumnarTable.open(path)
-                os.utime(path, (self.now(), self.now()))
-                return table
-            except (OSError, KeyError, ValueError, pa.ArrowException) as error:
-                wrong = f"cannot be opened ({error})"
-        self._discard(path, wrong)
-        return None
+        while True:
+            written = _written(path)
+            if written is None and not os.path.isdir(path):
+                return None
+            found = self._opened(path)
+            if isinstance(found, ColumnarTable):
+                return found
+            # Else it was built, removed or replaced meanwhile, and nothing is wrong with what is there now.
+            if _written(path) == written and os.path.isdir(path):
+                self._discard(path, found)
+                return None
 
     @contextlib.contextmanager
     def locked(self, topic: str, partition: int) -> Iterator[None]:
@@ -151,10 +142,6 @@ class LocalStores:
         place = os.path.dirname(self._path(topic, partition, "-"))
         with _locked(f"{place}.lock"):
             yield
-
-    def forget(self, topic: str) -> None:
-        """Remove all that is kept of a topic."""
-        shutil.rmtree(os.path.join(self.folder, _safe(topic)), ignore_errors=True)
 
     def sweep(self, spare: str | None = None) -> int:
         """Remove what nobody uses, and what is beyond the limit, least lately opened first; the bytes that are left.
@@ -169,7 +156,9 @@ class LocalStores:
             in_partition[partition] = newer + 1
             unused = now - used > _OLD_SECONDS or (newer >= _KEPT_VERSIONS and now - used > _SPARE_SECONDS)
             if (unused or _UNFINISHED in path) and path != spare:
-                if _UNFINISHED not in path or now - used > _SPARE_SECONDS:
+                if _UNFINISHED not in path:
+                    remove_at_once(path, _UNFINISHED)
+                elif now - used > _SPARE_SECONDS:
                     shutil.rmtree(path, ignore_errors=True)
                 continue
             kept.append((path, size))
@@ -177,7 +166,7 @@ class LocalStores:
         while self.most_bytes is not None and total > self.most_bytes and kept:
             path, size = kept.pop()
             if path != spare:
-                shutil.rmtree(path, ignore_errors=True)
+                remove_at_once(path, _UNFINISHED)
                 total -= size
             elif not kept:
                 break
@@ -226,6 +215,28 @@ class LocalStores:
                 most=self.most_bytes,
             )
 
+    # -- opening -------------------------------------------------------------------------------------------------------
+
+    def _opened(self, path: str) -> ColumnarTable | str:
+        """Return the table in a folder, or what is wrong with it."""
+        try:
+            with open(os.path.join(path, RECORD), "rb") as file:
+                number = os.fstat(file.fileno()).st_ino
+                record = json.loads(file.read())
+        except FileNotFoundError:
+            return f"has no {RECORD}"
+        except (OSError, ValueError, RecursionError) as error:
+            return f"has a {RECORD} that cannot be read ({error})"
+        wrong = self._wrong(path, number, record)
+        if wrong is not None:
+            return wrong
+        try:
+            table = ColumnarTable.open(path)
+            os.utime(path, (self.now(), self.now()))
+        except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+            return f"cannot be opened ({error})"
+        return table
+
     def _wrong(self, path: str, number: int, record: Any) -> str | None:
         if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("byte_order") != _byte_order():
             written = record.get("format") if isinstance(record, dict) else None
@@ -245,10 +256,7 @@ class LocalStores:
 
     def _discard(self, path: str, why: str) -> None:
         logger.warning("The local store %s %s. It is built again.", path, why)
-        gone = f"{path}{_UNFINISHED}{uuid.uuid4().hex}"
-        with contextlib.suppress(OSError):  # somebody else has removed it
-            os.rename(path, gone)
-            shutil.rmtree(gone, ignore_errors=True)
+        remove_at_once(path, _UNFINISHED)
 
     def _path(self, topic: str, partition: int, version: str) -> str:
         return os.path.join(self.folder, _safe(topic), str(partition), _safe(version))
@@ -260,6 +268,15 @@ class LocalStores:
                 for path in _listed(partition):
                     with contextlib.suppress(OSError):
                         yield path, os.stat(path).st_mtime, sum(entry.stat().st_size for entry in os.scandir(path))
+
+
+def _written(path: str) -> tuple[int, int] | None:
+    """Return number and time (ns since 1970) of a store's record, which another one does not share; None without it."""
+    try:
+        found = os.stat(os.path.join(path, RECORD))
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def not_written(path: str, error: OSError) -> StoreError:

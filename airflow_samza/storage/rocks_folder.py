@@ -8,7 +8,6 @@ any time.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
@@ -17,6 +16,8 @@ import time
 import uuid
 import zlib
 from dataclasses import dataclass
+
+from airflow_samza.storage.removal import remove_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ _KEPT = 3
 _OLD_SECONDS = 86_400.0
 """Seconds after which a folder that no task has come back to is deleted: a day."""
 _WORK_SECONDS = 3600.0
+_GONE = ".gone-"
 
 _known: dict[tuple[int, int, int], int] = {}
 """The checksums of files that this process has read, by inode, size and time.
@@ -82,10 +84,7 @@ class RocksFolder:
 
     def discard(self, path: str) -> None:
         """Remove a version or a clone."""
-        gone = f"{path}.gone-{uuid.uuid4().hex[:8]}"
-        with contextlib.suppress(OSError):
-            os.rename(path, gone)
-            shutil.rmtree(gone, ignore_errors=True)
+        remove_at_once(path, _GONE)
 
     def sweep(self, lineage: str) -> None:
         """Remove older versions of a lineage, what dead processes left, and lineages that no task has come back to."""
@@ -136,7 +135,7 @@ def _wrong(path: str) -> str | None:
 
 
 def _is_version(name: str) -> bool:
-    return not name.startswith(("work-", "keep-")) and ".gone-" not in name
+    return not name.startswith(("work-", "keep-")) and _GONE not in name
 
 
 def _is_at_work(name: str) -> bool:

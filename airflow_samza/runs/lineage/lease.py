@@ -23,7 +23,7 @@ from airflow_samza.errors import StateFenced
 from airflow_samza.records import durable
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.records.folders import adopt, must_read, numbers, read, write_once
+from airflow_samza.runs.records.folders import adopt, must_read, newest, read, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -75,13 +75,7 @@ class Ended:
 
 def newest_lease(files: Filesystem, lineage: LineageFolder) -> Lease | None:
     """The lease that was taken last."""
-    found = numbers(files, lineage.leases)
-    while found:  # a folder without its first record belongs to nobody yet
-        lease = read(files, lineage.lease(found[-1], "taken"), Lease)
-        if lease is not None:
-            return lease
-        found.pop()
-    return None
+    return newest(files, lineage.leases, lambda fence: read(files, lineage.lease(fence, "taken"), Lease))
 
 
 def load_lease(files: Filesystem, lineage: LineageFolder, fence: int) -> Lease:

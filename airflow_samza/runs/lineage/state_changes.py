@@ -53,7 +53,7 @@ def dropped_and_there(
     return [
         PlanChanged(
             f"The application {application!r} says dropped=[{meaning.name!r}], and still has {meaning.title}, "
-            "which goes on from its state.",
+            "which continues from its state.",
             hint=f"Give it a new id, and it starts empty; or take {meaning.name!r} out of dropped.",
             application=application,
             operator=meaning.name,
@@ -93,7 +93,7 @@ def _misread(version: Version, meaning: StateMeaning, was: StateMeaning, applica
     return PlanChanged(
         f"The state of {meaning.title} in version {version.number} was made by other code than the application's: "
         f"{changes}.",
-        hint=f"Change it back; or give it a new id and say dropped=[{was.name!r}] to start it empty; or forget all "
+        hint=f"Change it back; or give it a new id and set dropped=[{was.name!r}] to start it empty; or forget all "
         "state: "
         f"airflow-samza state reset {application}",
         operator=meaning.name,
@@ -104,8 +104,8 @@ def _misread(version: Version, meaning: StateMeaning, was: StateMeaning, applica
 
 def _taken_twice(version: Version, one: StateMeaning, other: StateMeaning, was: StateMeaning) -> PlanChanged:
     return PlanChanged(
-        f"Both {one.title} and {other.title} would go on from the state of {was.title} in version {version.number}.",
-        hint=f"Say renamed_from={was.name!r} at one of them alone, and give what is new an id that nothing had before.",
+        f"Both {one.title} and {other.title} would continue from the state of {was.title} in version {version.number}.",
+        hint=f"Set renamed_from={was.name!r} at one of them alone, and give what is new an id that nothing had before.",
         operator=other.name,
         version=version.number,
     )
@@ -115,7 +115,7 @@ def _orphan(version: Version, was: StateMeaning, application: str) -> PlanChange
     return PlanChanged(
         f"Version {version.number} holds the state of {was.title}, which the application {application!r} does not "
         "have any more.",
-        hint=f"If it has another id now, say renamed_from={was.name!r} there; if its state may go, say "
+        hint=f"If it has another id now, set renamed_from={was.name!r} there; if its state may be deleted, set "
         f"dropped=[{was.name!r}] where the "
         "application is named.",
         operator=was.name,

@@ -164,7 +164,7 @@ def _start(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generati
                 return version.parent
             raise StateError(
                 f"The run {run_id!r} is planned anew, and "
-                f"{'a later run has' if passed == 1 else f'{passed} later runs have'} gone on from "
+                f"{'a later run has' if passed == 1 else f'{passed} later runs have'} continued from "
                 "the state that it left.",
                 hint=f"Undo them first: airflow-samza state reset {lineage.application} --to {version.parent}, then "
                 "clear them with it; "
@@ -195,7 +195,7 @@ def _busy(lineage: LineageFolder, lease: Lease, standing: Standing) -> StateBusy
     if standing.silent_since is not None:
         hint = (
             "Try again when it is over. If it was killed, run it again under the same name, or clear it in Airflow: "
-            "it goes on where it "
+            "it continues where it "
             f"stopped; to give it up now: airflow-samza state abandon {lineage.application} {lease.run} --force"
         )
     elif standing.state == AT_WORK:

@@ -17,7 +17,7 @@ from airflow_samza.records import durable, made, plain
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.lease import FINISHED, Ended, Lease, begin, end, fenced
-from airflow_samza.runs.records.folders import numbers, read, write_once
+from airflow_samza.runs.records.folders import newest, numbers, read, write_once
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -151,11 +151,9 @@ def version_of_run(files: Filesystem, lineage: LineageFolder, run_id: str) -> Ve
         version = read(files, lineage.version(number), Version)
         if version is not None and version.run == run_id:
             return version
-    for generation in reversed(numbers(files, lineage.own(run_id))):
-        version = read(files, lineage.own_state(run_id, generation), Version)
-        if version is not None:
-            return version
-    return None
+    return newest(
+        files, lineage.own(run_id), lambda generation: read(files, lineage.own_state(run_id, generation), Version)
+    )
 
 
 def commit_version(files: Filesystem, lineage: LineageFolder, lease: Lease, version: Version) -> Version:

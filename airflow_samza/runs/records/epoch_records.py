@@ -16,7 +16,7 @@ from typing import Any
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
 from airflow_samza.errors import StageError, StageLost
 from airflow_samza.records import durable, understood
-from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, numbers, read_fixed
+from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, newest, read_fixed
 from airflow_samza.runs.records.totals import Totals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -165,11 +165,7 @@ class Commit:
 
 def newest_intent(files: Filesystem, folder: StageFolder) -> Intent | None:
     """The intent of a stage's newest epoch, or None when nothing was decided yet."""
-    for epoch in reversed(numbers(files, folder.epochs)):
-        intent = read_fixed(files, folder.intent(epoch), Intent)
-        if intent is not None:  # a process may have died between the folder and the intent
-            return intent
-    return None
+    return newest(files, folder.epochs, lambda epoch: read_fixed(files, folder.intent(epoch), Intent))
 
 
 def read_manifest(files: Filesystem, folder: StageFolder, task: int, epoch: int) -> Manifest:

@@ -6,6 +6,7 @@ first writer wins and everybody adopts it. A file that only tells (status, heart
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -81,6 +82,15 @@ def numbers(files: Filesystem, folder: str) -> list[int]:
     """The numbers of the records or folders in a folder, ascending."""
     found = (name.removesuffix(".json") for name in files.list(folder))
     return sorted(int(name) for name in found if name.isdigit())
+
+
+def newest(files: Filesystem, folder: str, record: Callable[[int], T | None]) -> T | None:
+    """Return what ``record`` gives for the highest number in a folder for which it gives anything; else None.
+
+    A numbered folder without its first record belongs to nobody yet: a process is about to write that, or has died.
+    """
+    found = (record(number) for number in reversed(numbers(files, folder)))
+    return next((one for one in found if one is not None), None)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 from airflow_samza.errors import RecordUnreadable
 from airflow_samza.records import durable, plain
 from airflow_samza.runs.records import liveness
-from airflow_samza.runs.records.folders import RunFolder, numbers, read_fixed, read_told, write_once
+from airflow_samza.runs.records.folders import RunFolder, newest, numbers, read_fixed, read_told, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.stages.heartbeats import SEEN
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -223,8 +223,12 @@ class RunnerFolder:
 
 def newest_runner(files: Filesystem, run: RunFolder, key: str) -> RunnerFolder | None:
     """The latest runner of a key that was ever claimed."""
-    known = numbers(files, f"{run.servers}/{key}")
-    return RunnerFolder(run, key, known[-1]) if known else None
+
+    def claimed(number: int) -> RunnerFolder | None:
+        runner = RunnerFolder(run, key, number)
+        return runner if runner.who(files) is not None else None
+
+    return newest(files, f"{run.servers}/{key}", claimed)
 
 
 def all_runners(files: Filesystem, run: RunFolder) -> list[RunnerFolder]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow_samza.records import durable, parse_object, understood
 from airflow_samza.runs.records.epoch_records import Manifest, read_commit
-from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read_fixed, read_told, write_once
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, read_fixed, read_told, write_once
 from airflow_samza.runs.records.kept_records import KEPT
 from airflow_samza.runs.records.liveness import process_is_there
 from airflow_samza.runs.records.names import Generation
@@ -177,8 +177,15 @@ class EpochTasks:
 
 
 def newest_attempt(files: Filesystem, folder: StageFolder) -> int:
-    """The number of the latest attempt; 0 when there was none."""
-    return max(numbers(files, folder.attempts), default=0)
+    """The number of the latest attempt that was asked for; 0 when there was none."""
+
+    def asked_for(number: int) -> int | None:
+        with suppress(FileNotFoundError):
+            KEPT.read(files, folder.attempt(number, "request"))
+            return number
+        return None
+
+    return newest(files, folder.attempts, asked_for) or 0
 
 
 def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:
@@ -317,11 +324,7 @@ def is_staged(files: Filesystem, folder: StageFolder) -> bool:
 
 def _newest(files: Filesystem, folder: StageFolder) -> EpochTasks | None:
     """Return the tasks of the newest epoch, of a stage or a push."""
-    for epoch in reversed(numbers(files, folder.epochs)):
-        found = read_fixed(files, folder.intent(epoch), EpochTasks)
-        if found is not None:
-            return found
-    return None
+    return newest(files, folder.epochs, lambda epoch: read_fixed(files, folder.intent(epoch), EpochTasks))
 
 
 def ask_to_cancel(files: Filesystem, handle: StageHandle) -> None:

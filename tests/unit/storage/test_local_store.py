@@ -286,6 +286,44 @@ def _race(folder: str, start: Any, results: Any) -> None:
     results.put((seen, len(built)))
 
 
+def test_a_store_that_comes_while_it_is_looked_for_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stores, build = LocalStores(str(tmp_path)), Built()
+    stores.columnar("t", 0, "1", build)
+    store = only_store(tmp_path)
+    away = store.rename(tmp_path / "away")
+
+    def comes(path: str, is_folder: Any = os.path.isdir) -> bool:
+        if away.exists():  # the record was just looked for, and was not there
+            away.rename(store)
+        return bool(is_folder(path))
+
+    monkeypatch.setattr(os.path, "isdir", comes)
+    assert stores.columnar("t", 0, "1", build).rows.num_rows == 3
+    assert (build.times, caplog.text) == (1, "")
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_store_that_is_swept_while_it_is_opened_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, comes_back: bool
+) -> None:
+    stores, build = LocalStores(str(tmp_path)), Built()
+    stores.columnar("t", 0, "1", build)
+    whole = ColumnarTable.open
+
+    def swept(folder: str) -> ColumnarTable:
+        monkeypatch.setattr(ColumnarTable, "open", whole)
+        LocalStores(str(tmp_path), 0).sweep()
+        if comes_back:
+            stores.columnar("t", 0, "1", build)
+        raise FileNotFoundError(2, "No such file or directory", folder)
+
+    monkeypatch.setattr(ColumnarTable, "open", swept)
+    found = stores.find("t", 0, "1")
+    assert (found is not None, build.times, caplog.text) == (comes_back, 1 + comes_back, "")
+
+
 @pytest.mark.parametrize("locks", [True, False])
 def test_processes_that_race_all_get_the_same_whole_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: bool

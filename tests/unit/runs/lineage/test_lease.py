@@ -293,7 +293,7 @@ def test_a_finished_run_is_rejected_when_later_runs_went_on_from_it(carried: Car
     carried.whole("a")
     carried.whole("b")
     carried.whole("c")
-    with pytest.raises(StateError, match="The run 'a' is planned anew, and 2 later runs have gone on from") as caught:
+    with pytest.raises(StateError, match="The run 'a' is planned anew, and 2 later runs have continued from") as caught:
         carried.plan("a", 2)
     assert "state reset app --to 0" in caught.value.hint
 
