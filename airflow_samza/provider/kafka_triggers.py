@@ -17,7 +17,8 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.client_threads import in_client_thread
 from airflow_samza.provider.kafka_brokers import DEFAULT_KAFKA, await_brokers
-from airflow_samza.provider.triggers import SETTLE_SECONDS
+from airflow_samza.provider.settling import settled
+from airflow_samza.runs.records.liveness import identity
 
 if TYPE_CHECKING:
     from airflow_samza.systems.kafka.brokers import Brokers
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 ANNOUNCED = "airflow_samza.announced"
 """The key under which the asset's state has the position behind what was announced."""
+
+STORED_SECONDS = 5.0
+"""Seconds after which Airflow has stored an event."""
 
 
 class KafkaMessagesTrigger(BaseEventTrigger):
@@ -38,9 +42,9 @@ class KafkaMessagesTrigger(BaseEventTrigger):
 
     :param topic: The topic's name.
     :param conn_id: The connection of type ``kafka``.
-    :param min_messages: How many new messages there have to be.
+    :param min_messages: The least number of new messages.
     :param at_most_every: The least time between two events, in seconds or as a timedelta.
-    :param poll_interval: Seconds between two looks, or a timedelta.
+    :param poll_interval: Seconds between two checks, or a timedelta.
     """
 
     def __init__(
@@ -92,7 +96,7 @@ class KafkaMessagesTrigger(BaseEventTrigger):
                 yield TriggerEvent(news.to_dict())
                 announced = {**news.position, "at": time.time()}
                 # Airflow stores an event a moment later: a triggerer that dies before announces it again.
-                await asyncio.sleep(SETTLE_SECONDS)
+                await asyncio.sleep(STORED_SECONDS)
                 await self._remember(announced)
             quiet = 0.0 if announced is None else announced["at"] + self.at_most_every - time.time()
             await asyncio.sleep(max(self.poll_interval, quiet))
@@ -142,16 +146,27 @@ class KafkaLagTrigger(BaseTrigger):
     :param group: The consumer group.
     :param topics: The topics.
     :param at_most: The lag in messages that is small enough.
-    :param poll_interval: Seconds between two looks.
+    :param poll_interval: Seconds between two checks.
+    :param deferred_by: Identity of the process that defers; None: this process.
     """
 
-    def __init__(self, *, conn_id: str, group: str, topics: Sequence[str], at_most: int, poll_interval: float) -> None:
+    def __init__(
+        self,
+        *,
+        conn_id: str,
+        group: str,
+        topics: Sequence[str],
+        at_most: int,
+        poll_interval: float,
+        deferred_by: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not annotated it
         self.conn_id = conn_id
         self.group = group
         self.topics = list(topics)
         self.at_most = at_most
         self.poll_interval = poll_interval
+        self.deferred_by = dict(deferred_by) if deferred_by is not None else identity()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return class path and arguments, for another process."""
@@ -161,11 +176,15 @@ class KafkaLagTrigger(BaseTrigger):
             "topics": self.topics,
             "at_most": self.at_most,
             "poll_interval": self.poll_interval,
+            "deferred_by": self.deferred_by,
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event, without content, when it is time for the task to look."""
-        settled_at = time.monotonic() + SETTLE_SECONDS
+        await settled(self._is_time(), self.deferred_by)
+        yield TriggerEvent(None)
+
+    async def _is_time(self) -> None:
         said, is_time = "", False
         while not is_time:
             try:
@@ -179,8 +198,6 @@ class KafkaLagTrigger(BaseTrigger):
                 self.log.info("%s", said)
             if not is_time:
                 await asyncio.sleep(self.poll_interval)
-        await asyncio.sleep(max(0.0, settled_at - time.monotonic()))
-        yield TriggerEvent(None)
 
 
 def _seconds(given: float | timedelta) -> float:

@@ -4,8 +4,7 @@ They read the run's records under the root: no Spark, and of connections only wh
 systems that are asked where inputs end.
 
 Looks go through threads, so that a slow shared filesystem holds up nobody else's trigger. That a triggerer stops, or
-hands a trigger to
-another one, cancels nothing: only a user's act does (``on_kill``).
+hands a trigger to another one, cancels nothing: only a user's act does (``on_kill``).
 """
 
 from __future__ import annotations
@@ -27,12 +26,14 @@ from airflow_samza.provider.deferred_progress import DeferredProgress, WatchedSy
 from airflow_samza.provider.links import SPARK, SparkPages, show_link_of_deferred
 from airflow_samza.provider.producer_tasks import ABORTED, ASK_SECONDS, STARTED, ProducerTasks, producer_state
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL
+from airflow_samza.provider.settling import settled
 from airflow_samza.provider.stats import emitter
 from airflow_samza.provider.user_kills import ended_by_a_user
 from airflow_samza.runs.lineage.lease_holder import holder_works
 from airflow_samza.runs.progress.run_list import is_over
 from airflow_samza.runs.progress.stage_progress import stage_progress, systems_asked
 from airflow_samza.runs.records.folders import RunFolder, must_read
+from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -45,13 +46,6 @@ Result = TypeVar("Result")
 PATIENCE_SECONDS = 300.0
 """Seconds for which a root that cannot be read is tried again, in case a shared filesystem comes back."""
 
-SETTLE_SECONDS = 5.0
-"""The least time, in seconds, between the start of a trigger and its event.
-
-Airflow's scheduler learns one to three seconds later that the process which deferred has ended. If the task is queued
-again before that, the scheduler assumes that its process died, and fails or retries the task.
-"""
-
 
 class RunTrigger(BaseTrigger):
     """Reads a run's records every ``poll_interval`` seconds until :meth:`look` returns an event.
@@ -59,16 +53,24 @@ class RunTrigger(BaseTrigger):
     :param root: The folder of run records, as the worker that deferred has it.
     :param deadline: When the task's time is over, in seconds since 1970; None: never.
     :param conn_id: The Samza connection, where the root is opened with what connections hold; None: with nothing.
+    :param deferred_by: Identity of the process that defers; None: this process.
     """
 
     def __init__(
-        self, *, root: str, poll_interval: float, deadline: float | None = None, conn_id: str | None = None
+        self,
+        *,
+        root: str,
+        poll_interval: float,
+        deadline: float | None = None,
+        conn_id: str | None = None,
+        deferred_by: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not annotated it
         self.root = root
         self.conn_id = conn_id
         self.poll_interval = poll_interval
         self.deadline = deadline
+        self.deferred_by = dict(deferred_by) if deferred_by is not None else identity()
         self._access: RootAccess | None = None
         self._pace: Pace = FREE
         self._spark_pages = SparkPages()
@@ -88,16 +90,15 @@ class RunTrigger(BaseTrigger):
             "root": self.root,
             "poll_interval": self.poll_interval,
             "deadline": self.deadline,
+            "deferred_by": self.deferred_by,
             **({"conn_id": self.conn_id} if self.conn_id is not None else {}),
             **self.given(),
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: the result, the time-out, or that the root cannot be read."""
-        settled_at = time.monotonic() + SETTLE_SECONDS
         try:
-            event = await self._awaited()
-            await asyncio.sleep(max(0.0, settled_at - time.monotonic()))
+            event = await settled(self._awaited(), self.deferred_by)
         except asyncio.CancelledError:
             if await ended_by_a_user(self.task_instance):
                 await self.on_kill()

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from typing import Any
 
-from airflow.triggers.base import TriggerEvent
-
-from airflow_samza.provider.triggers import SETTLE_SECONDS, SamzaStageTrigger
+from airflow_samza.provider.triggers import SamzaStageTrigger
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 class FailingTrigger(SamzaStageTrigger):
-    """Waits until Airflow knows that the task has deferred, and fails.
+    """Fails at its first look.
 
     One that cannot be loaded would do more harm on SQLite: the next trigger gets its id, and Airflow 3.1 does not start
     it.
     """
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Raise an error before any event."""
-        await asyncio.sleep(SETTLE_SECONDS)
-        if self.stages:
-            raise RuntimeError("This trigger fails.")
-        yield TriggerEvent({})
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        """Raise an error."""
+        raise RuntimeError("This trigger fails.")

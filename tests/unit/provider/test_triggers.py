@@ -19,7 +19,7 @@ from asgiref.sync import async_to_sync
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.provider import airflow_versions, triggers, user_kills
+from airflow_samza.provider import airflow_versions, settling, triggers, user_kills
 from airflow_samza.provider.producer_tasks import ProducerTasks
 from airflow_samza.provider.triggers import RunTrigger, SamzaProducersTrigger, SamzaStageTrigger, SamzaStateTrigger
 from airflow_samza.runs.lineage.folder import LineageFolder
@@ -308,7 +308,7 @@ def test_a_run_waits_until_the_one_that_holds_the_state_is_over(run: Run) -> Non
 def test_a_trigger_says_nothing_before_the_scheduler_has_heard_of_the_deferral(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(triggers, "SETTLE_SECONDS", 0.3)
+    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.3)
     run.submit("page-views")
     run.tell("page-views", CANCELLED)
     began = time.monotonic()
@@ -345,7 +345,7 @@ def test_a_root_is_opened_with_what_its_connection_holds_in_this_trigger_alone(
         return Connection(conn_id=conn_id, conn_type="samza", login=conn_id, password="hush", extra=extra)
 
     monkeypatch.setattr(BaseHook, "aget_connection", connection)
-    monkeypatch.setattr(triggers, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.0)
     for name in ("jo", "ada"):
         trigger = Opening(root=root, poll_interval=0.01, conn_id=name)
         assert "hush" not in str(trigger.serialize())
