@@ -14,10 +14,11 @@ from airflow_samza.provider.page import looks, opened_run
 from airflow_samza.systems.kafka.clients import _GROUP as GROUP
 from airflow_samza.systems.system import SystemBinding
 from demo.airflow_settings import free_port
+from demo.browser import open_page
 from tests.support.kafka_outputs import read_all
 from tests.support.kafka_runs import Running
 from tests.support.kafka_topics import Sent, Topics
-from tests.support.page_here import Page, make_page
+from tests.support.page_here import Page, make_page, served
 from tests.support.runs_here import Here
 from tests.support.waiting import until
 
@@ -200,3 +201,23 @@ def test_progress_of_a_stage_at_work_does_without_brokers_that_are_away(
     found = page.get("progress")
     assert (found["stages"][0]["read"], found["stages"][0]["lag"]) == (len(VISITS), None)
     assert found["note"].startswith("The lag behind streams of the system 'events' is not known at present: ")
+
+
+@pytest.mark.browser
+def test_a_browser_lists_an_input_topic_and_shows_its_messages_masked(
+    page: Page, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__SAMZA__PAGE_MASKED_COLUMNS", "email")
+    with served(page) as run, open_page(width=1120) as browser:
+        browser.goto(f"{run}#/data")
+        topics = browser.get_by_role("table", name="Topics", exact=True)
+        topics.wait_for()
+        cells = topics.get_by_role("row").filter(has_text="input").locator("td").all_inner_texts()
+        assert cells[:5] == ["visits", "input", "events (kafka)", "2", "6"]
+        topics.get_by_role("link", name="visits", exact=True).click()
+        browser.get_by_role("button", name="Show", exact=True).click()
+        messages = browser.get_by_role("table", name="Messages of partition 0 of visits")
+        messages.wait_for()
+        rows = [row.locator("td").all_inner_texts() for row in messages.locator("tbody tr").all()]
+    # Offset, kind, country, email, n: partition 0 has every other visit.
+    assert rows == [[str(offset), "message", "fr", "***", str(2 * offset)] for offset in range(3)]

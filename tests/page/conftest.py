@@ -19,6 +19,7 @@ from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.page.fab_airflow import FabAirflow
 from tests.page.site_setup import DAG_RUN, PLAN_TASK
+from tests.support.folder_servers import serving
 from tests.support.runs_here import Here
 
 DAGS = Path(__file__).parent / "views" / "dags"
@@ -77,6 +78,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     rows = [{"country": "fr", "n": n} for n in range(4)]
     here.log.append("visits", pa.Table.from_pylist(rows), key=["country"], partitions=2)
     sys.path.insert(0, str(folder))
+    sys.modules.pop("page_app", None)  # another test's application
     try:
         return Place(folder, {dag_id: note_of(here, dag_id) for dag_id in ("ours", "theirs")})
     finally:
@@ -84,10 +86,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 @pytest.fixture(scope="session")
-def site(place: Place) -> Iterator[FabAirflow]:
+def site(place: Place, request: pytest.FixtureRequest) -> Iterator[FabAirflow]:
     """The Airflow, of which the API server runs."""
     env = {"AIRFLOW__SAMZA__POLL_INTERVAL": "0.2"}
-    with FabAirflow(
-        place.folder / "home", dags=DAGS, connections=place.connections, notes=place.notes, env=env
-    ) as airflow:
+    airflow = FabAirflow(place.folder / "home", dags=DAGS, connections=place.connections, notes=place.notes, env=env)
+    with serving(request.config, "tests/page", airflow):
         yield airflow

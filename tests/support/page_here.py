@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+import uvicorn
 from fastapi import FastAPI, HTTPException
 from fastapi.testclient import TestClient
 
@@ -23,7 +27,9 @@ from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from demo.airflow_settings import free_port
 from tests.support.runs_here import Here
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     import httpx2  # beside Airflow 3.1 the test client of an older starlette is built on httpx
@@ -113,6 +119,7 @@ class Page:
             "flow",
             dict(self.systems),
             tasks,
+            run.interval,
         )
         self.airflow.plans.append(Planned(dag_id, run_id, task_id, -1, note, "running"))
         self.airflow.dag_runs.add((dag_id, run_id))
@@ -151,6 +158,7 @@ def make_page(
 ) -> Page:
     """Return the page over a root; ``connections`` are those of systems, by the systems' names."""
     root = {"conn_type": "samza", "extra": {"root": str(here.root)}}
+    monkeypatch.delitem(sys.modules, "page_app", raising=False)  # another test's application
     monkeypatch.setenv("AIRFLOW_CONN_SAMZA_PAGE", json.dumps(root))
     for name, connection in (connections or {}).items():
         monkeypatch.setenv(f"AIRFLOW_CONN_PAGE_{name.upper()}", json.dumps(connection))
@@ -170,3 +178,21 @@ def make_page(
         airflow_records: lambda: cast(Any, made.airflow),
     }
     return made
+
+
+@contextmanager
+def served(page: Page) -> Iterator[str]:
+    """Serve the page to browsers, at the path at which Airflow mounts it; yield the address of the Dag run."""
+    site = FastAPI()
+    site.mount("/samza", page.app)
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(site, port=port, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        until(lambda: server.started or not thread.is_alive(), 60)
+        assert server.started
+        yield f"http://127.0.0.1:{port}/samza/runs/{DAG}/{DAG_RUN}"
+    finally:
+        server.should_exit = True
+        thread.join()

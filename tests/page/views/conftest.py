@@ -84,9 +84,9 @@ GATE = {"pool": "gate", "description": "", "include_deferred": False}
 
 @dataclass(frozen=True)
 class Tiers:
-    """Two runs that hand on state and read a pushed table: the first has ended, the second waits for the pool.
+    """Two runs of an application with state that read a pushed table: one has ended, the next one waits for the pool.
 
-    Version 1 of the table is what both read; version 2 was pushed when the second had been planned.
+    Both runs read version 1 of the table. Version 2 was pushed after the second run had been planned.
     """
 
     airflow: FabAirflow

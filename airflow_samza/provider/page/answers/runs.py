@@ -35,6 +35,8 @@ class RunRow(Answer):
     state: str
     """``open``, ``succeeded``, ``failed``, ``gone`` (its records are deleted) or ``unknown`` (they cannot be read)."""
     mode: str
+    interval: list[str] | None
+    """Start and end of the data interval, ISO texts in UTC; None for a run without one."""
     planned_at: float
     generation: int
     note: str | None

@@ -128,6 +128,7 @@ def _row(planned: Planned) -> RunRow:
         map_index=planned.map_index,
         state=state,
         mode=planned.note.mode,
+        interval=list(planned.note.interval) if planned.note.interval is not None else None,
         planned_at=planned.note.planned_at,
         generation=planned.note.generation,
         note=note,

@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from airflow_samza.errors import MessageError, SamzaError, StorageUnavailable, UpstreamCleared
 from airflow_samza.provider.page import files
 from airflow_samza.provider.page.airflow_records import Event, StartedRun, TaskMark
+from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_runners import StageRequest
@@ -304,6 +305,16 @@ def test_records_of_another_dag_are_not_reached_by_their_ids(page: Page) -> None
     page.forbidden = {"theirs"}
     for path in ("plan", "progress", "outputs", "topics", "failures", "logs", "topics/visits/messages"):
         assert page.get(path, 404)["rule"] == "not-planned"
+
+
+def test_a_run_in_the_list_has_its_data_interval(page: Page) -> None:
+    page.plan(interval=DataInterval.from_iso("2026-01-01T05:00", "2026-01-01T06:00"))
+    page.plan(run_id="manual__2")
+    found = page.browse("/api/roots/samza_page/runs").json()["runs"]
+    assert {row["dag_run_id"]: row["interval"] for row in found} == {
+        DAG_RUN: ["2026-01-01T05:00:00+00:00", "2026-01-01T06:00:00+00:00"],
+        "manual__2": None,
+    }
 
 
 def test_runs_of_a_root_are_those_of_dags_that_the_user_may_read(page: Page) -> None:

@@ -7,6 +7,14 @@ const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle
 const thisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", ...CLOCK });
 const clock = new Intl.DateTimeFormat(undefined, CLOCK);
 const anyYear = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", ...CLOCK });
+const minute = new Intl.DateTimeFormat(undefined, {
+  year: "numeric",
+  month: "short",
+  day: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+  hourCycle: "h23",
+});
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /** The text for a figure that is not known. */
@@ -69,6 +77,9 @@ export function duration(seconds: number | null | undefined): string {
 /** Return a moment (ms since 1970) in the user's zone; the year is left out where it is this one. */
 export const localTime = (ms: number, now = Date.now()): string =>
   (new Date(ms).getFullYear() === new Date(now).getFullYear() ? thisYear : anyYear).format(ms);
+
+/** Return a moment (ms since 1970) in the user's zone with its year, to the minute. */
+export const minuteTime = (ms: number): string => minute.format(ms);
 
 /** Return the time of the day of a moment (ms since 1970) in the user's zone. */
 export const clockTime = (ms: number): string => clock.format(ms);

@@ -1411,6 +1411,11 @@ export interface components {
             dag_run_id: string;
             /** Generation */
             generation: number;
+            /**
+             * Interval
+             * @description Start and end of the data interval, ISO texts in UTC; None for a run without one.
+             */
+            interval: string[] | null;
             /** Map Index */
             map_index: number;
             /** Mode */

@@ -59,7 +59,7 @@ function Topics({ topics, chosen }: { topics: readonly Schemas["Topic"][]; chose
         {
           id: "topic",
           name: "Stream",
-          width: 200,
+          width: 174,
           sort: (topic) => topic.stream_id,
           show: (topic) => (
             <Inside tab="data" choices={{ topic: topic.stream_id === chosen ? null : topic.stream_id }}>
@@ -67,27 +67,33 @@ function Topics({ topics, chosen }: { topics: readonly Schemas["Topic"][]; chose
             </Inside>
           ),
         },
-        { id: "role", name: "Role", width: 125, sort: (t) => t.role, show: (t) => t.role.replace("_", " ") },
+        { id: "role", name: "Role", width: 116, sort: (t) => t.role, show: (t) => t.role.replace("_", " ") },
         { id: "system", name: "System", width: 130, show: (t) => (t.system === t.kind ? t.system : `${t.system} (${t.kind})`) },
         { id: "partitions", name: "Partitions", width: 95, number: true, sort: (t) => t.partitions, show: (t) => count(t.partitions) },
-        { id: "messages", name: "Messages", width: 110, number: true, sort: (t) => t.messages, show: (t) => count(t.messages) },
+        { id: "messages", name: "Messages", width: 100, number: true, sort: (t) => t.messages, show: (t) => count(t.messages) },
         {
           id: "control",
           name: "Control",
           title: "Control messages: end-of-stream and watermarks",
-          width: 85,
+          width: 80,
           number: true,
           sort: (topic) => topic.control,
           show: (topic) => count(topic.control),
         },
-        { id: "bytes", name: "Bytes", width: 90, number: true, sort: (t) => t.bytes, show: (t) => bytes(t.bytes) },
+        { id: "bytes", name: "Bytes", width: 84, number: true, sort: (t) => t.bytes, show: (t) => bytes(t.bytes) },
         { id: "commit", name: "Last commit", width: 150, sort: (t) => t.last_commit, show: (t) => <Moment at={t.last_commit} /> },
         {
           id: "note",
           name: "Note",
-          width: 240,
+          width: 149,
           show: (topic) =>
-            topic.note ?? (topic.expires === null ? <span className="quiet">{UNKNOWN}</span> : <>Deleted from <Moment at={topic.expires} /> on</>),
+            topic.note !== null ? (
+              <span title={topic.note}>{topic.note}</span>
+            ) : topic.expires === null ? (
+              <span className="quiet">{UNKNOWN}</span>
+            ) : (
+              <>Deleted from <Moment at={topic.expires} /> on</>
+            ),
         },
       ]}
     />

@@ -93,7 +93,7 @@ function Written({ outputs }: { outputs: readonly Schemas["Output"][] }): ReactE
         {
           id: "stream",
           name: "Stream",
-          width: 260,
+          width: 200,
           sort: (output) => output.stream_id,
           show: (output) => (
             <>
@@ -101,27 +101,27 @@ function Written({ outputs }: { outputs: readonly Schemas["Output"][] }): ReactE
             </>
           ),
         },
-        { id: "stage", name: "Stage", width: 170, sort: (o) => o.stage_id, show: (output) => output.stage_id },
+        { id: "stage", name: "Stage", width: 140, sort: (o) => o.stage_id, show: (output) => output.stage_id },
         {
           id: "messages",
           name: "Rows",
-          width: 120,
+          width: 110,
           number: true,
           sort: (output) => output.messages,
           show: (o) => (o.unit === "messages" ? count(o.messages) : `${count(o.messages)} ${o.unit}`),
         },
-        { id: "bytes", name: "Bytes", width: 90, number: true, sort: (o) => o.bytes, show: (o) => bytes(o.bytes) },
+        { id: "bytes", name: "Bytes", width: 88, number: true, sort: (o) => o.bytes, show: (o) => bytes(o.bytes) },
         {
           id: "files",
           name: "Files",
-          width: 90,
+          width: 76,
           number: true,
           sort: (output) => output.files,
           show: (output) => <span title={output.file_names.join("\n")}>{count(output.files)}</span>,
         },
         { id: "partitions", name: "Partitions", width: 95, number: true, sort: (o) => o.partitions, show: (o) => count(o.partitions) },
-        { id: "seconds", name: "Took", width: 112, number: true, sort: (o) => o.seconds, show: (o) => duration(o.seconds) },
-        { id: "place", name: "Place", width: 300, show: (output) => <code>{output.place}</code> },
+        { id: "seconds", name: "Took", width: 104, number: true, sort: (o) => o.seconds, show: (o) => duration(o.seconds) },
+        { id: "place", name: "Place", width: 260, show: (output) => <code>{output.place}</code> },
       ]}
     />
   );

@@ -6,7 +6,7 @@ import { failingFor, nextLook } from "../api/looks";
 import { count, counted } from "../format";
 import { Answered, Empty, Note } from "../parts/answers";
 import { Outside } from "../parts/links";
-import { Moment } from "../parts/moment";
+import { Interval, Moment } from "../parts/moment";
 import { State } from "../parts/state";
 import { type Column, Table } from "../parts/table";
 import { goTo, useRoute } from "../route";
@@ -133,12 +133,12 @@ const COLUMNS: readonly Column<Schemas["RunRow"]>[] = [
   {
     id: "application",
     name: "Application",
-    width: 180,
+    width: 140,
     sort: (run) => run.application,
     show: (run) => (
       <a
         href={`${runPath(run.dag_id, run.dag_run_id)}#/?app=${encodeURIComponent(`${run.plan_task}@${run.map_index}`)}`}
-        title={`Run ${run.run}`}
+        title={`${run.application}, run ${run.run}`}
       >
         {run.application}
         {run.map_index >= 0 ? ` [${run.map_index}]` : ""}
@@ -148,7 +148,7 @@ const COLUMNS: readonly Column<Schemas["RunRow"]>[] = [
   {
     id: "state",
     name: "State",
-    width: 142,
+    width: 136,
     sort: (run) => run.state,
     show: (run) => (
       <span title={run.note ?? undefined}>
@@ -156,14 +156,25 @@ const COLUMNS: readonly Column<Schemas["RunRow"]>[] = [
       </span>
     ),
   },
-  { id: "mode", name: "Mode", width: 100, sort: (run) => run.mode, show: (run) => run.mode },
+  { id: "mode", name: "Mode", width: 84, sort: (run) => run.mode, show: (run) => run.mode },
+  {
+    id: "interval",
+    name: "Data interval",
+    width: 200,
+    sort: (run) => run.interval?.[0] ?? null,
+    show: (run) => <Interval ends={run.interval} />,
+  },
   { id: "planned", name: "Planned", width: 150, sort: (run) => run.planned_at, show: (run) => <Moment at={run.planned_at} /> },
-  { id: "dag", name: "Dag", width: 170, sort: (run) => run.dag_id, show: (run) => run.dag_id },
+  { id: "dag", name: "Dag", width: 108, sort: (run) => run.dag_id, show: (run) => <span title={run.dag_id}>{run.dag_id}</span> },
   {
     id: "run",
     name: "Dag run",
-    width: 340,
+    width: 260,
     sort: (run) => run.dag_run_id,
-    show: (run) => <Outside href={airflowRun(run.dag_id, run.dag_run_id)}>{run.dag_run_id}</Outside>,
+    show: (run) => (
+      <span title={run.dag_run_id}>
+        <Outside href={airflowRun(run.dag_id, run.dag_run_id)}>{run.dag_run_id}</Outside>
+      </span>
+    ),
   },
 ];
