@@ -23,7 +23,7 @@ from airflow_samza.errors import RecordUnreadable
 from airflow_samza.typed_values import converted
 
 HINT = (
-    "Restore the file, or have the run planned anew: in Airflow clear its plan task, on the command line say run … "
+    "Restore the file, or have the run planned anew: in Airflow clear its plan task, on the command line use run … "
     "--again."
 )
 

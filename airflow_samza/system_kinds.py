@@ -89,7 +89,7 @@ BUILT_IN = {
             keeps_versions=True,
             without_serdes=(
                 "which keeps columns and sends no bytes",
-                "Leave serde= out: schema= says it all. Serdes are for systems that send bytes, and tables of bytes "
+                "Leave serde= out: schema= is enough. Serdes are for systems that send bytes, and tables of bytes "
                 "that Spark reads or writes.",
             ),
         ),
@@ -102,7 +102,7 @@ BUILT_IN = {
             keeps_statistics=True,
             without_serdes=(
                 "whose bytes are a matter of the file's format",
-                "Say format= (parquet, json, csv, orc, avro) in place of serde=.",
+                "Set format= (parquet, json, csv, orc, avro) in place of serde=.",
             ),
         ),
     ),

@@ -202,7 +202,7 @@ def _join_key(stream: Stream[Any], key: Columns | None, where: str, side: str) -
     if not stream._key:
         reject(
             f"{where} names no key, and its {side} stream is not known to be partitioned by one",
-            hint='Say key="member_id" (or left_key and right_key).',
+            hint='Set key="member_id" (or left_key and right_key).',
             operator=where,
         )
     return stream._key

@@ -79,7 +79,7 @@ def window(
     columns = optional_columns(key, stream.schema, where)
     if window.time == "event" and stream._event_time is None:
         reject(
-            f"{where} goes by event time, and no input says which column holds it",
+            f"{where} goes by event time, and no input names the column that holds it",
             hint='Name it where the stream comes in, timestamp="at", and keep it; or ask for time="processing".',
             operator=where,
         )

@@ -59,7 +59,7 @@ P = TypeVar("P")
 class MessageStream(Stream[T]):
     """A stream of messages ``T`` inside an application.
 
-    Words that several operators take: ``id`` names the operator in plans and errors, and its topic or state where it
+    Parameters of several operators: ``id`` names the operator in plans and errors, and its topic or state where it
     has one; there it has to be given, elsewhere operators are numbered (rule P8). ``renamed_from`` is its former
     id, under which its state is found again. ``schema`` (a dataclass, a DDL string or a ``pyarrow.Schema``) holds the
     columns of the result. ``key`` is a column, or several. Lengths of time are ms, a ``timedelta`` or a text (``"5

@@ -219,7 +219,7 @@ def _newest(heads: Mapping[Any, PartitionHead], ssp: Partition) -> Any:
     if head is None:
         raise TopicError(
             f"The head of {ssp} is not known, and streams are aligned by it.",
-            hint="Look whether the stream exists and its system answers.",
+            hint="Check that the stream exists and its system answers.",
             system=ssp.system,
             stream=ssp.stream,
             partition=ssp.partition,

@@ -101,7 +101,7 @@ def unknown_head(ssp: Partition) -> TopicError:
     """Make the error for a partition that has to be read to its head when its head is not known."""
     return TopicError(
         f"The head of {ssp} is not known, and it has to be read to its head first.",
-        hint="Look whether the stream exists and its system answers, or take its bootstrap "
+        hint="Check that the stream exists and its system answers, or take its bootstrap "
         "(task.chooser.wait.for.head) away.",
         system=ssp.system,
         stream=ssp.stream,

@@ -156,7 +156,7 @@ def _summary(found: ApplicationPreview) -> list[str]:
             "--reprocess-behavior is failed or completed."
         )
     if found.unread:
-        told.append(f"The records of {found.unread} former runs cannot be read: airflow-samza fsck says more.")
+        told.append(f"The records of {found.unread} former runs cannot be read: airflow-samza fsck has details.")
     return told
 
 

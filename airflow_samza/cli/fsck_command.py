@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import SamzaError
@@ -23,6 +23,9 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.fsck import Finding, Published, is_sound, without_messages
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
+
+if TYPE_CHECKING:
+    from airflow_samza.systems.files.location import Location
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,9 @@ def fsck(environment: Environment) -> Iterator[Look]:
         yield Look("state", name, tuple(findings))
     for name, findings in fsck_tables(files):
         yield Look("table", name, tuple(findings))
+    producers = _Producers(files)
     for system, path in _outputs(files, runs):
-        yield Look("output", path, tuple(_output_findings(environment, system, path)))
+        yield Look("output", path, tuple(_output_findings(environment, system, path, producers)))
 
 
 _Asked = tuple[LogSystem, dict[str, list[Published]]]
@@ -171,14 +175,49 @@ def _outputs(files: Filesystem, runs: Iterable[RunFolder]) -> list[tuple[str, st
     return sorted({place for run in runs for place in written_by(files, run)})
 
 
-def _output_findings(environment: Environment, system: str, path: str) -> list[Finding]:
+class _Producers:
+    """The producers of files that are on record under a root, by their hashes."""
+
+    def __init__(self, files: Filesystem) -> None:
+        self._files = files
+        self._known = self._on_record()
+
+    def findings(self, output: Location) -> list[Finding]:
+        """Return the findings on files of runs that are not on record."""
+        from airflow_samza.systems.files.fsck import fsck_unrecorded
+        from airflow_samza.systems.files.manifests import published_at
+
+        published = published_at(output)
+        found = list(fsck_unrecorded(output, published, self._known))
+        if found:  # a run that has begun since the last look is on record before it publishes
+            self._known = self._on_record()
+            found = list(fsck_unrecorded(output, published, self._known))
+        return found
+
+    def _on_record(self) -> frozenset[str]:
+        """Return all hashes; none where a plan cannot be read, which the check of its run reports."""
+        from airflow_samza.systems.files.manifests import producer_hash
+
+        with suppress(SamzaError):
+            return frozenset(
+                producer_hash(plan.producer(stage.stage_id), plan.stream(stream_id).spec.name)
+                for run in run_folders(self._files)
+                for plan in load_plans(self._files, run)
+                for stage in plan.plan.stages
+                for stream_id in stage.outputs
+            )
+        return frozenset()
+
+
+def _output_findings(environment: Environment, system: str, path: str, producers: _Producers) -> list[Finding]:
     from airflow_samza.systems.files.fsck import fsck_output
     from airflow_samza.systems.files.location import open_location
 
     binding = environment.systems.get(system)
     storage = dict(binding.options.get("storage_options") or {}) if binding is not None else {}
     try:
-        return list(fsck_output(open_location(path, storage)))
+        output = open_location(path, storage)
+        return [*fsck_output(output), *producers.findings(output)]
     except (SamzaError, OSError) as error:
         remedy = f"Bind the system {system!r} of this output (--system, --env), so that it can be looked at."
         return [Finding(path, f"cannot be looked at from here: {error}", remedy, serious=False)]

@@ -12,7 +12,7 @@ _WORDS = (
     (r"; or, in Airflow, clear its plan task with its downstream: the next generation replaces what it wrote", ""),
     (r'\bstate_from="(\w+)"', r"--state-from \1"),
     (r"\b(c)lear them from their plans on\b", "run them again with --again"),
-    (r"\b(i)n Airflow clear its plan task, on the command line say run … --again", "run it again with --again"),
+    (r"\b(i)n Airflow clear its plan task, on the command line use run … --again", "run it again with --again"),
     (
         r"\b(c)lear (?:the|its) plan task(?: of [^,;:.]+)?(?: with its downstream(?: tasks)?)?",
         "run it again with --again",

@@ -57,7 +57,7 @@ def _other(run: RunPlan, option: str, planned: str, asked: str, key: str) -> Con
     return ConfigError(
         f"The run {run.run_id!r} of {run.application!r} was planned with other options: {option} was {planned}, and "
         f"is {asked} now.",
-        hint="To go on with it, give the options with which it was planned; to plan it anew, add --again; for another "
+        hint="To resume it, give the options with which it was planned; to plan it anew, add --again; for another "
         "run, change "
         "--run-id.",
         key=key,

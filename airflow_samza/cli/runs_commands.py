@@ -43,7 +43,7 @@ def list_runs(
     only_open: Annotated[bool, typer.Option("--open", help="Only runs that have not ended.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List runs, newest first: state, mode, when they were planned, and the Dag run that they belong to."""
+    """List runs, newest first: state, mode, data interval, when they were planned, and the Dag run of each."""
     files = open_filesystem(place.environment().root)
     found = [run for run in known_runs(files, application or None) if not (only_open and run.closed)]
     shown = [facts_of(files, run) for run in (found[:limit] if limit else found)]
@@ -51,14 +51,13 @@ def list_runs(
         for facts in shown:
             typer.echo(json_line(facts))
         return
-    rows = [
-        [str(facts[name] or "") for name in ("application", "run_id", "state", "mode", "at", "dag_id", "dag_run")]
-        for facts in shown
-    ]
+    keys = ("application", "run_id", "state", "mode", "interval", "at", "dag_id", "dag_run")
+    rows = [[_cell(facts[key]) for key in keys] for facts in shown]
     typer.echo(
-        columns(["APPLICATION", "RUN", "STATE", "MODE", "PLANNED (UTC)", "DAG", "DAG RUN"], rows)
+        columns(["APPLICATION", "RUN", "STATE", "MODE", "DATA INTERVAL (UTC)", "PLANNED (UTC)", "DAG", "DAG RUN"], rows)
         if rows
-        else "There are no such runs."
+        else f"There are no {'open ' if only_open else ''}runs{f' of {application!r}' if application else ''} "
+        f"under {files.location('')}."
     )
     if len(found) > len(shown):
         typer.echo(f"{len(found) - len(shown)} older runs are left out (-n 0 shows all).", err=True)
@@ -138,6 +137,13 @@ def cancel_stages(files: Filesystem, run: RunPlan, only: str | None = None) -> I
             if begun and not stage_status(files, handle).is_final:
                 ask_to_cancel(files, handle)
                 yield stage.stage_id
+
+
+def _cell(fact: str | tuple[str, str] | None) -> str:
+    """Return a fact as text; the data interval as ``--interval`` takes it."""
+    if isinstance(fact, tuple):
+        return "/".join(moment.removesuffix("+00:00").removesuffix(":00") for moment in fact)
+    return fact or ""
 
 
 def _two(names: Sequence[str] | None, word: str) -> Sequence[str]:

@@ -31,8 +31,8 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.rollback import PREVIOUS
+from airflow_samza.runs.tables.table_version import FULL, ROLLBACK, TableVersion, now
 from airflow_samza.runs.tables.version_text import describe_version, rollback_text
-from airflow_samza.runs.tables.versions import TableVersion
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -106,7 +106,7 @@ def push(
     master: Master = None,
     deploy_mode: DeployMode = None,
     runner_python: RunnerPython = None,
-    mode: Annotated[str, typer.Option("--mode", help="full or incremental.")] = versions.FULL,
+    mode: Annotated[str, typer.Option("--mode", help="full or incremental.")] = FULL,
     columns_: Annotated[
         str | None, typer.Option("--columns", metavar="A,B", help="Columns of the source to take; or JSON.")
     ] = None,
@@ -180,9 +180,7 @@ def rollback(
     environment = place.environment()
     files = open_filesystem(environment.root)
     bound = bind_system(system, environment.systems.get(system) or UNDER_ROOT, environment.root)
-    made = table_rollback.rollback(
-        files, system, f"{table}-push", to, push_id or f"cli-rollback-{versions.now()}", bound
-    )
+    made = table_rollback.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{now()}", bound)
     typer.echo(rollback_text(made, versions.newest(files, system, f"{table}-push")))
 
 
@@ -217,8 +215,8 @@ def versions_text(found: list[TableVersion], gone: set[int], current: TableVersi
     rows: list[list[object]] = [
         [
             version.number,
-            f"rollback to {version.reads}" if version.kind == versions.ROLLBACK else version.kind,
-            version.known_rows if version.kind == versions.ROLLBACK else version.rows,
+            f"rollback to {version.reads}" if version.kind == ROLLBACK else version.kind,
+            version.known_rows if version.kind == ROLLBACK else version.rows,
             version.deletes,
             version.bytes,
             _at(version.current_from),

@@ -26,8 +26,9 @@ from airflow_samza.runs.tables.push_checks import PushTotals
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
 from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.push_request import PushRequest, request_path, standing_request
+from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL
+from airflow_samza.runs.tables.version_errors import needs_base
 from airflow_samza.runs.tables.version_text import describe_version
-from airflow_samza.runs.tables.versions import DELETED, INCREMENTAL
 from airflow_samza.schema import Field, Schema, parse_type
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -68,7 +69,7 @@ def _stage(engine: StageEngine, push: PushContext) -> None:
     """Write the rows of the source as segments, which nobody sees."""
     request, files, attempt = push.request, push.files, push.attempt
     if request.mode == INCREMENTAL and versions.newest(files, request.system, request.topic) is None:
-        raise versions.needs_base(request.table, request.push_id)
+        raise needs_base(request.table, request.push_id)
     with engine.open_source(push) as source:
         started = time.monotonic()
         stream = push_stream(request, source.schema)

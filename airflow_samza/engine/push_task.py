@@ -13,7 +13,7 @@ from airflow_samza.records import made
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import StageFolder, write_once
 from airflow_samza.runs.tables.push_records import PushManifest
-from airflow_samza.runs.tables.versions import DELETED
+from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec

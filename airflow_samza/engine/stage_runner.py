@@ -147,7 +147,7 @@ class StageRunner:
             why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             raise StageFailed(
                 f"Spark does not start: {self._java_said() if _JAVA_ENDED in why else why}",
-                hint=f"The runner's log says more: {self._files.location(self._folder.log)}",
+                hint=f"Details are in the stage runner's log: {self._files.location(self._folder.log)}",
                 log=self._folder.log,
             ) from error
 
@@ -200,7 +200,7 @@ class StageRunner:
                 attempt,
                 StageFailed(
                     f"The stage {attempt.handle.stage_id} failed: {type(error).__name__}: {error}",
-                    hint=f"The runner's log says more: {self._files.location(self._folder.log)}",
+                    hint=f"Details are in the stage runner's log: {self._files.location(self._folder.log)}",
                     stage=attempt.handle.stage_id,
                     run=attempt.handle.run_id,
                 ),

@@ -51,7 +51,7 @@ from airflow_samza.runs.stages.stage_state import (
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.push_finish import finish_push
 from airflow_samza.runs.tables.push_request import standing_request
-from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.runs.upkeep.topic_expiry import (
     KEEP_AFTER_FAILURE_SECONDS,
     KEEP_AFTER_SUCCESS_SECONDS,

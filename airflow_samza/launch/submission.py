@@ -129,7 +129,7 @@ def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
         )
     if status.state == FAILED:
         return StageFailed(
-            f"The stage {handle.stage_id} failed.", hint=f"The runner's log says more: {status.log}", **about
+            f"The stage {handle.stage_id} failed.", hint=f"Details are in the stage runner's log: {status.log}", **about
         )
     return StageError(
         f"The stage {handle.stage_id} is not finished: it is {status}.", hint="Wait for it first.", **about
@@ -149,7 +149,7 @@ def checked_conf(conf: Mapping[str, str]) -> dict[str, str]:
             )
         if not key.startswith("spark."):
             raise ConfigError(
-                f"The Spark setting {key} does not begin with 'spark.', and Spark would pass over it without a word.",
+                f"The Spark setting {key} does not begin with 'spark.', and Spark would ignore it silently.",
                 hint=f"Write spark.{key}, or spark.hadoop.{key} for a setting of Hadoop's.",
                 key=key,
                 value=shown({key: value})[key],

@@ -24,6 +24,8 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_finish import discard, newest_staging
 from airflow_samza.runs.tables.push_records import PushResult
 from airflow_samza.runs.tables.push_request import SOURCE, PushRequest, request_path
+from airflow_samza.runs.tables.table_version import ROLLBACK
+from airflow_samza.runs.tables.version_errors import taken
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
@@ -102,8 +104,8 @@ def prepare_push(
             table=table,
         )
     made = versions.by_push_id(files, place.system, place.topic, push_id)
-    if made is not None and made.kind == versions.ROLLBACK:
-        raise versions.taken(made)
+    if made is not None and made.kind == ROLLBACK:
+        raise taken(made)
     partitions = place.stream.partitions
     if partitions is None:
         system = bind_systems({place.system: place.binding}, files.root)[place.system]

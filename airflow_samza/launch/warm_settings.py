@@ -19,7 +19,7 @@ VARIABLE = "AIRFLOW__SAMZA__WARM_RUNNERS"
 
 KEY = "[samza] warm_runners"
 
-_FORM = "Write a number of runners, with bounds behind it if need be: 2,idle=600,runs=50,age=21600,memory=4096."
+_FORM = "Write a number of runners, optionally followed by bounds: 2,idle=600,runs=50,age=21600,memory=4096."
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from airflow_samza.runs.records.epoch_records import InputIntent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan, side_input_key
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.pins import CURRENT, PinnedTable, check_asked, check_columns, find_version, push_stream
+from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import HasSections
@@ -163,7 +164,7 @@ def pin_versions(files: Filesystem, run: RunPlan) -> None:
 
 def reported_columns(schema: Schema) -> Schema:
     """Return the columns of a table's rows, of those that its side input has: one of them may mark what is deleted."""
-    return Schema(tuple(field for field in schema.fields if field.name != table_versions.DELETED))
+    return Schema(tuple(field for field in schema.fields if field.name != DELETED))
 
 
 def planned_side_inputs(run: RunPlan, stage_id: str) -> dict[str, InputIntent]:

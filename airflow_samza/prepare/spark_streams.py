@@ -48,7 +48,7 @@ def reject_unreadable(
         if declared.on_error is not None:
             raise UnsupportedShape(
                 f"The input {where}, where rows cannot fail one by one, and has on_error=.",
-                hint="Read a broader type, and convert it behind the input in an operator that has on_error=.",
+                hint="Read a broader type, and convert it after the input in an operator that has on_error=.",
                 stream=stream.stream_id,
             )
 

@@ -16,7 +16,7 @@ from airflow.sdk import Asset
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.provider.connections.alias import connection_id
-from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.tables.table_version import TableVersion
 
 SCHEME = "samza"
 

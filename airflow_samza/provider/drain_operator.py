@@ -26,16 +26,17 @@ class SamzaDrainOperator(SamzaOperator):
     """Ends running continuous (or pipelined) runs of an application, and waits until they have ended.
 
     A drain ends them for good: what has arrived is processed, windows and joins give what they hold, stages end one
-    after the other. A
-    stop ends them for now: nothing more is read, nothing flushes, and the next run goes on from the state that is left.
+    after the other. A stop ends them for now: nothing more is read, nothing flushes, and the next run continues from
+    the state that is left.
 
-    :param run_id: The run, by its own id or by Airflow's; without one the newest that is on (templated).
+    :param run_id: The run, by its own id or by Airflow's; by default the newest run that has not ended (templated).
     :param dag_id: Only runs of this Dag (templated).
     :param action: ``drain`` or ``stop`` (templated).
-    :param missing_ok: Whether it is fine that no such run is on.
-    :param wait_for_completion: Whether to wait until the run is over.
-    :param poll_interval: Seconds between two looks.
-    :param deferrable: Whether to give the worker slot back while waiting; default ``[operators] default_deferrable``.
+    :param missing_ok: If true, it is no error that there is no such run.
+    :param wait_for_completion: If true, the task waits until the run has ended.
+    :param poll_interval: Seconds between two checks.
+    :param deferrable: If true, the task gives its worker slot back while it waits; default ``[operators]
+        default_deferrable``.
     """
 
     template_fields: Sequence[str] = (*SamzaOperator.template_fields, "run_id", "dag_id_", "action")
@@ -150,7 +151,7 @@ class SamzaDrainOperator(SamzaOperator):
 class SamzaStopOperator(SamzaDrainOperator):
     """Stops running continuous (or pipelined) runs of an application for now, and waits until they have ended.
 
-    Nothing more is read and nothing flushes; the next run goes on from the state that is left. Parameters as of
+    Nothing more is read and nothing flushes; the next run continues from the state that is left. Parameters as of
     :class:`SamzaDrainOperator`, but for ``action``.
     """
 

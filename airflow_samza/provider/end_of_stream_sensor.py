@@ -29,7 +29,7 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
     :param external_dag_id: The Dag whose runs count; None: all that run the application (templated).
     :param conn_id: The Samza connection (templated).
     :param samza_conn_id: Another name of ``conn_id``.
-    :param deferrable: Waits in the triggerer; default ``[operators] default_deferrable``.
+    :param deferrable: If true, the sensor waits in the triggerer; default ``[operators] default_deferrable``.
     """
 
     template_fields: Sequence[str] = ("application", "stream", "run_id", "external_dag_id", "conn_id")

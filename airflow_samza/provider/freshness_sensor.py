@@ -30,12 +30,12 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
     :param application: The application whose runs read the table, as ``package.module:attribute`` (templated).
     :param table: The table (templated).
     :param version: ``current`` (when the sensor starts), a version's number, or the push id that made it (templated).
-    :param least: How many runs there have to be; 0 is content with none.
+    :param least: The least number of running runs that read it; with 0 the sensor also succeeds when none runs.
     :param conn_id: The Samza connection (templated).
     :param samza_conn_id: Another name of ``conn_id``.
     :param systems: Connection ids by the names of the application's systems (templated).
     :param config: Samza's configuration keys (templated).
-    :param deferrable: Waits in the triggerer; default ``[operators] default_deferrable``.
+    :param deferrable: If true, the sensor waits in the triggerer; default ``[operators] default_deferrable``.
     """
 
     template_fields: Sequence[str] = ("application", "table", "version", "conn_id", "systems", "config")

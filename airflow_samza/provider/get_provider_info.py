@@ -59,7 +59,8 @@ def get_provider_info() -> dict[str, Any]:
                 "description": "Settings of the airflow-samza provider.",
                 "options": {
                     "poll_interval": {
-                        "description": "How often a task asks for the state of its stage, in seconds.",
+                        "description": "Seconds between two looks of a task at the state of its stage. A stage that "
+                        "has just begun is looked at more often.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "5",
@@ -74,7 +75,7 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "30",
                     },
                     "fuse_below": {
-                        "description": 'Up to how many bytes of inputs a run of a group with mode="auto" is one task.',
+                        "description": 'Bytes of inputs up to which a run of a group with mode="auto" is one task.',
                         "version_added": "0.1.0",
                         "type": "integer",
                         "example": "1073741824",
@@ -96,7 +97,7 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "",
                     },
                     "keep_topics_after_success": {
-                        "description": "For how many hours the intermediate topics of a run are kept after it has "
+                        "description": "Hours for which the intermediate topics of a run are kept after it has "
                         "succeeded.",
                         "version_added": "0.1.0",
                         "type": "float",
@@ -104,32 +105,31 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "24",
                     },
                     "keep_topics_after_failure": {
-                        "description": "For how many hours the topics of a failed run are kept, so that it can be "
-                        "cleared and resumed.",
+                        "description": "Hours for which the topics of a failed run are kept, so that it can be cleared "
+                        "and resumed.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "720",
                         "default": "168",
                     },
                     "keep_runs": {
-                        "description": "How many runs of an application stay on record. Older ones are deleted with "
-                        "their topics, but for "
-                        "those that are open or still needed.",
+                        "description": "Number of runs of an application that stay on record. Older ones are deleted "
+                        "with their topics, except those that are open or still needed.",
                         "version_added": "0.1.0",
                         "type": "integer",
                         "example": "500",
                         "default": "100",
                     },
                     "keep_runs_days": {
-                        "description": "For how many days a run stays on record.",
+                        "description": "Days for which a run stays on record.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "90",
                         "default": "30",
                     },
                     "driver_start_timeout": {
-                        "description": "How many seconds a driver that spark-submit starts may take until it reports; "
-                        "a full cluster lets it wait.",
+                        "description": "Seconds that a driver in a cluster, started by spark-submit, may take until it "
+                        "reports. In a full cluster it has to wait for room.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "1800",
@@ -146,8 +146,8 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "",
                     },
                     "warm_runners": {
-                        "description": "How many local Sparks of a worker's host stay for the next run of the same "
-                        "connection, root and environment; with bounds, if need be: seconds without a run, runs, "
+                        "description": "Number of local Sparks of a worker's host that stay for the next run of the "
+                        "same connection, root and environment. Bounds may follow it: seconds without a run, runs, "
                         "seconds since the start, MiB. 0 or empty: none.",
                         "version_added": "0.1.0",
                         "type": "string",
@@ -216,9 +216,8 @@ def _samza_connection() -> dict[str, Any]:
             "runners_outlive_tasks": {
                 "label": "Runners outlive tasks",
                 "description": "Whether a process that a task leaves on its worker's host lives on: deferrable tasks "
-                "need it. Without a "
-                "word, it does, except where the executor gives each task a container (Kubernetes, ECS, Batch, "
-                "Lambda).",
+                "need it. If this is not set, it does, except where the executor gives each task a container "
+                "(Kubernetes, ECS, Batch, Lambda).",
                 "schema": {"type": ["boolean", "null"]},
             },
         },

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from airflow_samza.runs.records.stage_result import StageResult
     from airflow_samza.runs.stages.stage_state import StageStatus
     from airflow_samza.runs.tables.folder import TableFolder
-    from airflow_samza.runs.tables.versions import TableVersion
+    from airflow_samza.runs.tables.table_version import TableVersion
     from airflow_samza.runs.upkeep.kept_runs import Keep
     from airflow_samza.systems.system import SystemBinding
 

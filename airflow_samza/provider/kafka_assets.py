@@ -22,7 +22,7 @@ def kafka_topic(topic: str, brokers: str | Sequence[str], *, watchers: Sequence[
 
     :param topic: The topic's name.
     :param brokers: The addresses of ``bootstrap.servers``, in any order; a port that is missing is 9092.
-    :param watchers: What announces messages that others send, with a
+    :param watchers: The asset watchers that announce messages of other senders, with a
         :class:`~airflow_samza.triggers.KafkaMessagesTrigger`.
 
     >>> kafka_topic("views", "kafka-2:9093, kafka-1").uri

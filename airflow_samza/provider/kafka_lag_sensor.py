@@ -25,9 +25,9 @@ class SamzaKafkaLagSensor(BaseSensorOperator):
 
     :param group: The consumer group (templated).
     :param topics: The topics (templated).
-    :param at_most: How many messages may be left (templated).
+    :param at_most: The greatest number of messages left to read (templated).
     :param kafka_conn_id: The connection of type ``kafka`` (templated).
-    :param deferrable: Waits in the triggerer; default ``[operators] default_deferrable``.
+    :param deferrable: If true, the sensor waits in the triggerer; default ``[operators] default_deferrable``.
     """
 
     template_fields: Sequence[str] = ("group", "topics", "at_most", "kafka_conn_id")

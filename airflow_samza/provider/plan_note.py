@@ -21,7 +21,8 @@ class PlanNote:
     """A planned run: the ids of connections, no secret of them.
 
     ``group`` is the task group or task that tells this use of the application from others in the Dag; ``tasks`` are
-    the tasks that run the stages, by stage id; ``planned_at`` in seconds since 1970.
+    the tasks that run the stages, by stage id; ``planned_at`` in seconds since 1970; ``interval`` is the data interval
+    (ISO texts, UTC) where the run has one.
     """
 
     application: str
@@ -34,6 +35,7 @@ class PlanNote:
     group: str = ""
     systems: Mapping[str, str] = field(default_factory=dict)
     tasks: Mapping[str, str] = field(default_factory=dict)
+    interval: tuple[str, str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""

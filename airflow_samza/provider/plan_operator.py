@@ -85,6 +85,7 @@ class SamzaPlanOperator(TellsLineage, PlanningOperator):
             self.task_id if self.scope is None else self.scope,
             dict(self.systems or {}),
             dict(tasks),
+            run.interval,
         )
 
 

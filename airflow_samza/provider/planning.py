@@ -1,6 +1,6 @@
 """The shared part of tasks that plan a run.
 
-Its mode, its slice of time, the state that it goes on from, the sections that it reads.
+Its mode, its slice of time, the state that it continues from, the sections that it reads.
 """
 
 from __future__ import annotations
@@ -33,17 +33,16 @@ class PlanningOperator(SamzaOperator):
 
     :param mode: How the stages run: ``staged``, ``fused`` (the same in one task), ``pipelined`` or ``continuous``.
     :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
-    :param data_interval: The slice of time instead of the run's data interval: two moments, or a text ``start/end``
+    :param data_interval: The data interval to read instead of the Dag run's: two moments, or a text ``start/end``
         (templated).
-    :param state_from: What a run starts from whose application carries state from run to run: ``previous`` (what the
-    run
-        before left; ``lineage`` is another name), ``fresh`` (nothing), or the id of a run. By default runs of a
-        backfill start fresh and all others continue from the previous state (templated).
-    :param table_versions: Which version of a pushed table the run reads, by table: ``current`` (the default),
+    :param state_from: Where the state of the run comes from, if the application carries state from run to run:
+        ``previous`` (what the run before left; ``lineage`` is another name), ``fresh`` (nothing), or the id of a run.
+        By default runs of a backfill start fresh and all others continue from the previous state (templated).
+    :param table_versions: The version of each pushed table that the run reads: ``current`` (the default),
         ``as_of_interval`` (the one that was current when the run's data interval began), or the id of a push
         (templated).
-    :param wait_for_state: Whether to wait, deferred, while another run holds the state; else the task fails, and may be
-        retried.
+    :param wait_for_state: If true, the task waits, deferred, while another run holds the state; if false, it fails, and
+        may be retried.
     :param shape: The fingerprint of the application as the Dag file saw it; a plan of another one is rejected.
     """
 

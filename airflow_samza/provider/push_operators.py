@@ -34,8 +34,8 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.push_request import push_handle
 from airflow_samza.runs.tables.rollback import PREVIOUS
+from airflow_samza.runs.tables.table_version import FULL, TableVersion
 from airflow_samza.runs.tables.version_text import describe_version
-from airflow_samza.runs.tables.versions import FULL, TableVersion
 from airflow_samza.systems.filesystems.pace import Looks
 
 
@@ -45,8 +45,8 @@ class TableOperator(TellsLineage, SamzaOperator):
     Each of its versions is an event of the asset :func:`pushed_table`, and of one by where the table lies.
 
     :param table: The table, as the application names it (templated).
-    :param push_id: What makes the version unique; by default the Dag run and the task, so that a retry or a clear finds
-        its version (templated).
+    :param push_id: The unique id of the version; by default made of the Dag run and the task, so that a retry or a
+        clear finds its version (templated).
     :param partition_key: A partition key for the asset's event (templated).
     :param conn_id: The Samza connection (templated); further parameters as of :class:`SamzaOperator`.
     """
@@ -104,7 +104,7 @@ class TableOperator(TellsLineage, SamzaOperator):
 class SamzaTablePushOperator(TableOperator):
     """Fills a pushed table from anything that Spark reads; readers that start afterwards see all of it, or nothing.
 
-    A retry goes on where the former try died; a second run of the same push id finds its version. Killing the task
+    A retry continues where the former try died; a second run of the same push id finds its version. Killing the task
     cancels its Spark work. The return value holds ``version``, ``rows``, ``bytes``, ``offsets`` and more.
 
     :param source: A path (``hdfs://``, ``s3a://``, …), or a mapping with one of ``path`` (with ``format``,
@@ -113,25 +113,27 @@ class SamzaTablePushOperator(TableOperator):
     :param source_conn_id: A connection of type jdbc, postgres or mysql with the source's URL, user and password
         (templated).
     :param mode: ``full`` replaces all rows, ``incremental`` changes those of the keys that come (templated).
-    :param columns: Which columns of the source are taken, or SQL by the table's column; by default they have to be the
-        same (templated).
+    :param columns: The columns of the source to take, or SQL by the table's column; by default the source must have the
+        table's columns (templated).
     :param deletes: A boolean column or SQL condition: rows of an incremental push for which it is true delete their key
         (templated).
     :param on_null_key: ``fail`` or ``drop``.
-    :param on_duplicate: What happens when a key comes twice: ``fail``, ``last`` (the greatest ``latest_by`` stays) or
-        ``any``.
+    :param on_duplicate: The rule for a key that comes twice: ``fail``, ``last`` (the row with the greatest
+        ``latest_by`` stays) or ``any``.
     :param latest_by: The column that says which row is the last.
-    :param min_rows: The push is rejected with fewer; default 1, for an incremental one 0 (templated).
+    :param min_rows: The least number of rows; a push with fewer is rejected. Default 1, for an incremental push 0
+        (templated).
     :param max_change_ratio: A full push is rejected whose rows differ by more from the current version (0.2: a fifth),
         an incremental one that changes more; default: a full push may not lose more than half; ``inf``: anything goes
         (templated).
-    :param keep_versions: How many versions are kept, for rollbacks and backfills.
+    :param keep_versions: The number of versions that are kept, for rollbacks and backfills.
     :param compact_after: After so many incremental pushes on a full one, or many changes, the rows are written as one
         full section anew, for new readers and further pushes; 0: never.
-    :param data_interval: Of when the rows are, instead of the run's data interval: two moments, or ``start/end``
-        (templated).
-    :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
-    :param deferrable: Gives the worker slot back while Spark works; default ``[operators] default_deferrable``.
+    :param data_interval: The time that the rows describe, instead of the Dag run's data interval: two moments, or
+        ``start/end`` (templated).
+    :param poll_interval: Seconds between two checks of the state; default ``[samza] poll_interval``.
+    :param deferrable: If true, the task gives its worker slot back while Spark works; default ``[operators]
+        default_deferrable``.
     """
 
     operator_extra_links = (PAGE, RUNNER_LOG, SPARK, OUTPUT)
@@ -227,7 +229,7 @@ class SamzaTablePushOperator(TableOperator):
     def execute_complete(
         self, context: Any, event: Mapping[str, Any] | None = None, *, push: Mapping[str, Any], deadline: float | None
     ) -> dict[str, Any]:
-        """Go on where the task deferred."""
+        """Continue after the deferral."""
         with mapped_failures(self.log.error):
             hook, handle = self.hook, StageHandle.from_dict(push)
             self._show_places(context)

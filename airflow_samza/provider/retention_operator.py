@@ -19,15 +19,15 @@ class SamzaRetentionOperator(BaseOperator):
     Expired topics, runs beyond number and age, and what dead processes have left.
 
     A run stays in any case while it is open, while its topics are kept, while the state of its application holds what
-    it left, and while another application has not read what it wrote. What was deleted is left in XCom, and told in the
-    log.
+    it left, and while another application has not read what it wrote. The list of what was deleted is the return
+    value, and is printed in the log.
 
     :param conn_id: The Samza connection whose root is swept (templated).
     :param samza_conn_id: Another name of ``conn_id``.
     :param systems: Connection ids by the names of systems: logs among them are swept, too (templated).
-    :param keep_runs: How many runs of each application are kept; by default ``[samza] keep_runs``.
-    :param keep_runs_days: For how many days; by default ``[samza] keep_runs_days``.
-    :param dry_run: Only say what would be deleted.
+    :param keep_runs: The number of runs of each application that are kept; by default ``[samza] keep_runs``.
+    :param keep_runs_days: The number of days for which they are kept; by default ``[samza] keep_runs_days``.
+    :param dry_run: If true, nothing is deleted; the log lists what would be.
     """
 
     template_fields: Sequence[str] = ("conn_id", "systems")

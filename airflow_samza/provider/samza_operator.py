@@ -26,8 +26,8 @@ class SamzaOperator(BaseOperator):
     :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
     :param archives: Archives that the workers unpack, by path (templated).
     :param runner_python: The Python program that runs stage runners and workers, over the connection's (templated).
-    :param scope: What tells this use of the application from others in the same Dag; the task group's id, or the task's
-        own.
+    :param scope: A name that distinguishes this use of the application from others in the same Dag; by default the task
+        group's id, or the task's.
     """
 
     template_fields: Sequence[str] = (

@@ -66,9 +66,10 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         same time.
     :param partition_key: The partition key of the assets' events: a text, or ``data_interval`` for the beginning of the
         run's data interval (templated); by default the events of a Dag run that has a key get that one.
-    :param poll_interval: Seconds between two questions for the state; default ``[samza] poll_interval``.
+    :param poll_interval: Seconds between two checks of the state; default ``[samza] poll_interval``.
     :param progress_interval: Seconds between two reports of progress; default ``[samza] progress_interval``.
-    :param deferrable: Gives the worker slot back while the stage runs; default ``[operators] default_deferrable``.
+    :param deferrable: If true, the task gives its worker slot back while the stage runs; default ``[operators]
+        default_deferrable``.
     """
 
     template_fields: Sequence[str] = (*PlanningOperator.template_fields, "plan", "partition_key")
@@ -132,7 +133,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         generation: int,
         deadline: float | None,
     ) -> dict[str, Any]:
-        """Go on where the task deferred: finish stages that have ended, and defer again while any runs.
+        """Continue after the deferral: finish stages that have ended, and defer again while any runs.
 
         ``stages`` are the handles of what was submitted, ``told`` those whose results the log has already.
         """

@@ -36,10 +36,10 @@ class SamzaTaskGroup(TaskGroup):
 
     ``mode="staged"``: a task per stage, each starts when its producers have ended. ``mode="fused"``: one task runs all
     stages. ``mode="pipelined"``: a task per stage, all at the same time; each waits, deferred, until its producers run,
-    and ends when its inputs have ended. ``mode="continuous"``: the same over inputs that go on, until the run is
+    and ends when its inputs have ended. ``mode="continuous"``: the same over unbounded inputs, until the run is
     drained or stopped, or ``run_for`` is over.
 
-    :param group_id: The group's id; it also tells this use of the application from others in the Dag.
+    :param group_id: The group's id; it also distinguishes this use of the application from others in the Dag.
     :param application: The application, as ``package.module:attribute``; loaded when the Dag file is parsed.
     :param conn_id: The Samza connection (templated).
     :param samza_conn_id: Another name of ``conn_id``.
@@ -54,16 +54,16 @@ class SamzaTaskGroup(TaskGroup):
     :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
     :param archives: Archives that the workers unpack, by path (templated).
     :param runner_python: The Python program that runs stage runners and workers, over the connection's (templated).
-    :param data_interval: The slice of time instead of the run's data interval (templated).
-    :param state_from: ``previous`` (or ``lineage``), ``fresh`` or a run's id: what a run starts from whose application
-        carries state (templated).
-    :param table_versions: Which version of a pushed table a run reads, by table: ``current``, ``as_of_interval`` or a
-        push id (templated).
-    :param wait_for_state: Whether ``plan`` waits, deferred, while another run holds the state; else it fails, and may
-        be retried.
+    :param data_interval: The data interval to read instead of the Dag run's (templated).
+    :param state_from: Where the state of the run comes from, if the application carries state: ``previous`` (or
+        ``lineage``), ``fresh`` or a run's id (templated).
+    :param table_versions: The version of each pushed table that a run reads: ``current``, ``as_of_interval`` or a push
+        id (templated).
+    :param wait_for_state: If true, ``plan`` waits, deferred, while another run holds the state; if false, it fails, and
+        may be retried.
     :param partition_key: The partition key of the assets' events: a text, or ``data_interval`` for the beginning of the
         run's data interval (templated); by default the events of a Dag run that has a key get that one.
-    :param poll_interval: Seconds between two questions for a stage's state.
+    :param poll_interval: Seconds between two checks of a stage's state.
     :param progress_interval: Seconds between two reports of a stage's progress.
     :param deferrable: Whether tasks give their worker slot back while their stage runs; default ``[operators]
         default_deferrable``.

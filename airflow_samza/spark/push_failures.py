@@ -79,7 +79,7 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
         )
     return StageFailed(
         f"The Spark job of the push of table {request.table!r} failed: {said}",
-        hint="The runner's log has the whole story.",
+        hint="The runner's log has the whole error.",
         stage=request.handle.stage_id,
         run=request.handle.run_id,
     )

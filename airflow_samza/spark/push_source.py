@@ -13,7 +13,7 @@ from airflow_samza.errors import PushError, SchemaError
 from airflow_samza.partitioner import key_type
 from airflow_samza.runs.tables.push_checks import check_columns
 from airflow_samza.runs.tables.push_request import PushRequest
-from airflow_samza.runs.tables.versions import DELETED
+from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import DataType, Field, Schema, parse_type
 from airflow_samza.secrecy import secret_names
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_secrets

@@ -102,7 +102,7 @@ def _failed(text: str, died: bool, handle: StageHandle, program: StageProgram) -
             )
             if died
             else (
-                "The runner's log has the whole story. When it is a value: leave such rows out before, or use "
+                "The runner's log has the whole error. When it is a value: leave such rows out before, or use "
                 "try_cast and its like."
             )
         ),

@@ -20,4 +20,4 @@ def as_told(error: BaseException, what: str, place: WarmPlace) -> SamzaError:
     if "JAVA_GATEWAY_EXITED" in why:
         with open(place.log, encoding="utf-8", errors="replace") as file:
             why = most_informative_line(file.read().splitlines())
-    return StageFailed(f"Spark does not start: {why}", hint="The runner's log says more.")
+    return StageFailed(f"Spark does not start: {why}", hint="Details are in the stage runner's log.")

@@ -202,7 +202,7 @@ def _known(place: Place, offset: int | None, what: str) -> int:
     if offset is None:
         raise TopicError(
             f"The side input {_place(place)} has {what}, so it is unknown what a store of it must hold.",
-            hint="Look whether the topic is there and its system answers; declare a stream that counts no offsets as "
+            hint="Check that the topic exists and its system answers; declare a stream that counts no offsets as "
             "bounded.",
             stream=place[0],
             partition=place[1],

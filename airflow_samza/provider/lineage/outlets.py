@@ -24,7 +24,7 @@ from airflow_samza.provider.lineage.dataset_names import DatasetName
 from airflow_samza.runs.records.first_events import take_turn
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
-from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.tables.table_version import TableVersion
 
 if TYPE_CHECKING:
     from airflow_samza.provider.hooks import SamzaHook

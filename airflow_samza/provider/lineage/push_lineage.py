@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.provider.lineage.dataset_names import DatasetName, jdbc_dataset, log_dataset, path_dataset
-from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.task.program.column_sources import IDENTITY, NOTHING, TRANSFORMATION, ColumnSource, StreamLineage

@@ -209,7 +209,7 @@ def _sentences(files: Filesystem, run: RunPlan, *, downstream: bool, plan: bool)
         newest = newest_number(files, lineage)
         if left is not None and newest > left.number:
             yield (
-                f"Later runs have gone on from the state that this run left (version {left.number}, now {newest}): "
+                f"Later runs have continued from the state that this run left (version {left.number}, now {newest}): "
                 f"undo them first (airflow-samza state reset {run.application} --to {left.parent}), and clear them, "
                 "too."
             )

@@ -22,7 +22,7 @@ from airflow_samza.runs.records.folders import numbers, read, write_once
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.tables.compactions import Compaction, Compactions
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.tables.versions import INCREMENTAL, TableVersion, now
+from airflow_samza.runs.tables.table_version import INCREMENTAL, TableVersion, now
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
 

@@ -12,7 +12,7 @@ from airflow_samza.errors import ConfigError, NoSuchVersion, SchemaError, Unknow
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.tables import versions as table_versions
-from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 

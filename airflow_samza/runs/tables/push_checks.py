@@ -11,7 +11,7 @@ from typing import Any
 from airflow_samza.errors import PushError
 from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.push_request import SHRINKS_AT_MOST, PushRequest
-from airflow_samza.runs.tables.versions import FULL, TableVersion
+from airflow_samza.runs.tables.table_version import FULL, TableVersion
 from airflow_samza.schema import DataType, Schema
 
 

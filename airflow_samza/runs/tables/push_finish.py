@@ -26,7 +26,8 @@ from airflow_samza.runs.tables.push_checks import PushTotals, check_rows
 from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushPublication, PushResult
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.retention import expire_versions
-from airflow_samza.runs.tables.versions import FULL, TableVersion
+from airflow_samza.runs.tables.table_version import FULL, TableVersion, now
+from airflow_samza.runs.tables.version_errors import needs_base
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import DiscardsStaged
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -56,7 +57,7 @@ def finish_push(
     reach("push-after-version")
     then(known)
     write_once(files, folder.result, PushResult(known.number, request.push_id))
-    write_once(files, request.handle.run.closed, RunEnd(True, versions.now()))
+    write_once(files, request.handle.run.closed, RunEnd(True, now()))
     with contextlib.suppress(
         SamzaError
     ):  # the push stands whether or not there was room to tidy up; the next one does it again
@@ -115,7 +116,7 @@ def _make_visible(
 ) -> TableVersion:
     current = versions.newest(files, request.system, request.topic)
     if request.mode != FULL and current is None:
-        raise versions.needs_base(request.table, request.push_id)
+        raise needs_base(request.table, request.push_id)
     totals = PushTotals(rows=publication.rows, deletes=publication.deletes)
     check_rows(request, totals, current)
     reach("push-before-publish")
@@ -144,7 +145,7 @@ def _make_visible(
         schema=publication.schema,
         key=request.key,
         interval=request.interval,
-        pushed_at=versions.now(),
+        pushed_at=now(),
         base=base.number if base is not None else None,
         table=request.table,
         changes=_changes(base) + publication.rows + publication.deletes if base is not None else 0,

@@ -18,7 +18,7 @@ from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.tables.versions import FULL, INCREMENTAL
+from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL
 from airflow_samza.secrecy import gives_away
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 

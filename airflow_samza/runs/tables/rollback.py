@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from airflow_samza.errors import PushError
 from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.table_version import ROLLBACK, TableVersion, now
+from airflow_samza.runs.tables.version_errors import taken
 from airflow_samza.runs.tables.versions import (
-    ROLLBACK,
-    TableVersion,
     add,
     by_number,
     by_push_id,
@@ -16,9 +16,7 @@ from airflow_samza.runs.tables.versions import (
     highest_number,
     missing,
     newest,
-    now,
     pin,
-    taken,
 )
 from airflow_samza.systems.capabilities import RemembersWriters
 from airflow_samza.systems.filesystems.filesystem import Filesystem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.tables.table_version import TableVersion
 
 _PARTITIONS = 16
 """Number of partitions whose offsets are shown."""

@@ -9,146 +9,28 @@ Source: rule S7.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import islice
 from typing import Any
 
-from airflow_samza.application.table_declarations import PUSH_DELETES
-from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
-from airflow_samza.records import durable, encode
+from airflow_samza.errors import NoSuchVersion, PushError
+from airflow_samza.records import encode
 from airflow_samza.runs.records.folders import must_read, numbers, read, write_once
-from airflow_samza.runs.tables.compactions import (
-    CHAINS,
-    Compaction,
-    Compactions,
-    Offsets,
-    Section,
-    chains,
-    described_sections,
-)
+from airflow_samza.runs.tables.compactions import Compactions
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.marks import withdraw_attempts
+from airflow_samza.runs.tables.table_version import (
+    FULL,
+    ROLLBACK,
+    PushBegun,
+    TablePin,
+    TableVersion,
+    instant_text,
+    now,
+)
+from airflow_samza.runs.tables.version_errors import lost, needs_base
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-
-FULL, INCREMENTAL, ROLLBACK = "full", "incremental", "rollback"
-"""Kinds of versions: all rows anew, changes to the version before it, or what an older version read."""
-
-DELETED = PUSH_DELETES
-"""The last column of every push topic (boolean).
-
-True marks a key that an incremental push deletes; its other columns are null.
-"""
-
-
-@durable("version of a table", later={"changes": 0, "on": None}, beside=("compactions",))
-@dataclass(frozen=True)
-class TableVersion:
-    """One version of a pushed table.
-
-    ``sections`` are the (producer, generation) of the commits that it consists of, in the order in which they apply: of
-    a full push its own, of an incremental one those of ``base`` and its own. ``offsets`` span them, [first, end) per
-    partition, within the topic's first ``commits`` commits. ``rows`` and ``deletes`` are what this push wrote,
-    ``full_rows`` the rows of the full section underneath, and ``changes`` the rows and deletes that were written since.
-    ``schema`` is the table's (DDL), without the column ``_deleted`` that the topic has last. ``on`` is the version
-    whose compaction is the first of the sections; None: that is a full push.
-
-    ``interval`` is the data interval (ISO texts, UTC) of what it holds, where known; ``pushed_at`` when the record was
-    made (ISO, UTC). ``current_from``: the end of the interval, else ``pushed_at``, but never before that of the version
-    current until then. ``is_late``: a full push of data older than what was current; :func:`as_of` finds it,
-    :func:`newest` does not. ``compactions``: not of the record, but found beside it: its own if it has one, and those
-    below.
-    """
-
-    number: int
-    push_id: str
-    kind: str
-    sections: tuple[tuple[str, str], ...]
-    offsets: tuple[tuple[int, int], ...]
-    commits: int
-    rows: int
-    bytes: int
-    schema: str
-    key: tuple[str, ...]
-    pushed_at: str
-    current_from: str = ""
-    interval: tuple[str, str] | None = None
-    base: int | None = None
-    deletes: int = 0
-    full_rows: int = 0
-    is_late: bool = False
-    table: str = ""
-    changes: int = 0
-    on: int | None = None
-    compactions: tuple[Compaction, ...] = field(default=(), compare=False, repr=False)
-
-    @property
-    def reads(self) -> int:
-        """The version whose rows it shows: itself, or the one that a rollback has brought back."""
-        return self.base if self.kind == ROLLBACK and self.base is not None else self.number
-
-    @property
-    def compacted(self) -> Compaction | None:
-        """The section that holds all its rows, where it was compacted."""
-        return self.compactions[0] if self.compactions and self.compactions[0].number == self.reads else None
-
-    @property
-    def read_sections(self) -> tuple[Section, ...]:
-        """The sections that a first reader reads: its own, or the one that they were compacted to."""
-        return (self.compacted.section,) if self.compacted is not None else self.sections
-
-    @property
-    def read_offsets(self) -> Offsets:
-        """The offsets of those."""
-        return self.compacted.offsets if self.compacted is not None else self.offsets
-
-    @property
-    def read_commits(self) -> int:
-        """The topic's first commits that have them."""
-        return self.compacted.commits if self.compacted is not None else self.commits
-
-    @property
-    def known_rows(self) -> int:
-        """The rows of the full section underneath, which the next push is compared to.
-
-        Of a compacted version just its rows.
-        """
-        return self.compacted.rows if self.compacted is not None else self.full_rows
-
-    @property
-    def slice(self) -> dict[str, Any]:
-        """The slice with which ``system.consumer(spec, slice)`` reads this version, in the order of its changes."""
-        found = {
-            "kind": "log",
-            "partitions": len(self.offsets),
-            "offsets": [list(span) for span in self.read_offsets],
-            "commit": self.read_commits,
-            "sections": described_sections(self.read_sections),
-        }
-        more = chains(self.read_sections, self.read_offsets, self.compactions)
-        return {**found, CHAINS: more} if more else found
-
-    def may_be_read(self, slice_: Mapping[str, Any]) -> bool:
-        """Return whether a slice of it can still be read: the changes that it was compacted of may be given up."""
-        is_former = slice_.get("sections") != described_sections(self.read_sections)
-        return not (is_former and self.compacted is not None and self.compacted.is_given_up)
-
-
-@durable("beginning of a push")
-@dataclass(frozen=True)
-class PushBegun:
-    """A push is about to become a version with a number above ``after``."""
-
-    after: int
-
-
-@durable("pin of a version of a table")
-@dataclass(frozen=True)
-class TablePin:
-    """A run (``<application>/<run id>``) reads a version, which therefore stays; ``at`` is an ISO text in UTC."""
-
-    reader: str
-    at: str
 
 
 def newest(files: Filesystem, system: str, topic: str) -> TableVersion | None:
@@ -281,47 +163,9 @@ def reject_late(files: Filesystem, system: str, topic: str, table: str, push_id:
         raise lost(table, push_id, winner)
 
 
-def lost(table: str, push_id: str, winner: TableVersion) -> ConcurrentPush:
-    """Return the error for a push whose number another has taken."""
-    return ConcurrentPush(
-        f"The push {push_id!r} of table {table!r} lost version {winner.number} to the push {winner.push_id!r}, which "
-        "was faster; "
-        "nothing of it is visible.",
-        hint="Try again: what it has written is kept, and becomes the version after that one if the checks still hold.",
-        table=table,
-        number=winner.number,
-        winner=winner.push_id,
-    )
-
-
 def highest_number(files: Filesystem, system: str, topic: str) -> int:
     """The number of the last version; 0 when there is none."""
     return max(numbers(files, TableFolder(system, topic).versions), default=0)
-
-
-def needs_base(table: str, push_id: str) -> PushError:
-    """Return the error for an incremental push of a table without a version."""
-    return PushError(
-        f"The incremental push {push_id!r} has nothing to change: table {table!r} has no version yet.",
-        hint='Push all rows first: mode="full".',
-        table=table,
-        push_id=push_id,
-    )
-
-
-def taken(version: TableVersion) -> PushError:
-    """Return the error for a push whose id a rollback has, or a rollback whose id a push has.
-
-    To find that version would change nothing.
-    """
-    kinds = {FULL: "a full push", INCREMENTAL: "an incremental push", ROLLBACK: "a rollback"}
-    return PushError(
-        f"The push id {version.push_id!r} of table {version.table!r} is taken: it made version {version.number}, "
-        f"{kinds[version.kind]}.",
-        hint="Give pushes and rollbacks ids of their own (push_id=); the default is one.",
-        table=version.table,
-        push_id=version.push_id,
-    )
 
 
 def missing(files: Filesystem, system: str, topic: str, wanted: str) -> NoSuchVersion:
@@ -351,22 +195,6 @@ def pin(files: Filesystem, system: str, topic: str, number: int, reader: str) ->
     except NoSuchVersion:
         files.delete(folder.pin(number, reader))
         raise
-
-
-def now() -> str:
-    """The moment as records hold it."""
-    return datetime.now(timezone.utc).isoformat(timespec="microseconds")
-
-
-def instant_text(moment: str) -> str:
-    """A moment (ISO; UTC where it names no zone) as records hold it, so that texts compare as moments do.
-
-    >>> instant_text("2026-01-02T01:00:00+01:00")
-    '2026-01-02T00:00:00.000000+00:00'
-    """
-    parsed = datetime.fromisoformat(moment)
-    parsed = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=timezone.utc)
-    return parsed.astimezone(timezone.utc).isoformat(timespec="microseconds")
 
 
 def _placed(version: TableVersion, current: TableVersion | None) -> TableVersion:

@@ -14,7 +14,7 @@ from airflow_samza.runs.records.folders import numbers, read
 from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.folder import GIVEN_UP
 from airflow_samza.runs.tables.marks import Mark
-from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.runs.upkeep.run_fsck import checked, state_findings
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.fsck import Finding

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 
 import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.manifests import list_manifests, manifest_path, read_manifest
+from airflow_samza.systems.files.manifests import FOLDER, list_manifests, manifest_path, read_manifest
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.log.fsck import Finding
 
@@ -42,3 +43,25 @@ def fsck_output(output: Location) -> Iterator[Finding]:
                 yield Finding(str(file), f"is missing, and {place.name} names it", _REMEDY)
             elif found.size != size:
                 yield Finding(str(file), f"has {found.size} bytes, and {size} were written", _REMEDY)
+
+
+def fsck_unrecorded(output: Location, published: Mapping[str, datetime], known: Collection[str]) -> Iterator[Finding]:
+    """Yield a finding for each producer that a root has no record of, and that published after all that it has.
+
+    Retention deletes the records of old runs, so an older producer without a record is nothing special. One that is
+    newer than the root is a run that was lost when an older copy of the root was restored.
+
+    ``published`` is that of :func:`published_at`, ``known`` are the hashes of the producers on record.
+    """
+    newest = max((published[producer] for producer in known if producer in published), default=None)
+    for producer, at in sorted(published.items(), key=lambda found: found[1]):
+        if newest is not None and producer not in known and at > newest:
+            yield Finding(
+                str(output),
+                f"has files of a run that is not on record, published at {at:%Y-%m-%d %H:%M:%SZ}, after those of all "
+                "runs that are",
+                "If an older copy of the root was restored, the next run writes these rows once more: first remove "
+                f"{output}/part-*-{producer}-*, then {output}/{FOLDER}/manifests/{producer}.*. "
+                "If another root writes to this folder, too, they are its files: leave them.",
+                serious=False,
+            )

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow.fs as pafs
@@ -65,14 +66,26 @@ def manifest_path(output: Location, producer: str, generation: str, epoch: int) 
 
 def list_manifests(output: Location) -> list[tuple[str, str, int]]:
     """Return producer hash, generation and epoch of every manifest of an output directory."""
-    selector = pafs.FileSelector((output / f"{FOLDER}/manifests").path, allow_not_found=True)
-    names = [
-        str(info.path).rpartition("/")[2]
-        for info in output.filesystem.get_file_info(selector)
-        if info.type == pafs.FileType.File
-    ]
-    matches = [match for match in map(_MANIFEST.fullmatch, names) if match]
+    matches = [match for match, _ in _manifests(output)]
     return sorted((match["producer"], match["generation"], int(match["epoch"])) for match in matches)
+
+
+def published_at(output: Location) -> dict[str, datetime]:
+    """Return when each producer, by its hash, has last published; none where the storage has no times of files."""
+    found: dict[str, datetime] = {}
+    for match, info in _manifests(output):
+        if info.mtime is not None:
+            at = info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc)
+            found[match["producer"]] = max(found.get(match["producer"], at), at)
+    return found
+
+
+def _manifests(output: Location) -> Iterator[tuple[re.Match[str], pafs.FileInfo]]:
+    selector = pafs.FileSelector((output / f"{FOLDER}/manifests").path, allow_not_found=True)
+    for info in output.filesystem.get_file_info(selector):
+        match = _MANIFEST.fullmatch(str(info.path).rpartition("/")[2])
+        if match is not None and info.type == pafs.FileType.File:
+            yield match, info
 
 
 def read_manifest(place: Location) -> Manifest:

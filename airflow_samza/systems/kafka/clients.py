@@ -49,6 +49,8 @@ PASSING = frozenset(
 )
 """Codes of a consumer's reports behind which messages may still come."""
 
+_PASSING_AFTER_LOGIN = PASSING | {KafkaError._AUTHENTICATION}
+
 
 _MEETING_SECONDS = 5.0
 
@@ -61,10 +63,14 @@ class WarmConsumer:
 
     Messages do not end it at once: they may have been in memory when the connection failed, and the error is not
     reported again.
+
+    ``passing`` are the codes of reports behind which messages may still come. A rejected login is one of them once
+    messages have come: brokers end the session of an old token, and the client logs in again with the next one.
     """
 
     def __init__(self, access: KafkaAccess) -> None:
         self.trouble: KafkaError | None = None
+        self.passing = PASSING
         self._noted_at = 0.0
         self._met: set[str] = set()
         settings: dict[str, Any] = {"group.id": _GROUP, **access.settings, **_READING}
@@ -92,7 +98,8 @@ class WarmConsumer:
         released(self.client)
 
     def came(self) -> None:
-        """Note that messages came, which ends what was reported too long ago."""
+        """Note that messages came: the login was accepted, and what was reported too long ago is over."""
+        self.passing = _PASSING_AFTER_LOGIN
         self._forget_what_is_old()
 
     def _forget_what_is_old(self) -> None:

@@ -67,16 +67,16 @@ def connection_failure(access: KafkaAccess, error: KafkaError | None, seconds: f
     if code == KafkaError._SSL or "SSL" in reason:
         return _no_tls(access, reason)
     if code == KafkaError._RESOLVE:
-        return _unavailable(access, reason, "Correct the name, or look whether this host can resolve it.")
+        return _unavailable(access, reason, "Correct the name, or check that this host can resolve it.")
     if code == KafkaError._ALL_BROKERS_DOWN:
         return _closed(access)
     if code is None:
         return _unavailable(
             access,
             f"no answer for {seconds:.0f} s",
-            "Look whether brokers listen there, and whether a firewall drops what this host sends.",
+            "Check that brokers listen there, and whether a firewall drops what this host sends.",
         )
-    return _unavailable(access, reason, "Look whether they run, and whether this host can reach them.")
+    return _unavailable(access, reason, "Check that they run, and that this host can reach them.")
 
 
 def _plain(reason: str) -> str:
@@ -141,7 +141,7 @@ def _no_tls(access: KafkaAccess, reason: str) -> SamzaError:
             system=access.system,
         )
     if closed:
-        return _unavailable(access, reason, "Look whether they run, and at their log.")
+        return _unavailable(access, reason, "Check that they run, and read their log.")
     return TopicError(
         f"{where} and this client do not agree on TLS: {reason}.",
         hint="Look at the settings ssl.… of the system, and at the brokers' log.",

@@ -37,9 +37,9 @@ def silent(
 ) -> SamzaError:
     """Return the error of a partition from which nothing came for too long."""
     return StorageUnavailable(
-        f"Partition {partition} of the topic {stream!r} gave nothing behind offset {position} for {seconds:.0f} s: "
+        f"Partition {partition} of the topic {stream!r} gave no message from offset {position} for {seconds:.0f} s: "
         f"{why}.",
-        hint=f"Look whether the brokers {brokers} of the system {system!r} run; the next try goes on where this one "
+        hint=f"Check that the brokers {brokers} of the system {system!r} run; the next try continues where this one "
         "has stopped.",
         stream=stream,
         system=system,

@@ -137,7 +137,7 @@ class Markers:
                     raise StorageUnavailable(
                         f"The markers in {self.name!r} of the system {self.brokers.system!r} could not be read up to "
                         f"their end for {self.brokers.patience:.0f} s.",
-                        hint="Look whether its brokers run; another publication that died there holds readers up for "
+                        hint="Check that its brokers run; another publication that died there holds readers up for "
                         "a minute at most.",
                         stream=keys.topic,
                         system=self.brokers.system,

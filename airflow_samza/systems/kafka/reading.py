@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, Message
 
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.systems.kafka.brokers import Brokers
-from airflow_samza.systems.kafka.clients import PASSING, WarmConsumer, consumer
+from airflow_samza.systems.kafka.clients import WarmConsumer, consumer
 from airflow_samza.systems.kafka.column_reader import ColumnReader, Taken, offset_of
 from airflow_samza.systems.kafka.columns import HEADERS, TIMESTAMP, VALUE, MessageColumns
 from airflow_samza.systems.kafka.failures import NOT_THERE, failed, missing, other_count, silent
@@ -116,8 +116,8 @@ class KafkaConsumer:
             lent.read_from(self._stream.name, partition, position)
             while position < end:
                 messages, reports = self._next(lent, partition, position, end)
-                lent.came()
                 if messages:
+                    lent.came()
                     position = offset_of(messages[-1]) + 1
                     if position > end:
                         messages = [message for message in messages if offset_of(message) < end]
@@ -130,7 +130,7 @@ class KafkaConsumer:
                     elif error.code() in _GONE:
                         position = self._behind_gap(partition, position, end)
                         lent.read_from(self._stream.name, partition, position)
-                    elif error.code() not in PASSING and not error.retriable():
+                    elif error.code() not in lent.passing and not error.retriable():
                         raise self._failed(error)
 
     def _next(self, lent: WarmConsumer, partition: int, position: int, end: int) -> tuple[list[Message], list[Message]]:
@@ -146,7 +146,7 @@ class KafkaConsumer:
                 waiting.over()
                 return [message for message in found if message.error() is None] if reports else found, reports
             errors = [cast("KafkaError", report.error()) for report in reports]
-            if any(error.code() not in PASSING for error in errors):
+            if any(error.code() not in lent.passing for error in errors):
                 return [], reports
             for error in errors:
                 lent.note(error)

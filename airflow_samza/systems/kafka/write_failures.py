@@ -46,7 +46,7 @@ def write_failed(error: KafkaError, *, topic: str, brokers: Brokers, key: bytes 
     if error.code() in _TOO_FEW:
         return StorageUnavailable(
             f"Too few replicas of {topic!r} in the system {brokers.system!r} are in sync to take messages.",
-            hint="Look for brokers that are away (min.insync.replicas of the topic); the next try goes on where this "
+            hint="Look for brokers that are away (min.insync.replicas of the topic); the next try continues where this "
             "one has stopped, and nothing is doubled.",
             **about,
         )
@@ -60,8 +60,8 @@ def write_failed(error: KafkaError, *, topic: str, brokers: Brokers, key: bytes 
     return StorageUnavailable(
         f"The brokers {brokers.access.addresses} of the system {brokers.system!r} did not take the messages for "
         f"{topic!r}: {error.str()}.",
-        hint="Look whether they run, can be reached from here, and have enough replicas of the topic in sync; the next "
-        "try goes on where this one has stopped, and nothing is doubled.",
+        hint="Check that they run, can be reached from here, and have enough replicas of the topic in sync; the next "
+        "try continues where this one has stopped, and nothing is doubled.",
         **about,
     )
 
@@ -93,7 +93,7 @@ def contended(topic: str, generation: str) -> StorageUnavailable:
     return StorageUnavailable(
         f"Another process publishes generation {generation} to {topic!r} at the same time, and the two fence each "
         "other.",
-        hint="One of them will be ended as the stage's lost runner; the next try goes on, and nothing is doubled.",
+        hint="One of them will be ended as the stage's lost runner; the next try continues, and nothing is doubled.",
         stream=topic,
         generation=generation,
     )
@@ -116,7 +116,7 @@ def markers_gone(name: str, system: str, topic: str) -> TopicError:
     return TopicError(
         f"The topic of markers {name!r} of the system {system!r} does not have the marker of this run's output "
         f"{topic!r}: it was deleted, or created again.",
-        hint="Look what has come to the output, then clear the plan task with its downstream: the run starts anew.",
+        hint="Check what the output contains, then clear the plan task with its downstream: the run starts anew.",
         stream=topic,
         system=system,
     )

@@ -83,7 +83,7 @@ class AvroRecords:
                 found.append(BadMessage(place, why))
                 continue
             if source.tell() != len(value):
-                why = f"behind the record stand {len(value) - source.tell()} further bytes"
+                why = f"{len(value) - source.tell()} further bytes follow the record"
                 found.append(BadMessage(place, why))
                 continue
             found.append(

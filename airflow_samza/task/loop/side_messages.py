@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.runs.tables.versions import DELETED
+from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.side_inputs import Place
 from airflow_samza.systems.system import MessageRun

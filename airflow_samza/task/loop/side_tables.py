@@ -18,7 +18,7 @@ from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.errors import MessageError, SamzaError
 from airflow_samza.quoting import MOST, told
-from airflow_samza.runs.tables.versions import DELETED
+from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.side_inputs import Place, ProcessorFailed, SideInputsProcessing

@@ -283,9 +283,9 @@ def _writes_beside(spec: OperatorSpec, catalyst: CompiledOperator) -> Unsupporte
     at = f" ({spec.location})" if spec.location is not None else ""
     stream = spec.side_outputs[0].stream_id
     return UnsupportedShape(
-        f"{spec.title}{at} writes {stream!r} beside its results, and what comes behind it in the stage, "
+        f"{spec.title}{at} writes {stream!r} beside its results, and what follows it in the stage, "
         f"{catalyst.spec.title}, runs in "
-        f"Catalyst ({catalyst.reason}): outputs can only be written behind that.",
+        f"Catalyst ({catalyst.reason}): outputs can only be written after that.",
         hint='Put a partition_by between the two, write the latter so that Arrow runs it, or set on_error="drop".',
         operator=spec.op_id,
         stream=stream,

@@ -272,7 +272,7 @@ class RemoteTable:
             f"{name_of(function)}, the {word} of the remote table {self.table.table_id!r}{at}, failed for {key}, "
             f"{tried}: {what}.",
             hint="Is the service up? More retries=, a longer backoff= or a lower rate= may help; "
-            'on_error="drop" or dead_letter(…) lets it go on without such messages.',
+            'on_error="drop" or dead_letter(…) lets the stage continue without such messages.',
             table=self.table.table_id,
             key=shortened(keys[0]),
             attempts=gave_up.attempts,

@@ -123,7 +123,7 @@ class RegistrySerde:
         if latest is None:
             raise ConfigError(
                 f"The schema registry has no subject {self._subject!r}, with whose schema the stream would be written.",
-                hint="Register a schema there; none is registered unasked.",
+                hint="Register a schema there; a run never registers one.",
                 key="serde",
                 value=self._subject,
             )
