@@ -19,4 +19,5 @@ class PlainDocstrings(Extension):
         """Rewrite one object's docstring."""
         if obj.docstring is not None:
             text = CITATION.sub("", ROLE.sub(r"`\1`", obj.docstring.value))
-            obj.docstring.value = DOCTEST.sub(lambda lines: f"```pycon\n{lines[0]}\n```", text)
+            # The style is recognized by a field that a line break follows, also where it is the last line.
+            obj.docstring.value = DOCTEST.sub(lambda lines: f"```pycon\n{lines[0]}\n```", text) + "\n"
