@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TypeVar
 
-from demo import flights_data
+from demo import command_script, flights_data
 from demo.airflow_parts import AirflowInParts
 from demo.databases import running_postgres, running_redis
 from demo.java_servers import serve
@@ -47,6 +46,8 @@ class Stack:
     kafka: Kafka
     store: DemoStore
     airflow: AirflowInParts
+    script: Path
+    """It runs a command in this Airflow, and holds the passwords of the connections."""
 
     def __init__(self, folder: Path, *, dags: Path = DAGS) -> None:
         self.folder = folder
@@ -76,7 +77,7 @@ class Stack:
             parallelism=PARALLELISM,
         )
         self.airflow = self._started("Airflow", airflow)
-        self._write_environment()
+        self.script = command_script.write_script(self.folder, self.airflow.environment)
 
     def stop(self) -> None:
         """Stops what was started, Airflow first."""
@@ -99,11 +100,6 @@ class Stack:
         }
         return {**self.store.connections, **{name: json.dumps(fields) for name, fields in own.items()}}
 
-    @property
-    def environment_file(self) -> Path:
-        """The file with the variables for commands of one's own; it has the passwords of the connections."""
-        return self.folder / "environment.sh"
-
     def facts(self) -> str:
         """Return the addresses, the connections, and how commands reach this Airflow."""
         lines = {
@@ -116,10 +112,11 @@ class Stack:
             "connections": ", ".join(sorted(self.connections)),
             "logs and data": str(self.folder),
         }
+        run = shlex.quote(str(self.script))
         commands = [
-            f"source {shlex.quote(str(self.environment_file))}   # for airflow and airflow-samza in this shell",
             f"{sys.executable} -m demo.flights_topic {self.kafka.address}   # fills the topic of the Kafka Dags",
-            "airflow dags unpause kafka_hourly",
+            f"{run} airflow dags unpause kafka_hourly",
+            f"{run} bash   # a shell with airflow and airflow-samza of this Airflow",
         ]
         told = "\n".join(f"  {name:15} {value}" for name, value in lines.items())
         return f"{told}\n\n" + "\n".join(f"  {command}" for command in commands)
@@ -133,15 +130,6 @@ class Stack:
             # Runners and caches of this Airflow, apart from those that the user has.
             "TMPDIR": str(self.folder / "t"),
         }
-
-    def _write_environment(self) -> None:
-        """Write what differs from the environment in which this command was started."""
-        found: Mapping[str, str] = self.airflow.environment
-        different = {name: value for name, value in found.items() if os.environ.get(name) != value}
-        self.environment_file.touch(mode=0o600)
-        self.environment_file.write_text(
-            "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(different.items()))
-        )
 
     def _started(self, name: str, server: AbstractContextManager[Found]) -> Found:
         return self._timed(name, lambda: self._running.enter_context(server))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS
-from demo import next_steps, show
+from demo import command_script, next_steps, show
 from demo.local_airflow import LocalAirflow
 from demo.object_stores import DemoStore
 
@@ -59,7 +59,7 @@ class Year:
 
     def show_next_steps(self, kept: bool) -> None:
         """Show what to try next. ``kept`` says that Airflow stays; else it has to be started again, elsewhere."""
-        script = next_steps.write_script(self._home, self._airflow.environment)
+        script = command_script.write_script(self._home, self._airflow.environment)
         page = f"{self._airflow.url}/samza/runs/{DAG}/{self._run_id}" if kept else "Browse → Samza, in Airflow"
         show.step(f"Three things to try next{'' if kept else ', with KEEP=1 make demo, which leaves Airflow running'}")
         show.next_steps(next_steps.steps(script, page, DAG, self._last))

@@ -1,37 +1,12 @@
-"""The end of the demo: a script for its Airflow, and commands that name what is there."""
+"""The end of the demo: commands that name what is there."""
 
 from __future__ import annotations
 
-import json
-import stat
-import subprocess
 from pathlib import Path
 
 from demo import next_steps, show
 
 REPOSITORY = Path(__file__).parents[3]
-
-
-def test_the_script_gives_a_command_the_settings_of_the_airflow_and_no_others(tmp_path: Path) -> None:
-    connection = json.dumps({"conn_type": "fs", "extra": {"path": '/it\'s a "path" with $HOME'}})
-    script = next_steps.write_script(
-        tmp_path, {"AIRFLOW_HOME": "/somewhere else", "AIRFLOW_CONN_DATA": connection, "SECRET_OF_THE_SHELL": "x"}
-    )
-    told = subprocess.run([str(script), "env"], capture_output=True, text=True, check=True, env={"PATH": "/usr/bin"})
-    assert f"AIRFLOW_CONN_DATA={connection}" in told.stdout.splitlines()
-    assert "AIRFLOW_HOME=/somewhere else" in told.stdout.splitlines()
-    assert "SECRET_OF_THE_SHELL" not in told.stdout
-
-
-def test_the_script_finds_the_commands_of_this_environment(tmp_path: Path) -> None:
-    script = next_steps.write_script(tmp_path, {})
-    told = subprocess.run([str(script), "airflow-samza", "--version"], capture_output=True, text=True, check=True)
-    assert told.stdout.startswith("airflow-samza ")
-
-
-def test_only_its_user_can_read_the_script_which_holds_connections(tmp_path: Path) -> None:
-    script = next_steps.write_script(tmp_path, {})
-    assert stat.S_IMODE(script.stat().st_mode) & 0o077 == 0
 
 
 def test_the_backfill_is_of_an_example_dag(tmp_path: Path) -> None:
