@@ -8,9 +8,9 @@ VENV := .venv
 export VENV
 PYTHON_IN_VENV := $(VENV)/bin/python
 ARGS ?=
-# Processes that share the tests: those that start no servers, which use a core each, and those that do, which wait much of the time.
+# Processes that share the tests: those that start no servers, which use a core each, and those that do, which wait a fifth of the time.
 WORKERS ?= 2
-SERVER_WORKERS ?= 2
+SERVER_WORKERS ?= 3
 KEEP ?=
 # Where make bench keeps its data; the figures go to the terminal and into docs/.
 BENCH_DATA ?= .bench

@@ -17,7 +17,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.launch.class_archive import class_archive, java_options
 from demo.spark_cluster import SHORT_LIVED
 from demo.store_servers import AzureServer, GcsServer, S3Server, Server
-from tests.support import one_kafka
+from tests.support import folder_servers, one_kafka
 
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs
@@ -87,6 +87,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """The one Kafka ends with the whole run."""
     one_kafka.end(session.config)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """A server that only the tests of a folder use ends behind the last of them: an idle Airflow takes a tenth of a core."""
+    if nextitem is not None and _folder(nextitem.nodeid) != _folder(item.nodeid):
+        folder_servers.end(item.config, _folder(item.nodeid))
 
 
 class _OneServerEach(LoadScopeScheduling):  # type: ignore[misc]
@@ -180,7 +187,7 @@ def gcs(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> GcsServer:
     return _known(gcs_server, monkeypatch)
 
 
-_FIRST = ["tests/airflow", "tests/spark", "tests/hdfs", "tests/property", "tests/e2e"]
+_FIRST = ["tests/airflow", "tests/page", "tests/spark", "tests/hdfs", "tests/property", "tests/e2e"]
 
 
 def _folder(nodeid: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from demo.flights_data import prepare
 from demo.local_airflow import LocalAirflow
+from tests.support.folder_servers import serving
 
 collect_ignore = ["dags"]  # Dag files, for Airflow to read
 
@@ -34,7 +35,7 @@ class FlightsAirflow:
 
 
 @pytest.fixture(scope="session")
-def flights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlightsAirflow]:
+def flights(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[FlightsAirflow]:
     place = tmp_path_factory.mktemp("airflow")
     folders = {name: place / name for name in ("data", "warehouse", "root", "signals")}
     for folder in folders.values():
@@ -58,5 +59,5 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlightsAirflow
             "flights_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(folders["warehouse"])}}),
         },
     )
-    with airflow:
+    with serving(request.config, "tests/airflow", airflow):
         yield FlightsAirflow(airflow, **folders, lineage=lineage)

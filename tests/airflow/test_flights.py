@@ -104,7 +104,11 @@ def day_of(run: dict[str, Any]) -> date:
 
 
 @pytest.mark.parametrize(
-    ("first", "backwards"), [(date(2013, 3, 1), False), (date(2013, 2, 1), True)], ids=["parallel", "reversed"]
+    ("first", "backwards"),
+    [
+        pytest.param(date(2013, 3, 1), False, id="parallel"),
+        pytest.param(date(2013, 2, 1), True, id="reversed", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_backfill_gives_each_date_its_own_result_through_its_own_topics(
     flights: Any, first: date, backwards: bool
@@ -131,6 +135,7 @@ def test_a_backfill_gives_each_date_its_own_result_through_its_own_topics(
     assert ids <= topics
 
 
+@pytest.mark.nightly
 def test_an_hour_is_cut_out_by_its_timestamps(flights: Any) -> None:
     flights.airflow.wait_for_dag("flights_hourly")
     flights.airflow.backfill("flights_hourly", "2013-03-01T13:00:00", "2013-03-01T13:00:00")

@@ -55,6 +55,7 @@ def test_a_killed_task_re_attaches_and_doubles_nothing(flights: Any) -> None:
     assert [path.name for path in attempts.iterdir()] == ["1"]
 
 
+@pytest.mark.nightly
 def test_killed_tasks_of_a_pipelined_run_re_attach_and_double_nothing(flights: Any) -> None:
     run_id = flights.airflow.trigger("chain")
     wait_for_start(flights, "chain")

@@ -178,6 +178,7 @@ def test_the_log_of_a_push_tells_rows_bytes_version_and_offsets(flights: Any, re
     assert "partition 0: offsets [0, " in log
 
 
+@pytest.mark.nightly
 def test_a_cleared_push_finds_its_version(flights: Any, refreshed: Refreshed) -> None:
     run_id = refreshed.pushed[1]
     flights.airflow.clear("delay_model_refresh", run_id, "push")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from demo.hdfs import Hdfs
     from demo.store_servers import S3Server
 
-pytestmark = [pytest.mark.hdfs, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hdfs, pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(600)]
 
 APPLICATION = "samza_spark_apps.contract:contract"
 ROOT_SECRET = "a key to the root that no file shows"

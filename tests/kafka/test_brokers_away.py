@@ -91,7 +91,7 @@ def test_a_broker_that_stays_away_is_one_sentence(
     next(reading)
     own.freeze()
     try:
-        with pytest.raises(StorageUnavailable, match=r"gave nothing behind offset \d+ for \d+ s"):
+        with pytest.raises(StorageUnavailable, match=r"gave no message from offset \d+ for \d+ s"):
             list(reading)
     finally:
         own.thaw()

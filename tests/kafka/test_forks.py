@@ -12,6 +12,8 @@ from demo.kafka import Kafka
 
 pytestmark = pytest.mark.kafka
 
+CLIENTS = ["check", "admin", "consumer", "reader", "publisher"]
+
 PROGRAM = """
 import glob, logging, os, sys
 
@@ -33,6 +35,15 @@ if sys.argv[2] == "publisher":
     found, spec, epochs = outputs(sys.argv[1], sys.argv[3]), stream(new_topic()), []
     found.create([spec])
 
+if sys.argv[2] == "reader":
+    from airflow_samza.systems.system import StreamSpec
+    from tests.support.kafka_topics import Topics, numbered, read, rows
+
+    topics = Topics(sys.argv[1])
+    spec = StreamSpec(topics.make(), schema="id bigint")
+    topics.send(spec.name, numbered(range(100)))
+    del topics.admin  # it is the test's, and no client of a test is closed before a fork
+
 access = access_of("events", SystemBinding("kafka", {"bootstrap.servers": sys.argv[1]}))
 
 def use():
@@ -40,6 +51,8 @@ def use():
         epochs.append(len(epochs))
         staged = stage(found, spec, [rows(10 * len(epochs), 10)])
         found.publish(spec, publication(staged, len(epochs)))
+    elif sys.argv[2] == "reader":
+        assert len(rows(read(topics.system, spec, topics.system.slice(spec)))) == 100
     elif sys.argv[2] == "check":
         access_check.check_readable(access, ["no-such-topic"])
     elif sys.argv[2] == "admin":
@@ -56,7 +69,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
-@pytest.mark.parametrize("client", ["check", "admin", "consumer", "publisher"])
+@pytest.mark.parametrize("client", CLIENTS)
 def test_a_child_uses_clients_of_its_own_and_ends(kafka: Kafka, client: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, kafka.address, client, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -64,7 +77,7 @@ def test_a_child_uses_clients_of_its_own_and_ends(kafka: Kafka, client: str, tmp
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux names threads in /proc")
-@pytest.mark.parametrize("client", ["check", "admin", "consumer", "publisher"])
+@pytest.mark.parametrize("client", CLIENTS)
 def test_no_idle_client_has_a_thread_that_could_hold_a_lock_over_a_fork(
     kafka: Kafka, client: str, tmp_path: Path
 ) -> None:

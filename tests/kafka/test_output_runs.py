@@ -16,6 +16,7 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from tests.support.dying_runners import Runners
 from tests.support.kafka_outputs import new_topic, read_all
 from tests.support.looping import FEW, Place
+from tests.support.nightly import nightly_but
 
 if TYPE_CHECKING:
     from demo.kafka import Kafka
@@ -78,9 +79,7 @@ def run(place: Publishing, runners: Runners, planned: RunPlan, die_at: str = "",
     return runners.wait()
 
 
-@pytest.mark.parametrize(
-    "step", [step if step in QUICK else pytest.param(step, marks=pytest.mark.nightly) for step in STEPS]
-)
+@pytest.mark.parametrize("step", nightly_but(QUICK, STEPS))
 def test_a_run_that_dies_at_any_step_publishes_each_message_once(
     tmp_path: Path, kafka: Kafka, code: Path, runners: Runners, step: str
 ) -> None:

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.support.kafka_outputs import ids_of, new_topic, outputs, publication, read_all, rows, stage, stream
+from tests.support.nightly import nightly_but
 from tests.support.publication_steps import STEPS
 from tests.support.waiting import until
 
@@ -89,9 +90,7 @@ def test_at_least_once_loses_nothing_and_repeats_no_epoch_that_is_marked(kafka: 
     assert sorted(ids_of(read_all(kafka.address, spec.name))) == sorted([*range(ROWS * EPOCHS), *repeated])
 
 
-@pytest.mark.parametrize(
-    "step", ["commit", *(pytest.param(step, marks=pytest.mark.nightly) for step in ("message", "marker"))]
-)
+@pytest.mark.parametrize("step", nightly_but(("commit",), ("commit", "message", "marker")))
 def test_a_publisher_that_slept_through_a_retry_publishes_nothing_more(kafka: Kafka, tmp_path: Path, step: str) -> None:
     found, spec = outputs(kafka.address, tmp_path), stream(new_topic())
     found.create([spec])

@@ -318,23 +318,6 @@ def test_rejects_options_and_columns_that_cannot_be(stream: StreamSpec, sentence
         topics.system.slice(stream)
 
 
-def test_a_process_that_was_forked_reads_with_clients_of_its_own(topics: Topics) -> None:
-    topic = topics.make()
-    topics.send(topic, numbered(range(100)))
-    stream = StreamSpec(topic, schema=IDS)
-    fixed = topics.system.slice(stream)
-    assert len(rows(read(topics.system, stream, fixed))) == 100
-    child = os.fork()
-    if child == 0:  # it ends as workers of Spark end
-        code = 1
-        try:
-            code = 0 if len(rows(read(topics.system, stream, topics.system.slice(stream)))) == 100 else 2
-        finally:
-            os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
-    assert len(rows(read(topics.system, stream, fixed))) == 100
-
-
 def test_two_partitions_are_read_in_turn(topics: Topics) -> None:
     topic = topics.make(partitions=2)
     for partition in range(2):

@@ -80,5 +80,5 @@ def test_reading_ends_with_one_sentence_when_there_are_no_tokens_any_more(
     endpoint.is_open = False
     until(lambda: time.time() > endpoint.over)  # else a quick reader is done before its session ends
     system.brokers.patience = 2 * SECONDS
-    with pytest.raises(StorageUnavailable, match=r"gave nothing behind offset \d+ for \d+ s: .*token"):
+    with pytest.raises(StorageUnavailable, match=r"gave no message from offset \d+ for \d+ s: .*token"):
         list(reading)

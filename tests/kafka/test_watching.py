@@ -45,7 +45,7 @@ def connections(monkeypatch: pytest.MonkeyPatch, kafka: Kafka) -> dict[str, Conn
 
     monkeypatch.setattr(BaseHook, "get_connection", get)
     monkeypatch.setattr(BaseHook, "aget_connection", aget)
-    monkeypatch.setattr(kafka_triggers, "SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr(kafka_triggers, "STORED_SECONDS", 0.05)
     return known
 
 

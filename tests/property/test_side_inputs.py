@@ -17,7 +17,7 @@ from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.prepare.task_side_inputs import MADE
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream
-from airflow_samza.runs.tables.versions import DELETED
+from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding

@@ -324,6 +324,7 @@ def test_a_remote_table_is_called_by_the_tasks(
 # -- who dies ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_runner_that_dies_reads_once_replaces_once_and_appends_at_least_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_request import request_path
 from airflow_samza.runs.tables.rollback import rollback
-from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -35,6 +35,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPS
 from tests.support.files_with import files_with
+from tests.support.nightly import nightly_but
 from tests.support.one_session import open_session
 from tests.support.topic_rows import version_rows
 
@@ -295,7 +296,11 @@ def test_the_password_of_a_source_lies_in_no_file(pusher: Pusher) -> None:
     assert "hunter2" not in str(rejected.value)
 
 
-@pytest.mark.parametrize("place", PUSH_PLACES)
+QUICK = ("push-task-after-manifest", "push-after-publish")
+"""A worker's death and a runner's; without Spark a push is killed at every place in each run of the tests."""
+
+
+@pytest.mark.parametrize("place", nightly_but(QUICK, PUSH_PLACES))
 def test_a_push_whose_process_is_killed_shows_nothing_and_a_retry_completes_it(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,7 +71,10 @@ def publication(
 
 
 def read_all(address: str, topic: str, isolation: str = "read_committed") -> list[Seen]:
-    """All messages of a topic, as a reader sees them now; those behind an open transaction are not there."""
+    """All messages of a topic, partition by partition, as a reader sees them now.
+
+    Those behind an open transaction are not there.
+    """
     settings = {
         "bootstrap.servers": address,
         "group.id": "tests",
@@ -88,7 +91,7 @@ def read_all(address: str, topic: str, isolation: str = "read_committed") -> lis
         while len(ended) < len(partitions):
             for message in consumer.consume(1000, 1.0):
                 _take(message, seen, ended)
-        return seen
+        return sorted(seen, key=lambda message: message.partition)  # each partition in the order of its offsets
     finally:
         consumer.close()
 

@@ -13,7 +13,7 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
 from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.push_request import PushRequest
-from airflow_samza.runs.tables.versions import DELETED, TableVersion
+from airflow_samza.runs.tables.table_version import DELETED, TableVersion
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem

@@ -56,7 +56,7 @@ from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.marks import Mark, MarkAttempt, Verdict
 from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushPublication, PushResult
 from airflow_samza.runs.tables.push_request import PushRequest, request_path
-from airflow_samza.runs.tables.versions import FULL, INCREMENTAL, PushBegun, TablePin, TableVersion
+from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, PushBegun, TablePin, TableVersion
 from airflow_samza.runs.upkeep.run_removal import Removal, Slimmed
 from airflow_samza.spark.dataframe_inputs import SparkReading
 from airflow_samza.systems.system import StreamSpec

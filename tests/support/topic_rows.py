@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_samza.partitioner import partition_of
-from airflow_samza.runs.tables.versions import DELETED, TableVersion
+from airflow_samza.runs.tables.table_version import DELETED, TableVersion
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 

@@ -149,7 +149,7 @@ def test_rejects_a_damaged_record_with_its_place_and_what_was_expected(text: str
     with pytest.raises(RecordUnreadable) as caught:
         decoded(text)
     assert caught.value.sentence == f"The record /samza/small.json is damaged: {why}."
-    assert "in Airflow clear its plan task, on the command line say run … --again" in caught.value.hint
+    assert "in Airflow clear its plan task, on the command line use run … --again" in caught.value.hint
 
 
 def test_a_value_that_is_no_record_of_its_own_is_made_the_same_way() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.e2e.bad_input.scene import Scene
 
 PAGE = Path(__file__).parents[3] / "docs" / "errors.md"
-COLUMNS = "| what went wrong | when it is said | the error | what to do |\n|---|---|---|---|"
+COLUMNS = "| what went wrong | raised | the error | what to do |\n|---|---|---|---|"
 HINT = "\n  Hint: "
 
 

@@ -7,7 +7,7 @@ from tests.e2e.bad_input.rows_plan import PLAN
 from tests.e2e.bad_input.scene import OUT, VIEWS, Scene
 
 
-@row("plan", "A message chooser that is not there", PLAN)
+@row("plan", "A message chooser that does not exist", PLAN)
 def _(scene: Scene) -> str:
     scene.views()
     scene.application(f"{VIEWS}.send_to({OUT})")

@@ -150,7 +150,7 @@ def _(scene: Scene) -> str:
     return raised(fail)
 
 
-@row("dag", "A drain where nothing is on", "by the task")
+@row("dag", "A drain where no run is running", "by the task")
 def _(scene: Scene) -> str:
     _home(scene)
     from airflow_samza.provider.hooks import SamzaHook

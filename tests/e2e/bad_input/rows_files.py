@@ -53,7 +53,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("files", "A packed file whose name does not say so", PLAN)
+@row("files", "A compressed file without the ending of its compression", PLAN)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.write("data/views/1.csv").write_bytes(gzip.compress(b"member_id,country,dwell_ms\n"))

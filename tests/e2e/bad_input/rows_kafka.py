@@ -73,7 +73,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: access_of("events", SystemBinding("kafka", {**BROKERS, "oauth_cb": "etl.tokens"})))
 
 
-@row("kafka", "A file for TLS that is not there", PLANNED)
+@row("kafka", "A file for TLS that does not exist", PLANNED)
 def _(scene: Scene) -> str:
     return raised(lambda: access(BROKERS, ssl_ca_location="/etc/kafka/authority.pem"))
 
@@ -119,7 +119,7 @@ def _(scene: Scene) -> str:
     return reported(access(SASL), KafkaError._TRANSPORT, report)
 
 
-@row("kafka", "Brokers that are not there", PLANNED)
+@row("kafka", "Brokers that are down", PLANNED)
 def _(scene: Scene) -> str:
     report = "Connect to ipv4#10.1.2.3:9092 failed: Connection refused (after 0ms in state CONNECT)"
     return reported(access(BROKERS), KafkaError._TRANSPORT, report)
@@ -197,7 +197,7 @@ def _(scene: Scene) -> str:
     return str(other_count("views", "events", 6, 4))
 
 
-@row("kafka", "Brokers that fall silent", BY_STAGE)
+@row("kafka", "Brokers that stop answering", BY_STAGE)
 def _(scene: Scene) -> str:
     return str(
         silent(

@@ -54,7 +54,7 @@ def _(scene: Scene) -> str:
     return scene.command("run", APPLICATION, "--master", MASTER, "--deploy-mode", "clutser")
 
 
-@row("launch", "A number of warm runners that is none", FIRST)
+@row("launch", "An invalid number of warm runners", FIRST)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.monkeypatch.setenv("AIRFLOW__SAMZA__WARM_RUNNERS", "two")
@@ -68,7 +68,7 @@ def _(scene: Scene) -> str:
     return scene.command("run", APPLICATION)
 
 
-@row("launch", "A warm runner to end that is not there", FIRST)
+@row("launch", "A warm runner to end that does not exist", FIRST)
 def _(scene: Scene) -> str:
     scene.monkeypatch.setattr(warm_places, "warm_places", lambda: [])
     return raised(lambda: end_runners(["0123-4567"], now=False))
@@ -79,7 +79,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: scene.runtime(spark_conf={"spark.master": MASTER}))
 
 
-@row("launch", "A spark-submit that is not there", SUBMIT)
+@row("launch", "A spark-submit that does not exist", SUBMIT)
 def _(scene: Scene) -> str:
     return _submitted(scene, MASTER, SubmitOptions(binary="spark3-submit"))
 
@@ -151,7 +151,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: link_to(files, "runs/page-views/run-1/code/driver-1.jar", 600))
 
 
-@row("launch", "An archive that is not there", SUBMIT)
+@row("launch", "An archive that does not exist", SUBMIT)
 def _(scene: Scene) -> str:
     return _listening(scene, lambda master: _submitted(scene, master, archives=["/data/words.tar.gz#words"]))
 
@@ -182,7 +182,7 @@ def _(scene: Scene) -> str:
     return scene.command("run", APPLICATION, "--runner-python", "python3.12")
 
 
-@row("launch", "A runner_python that is not there", SUBMIT)
+@row("launch", "A runner_python that does not exist", SUBMIT)
 def _(scene: Scene) -> str:
     return _submitted(scene, "local", runner_python="/opt/environments/etl/bin/python")
 
@@ -228,7 +228,7 @@ def _(scene: Scene) -> str:
     return text.replace(mine, "3.12.1").replace(sys.executable, "/opt/airflow/bin/python")
 
 
-@row("launch", "Options that Java ends at, and packages that are not found", "by the stage")
+@row("launch", "Java options or packages that keep Spark from starting", "by the stage")
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.views()

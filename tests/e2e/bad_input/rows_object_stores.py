@@ -102,7 +102,7 @@ def _(scene: Scene) -> str:
         return raised(lambda: opened(store).read("a"))
 
 
-@row("stores", "A store that is asked too much, for longer than 40 s", USED)
+@row("stores", "A store that throttles requests for longer than 40 s", USED)
 def _(scene: Scene) -> str:
     with FaultyStore("http://127.0.0.1:1", at("slow")) as store:
         return raised(lambda: opened(store, patience=0.1).read("a"))

@@ -40,7 +40,7 @@ def _(scene: Scene) -> str:
     )
 
 
-@row("plan", "A connection that says no path", PLAN)
+@row("plan", "A connection without a path", PLAN)
 def _(scene: Scene) -> str:
     return raised(lambda: bind_connections({"lake": "my_lake"}, lambda _: SimpleNamespace(conn_type="fs", extra=None)))
 
@@ -112,7 +112,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("plan", "A partition count that is none", PLAN)
+@row("plan", "An invalid partition count", PLAN)
 def _(scene: Scene) -> str:
     scene.application(f'{VIEWS}.partition_by("country", id="by-country").send_to({OUT})')
     scene.views()
@@ -219,7 +219,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: plan_shape(load_application(APPLICATION).spec()).stage("by-contry"))
 
 
-@row("plan", "A run goes on with other options than it was planned with", "by `airflow-samza run`")
+@row("plan", "A run is resumed with other options than it was planned with", "by `airflow-samza run`")
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.views()

@@ -143,7 +143,7 @@ def _(scene: Scene) -> str:
     return asked(scene, "seen", "/in")
 
 
-@row("push", "A push to a table that is not there", PUSH)
+@row("push", "A push to a table that does not exist", PUSH)
 def _(scene: Scene) -> str:
     return asked(scene, "profile", "/in")
 
@@ -181,7 +181,7 @@ def _(scene: Scene) -> str:
     return raised(read)
 
 
-@row("push", "A source with a word too many", PUSH)
+@row("push", "A source with an unknown key", PUSH)
 def _(scene: Scene) -> str:
     return asked(scene, "profiles", {"path": "/in", "fromat": "csv"})
 
@@ -191,7 +191,7 @@ def _(scene: Scene) -> str:
     return asked(scene, "profiles", {"jdbc": {"url": "jdbc:h2:mem:x", "dbtable": "profiles", "password": "hush"}})
 
 
-@row("push", "A push that keeps the last of a key and does not say by what", PUSH)
+@row("push", "A push that keeps the last row of a key, without a column to order by", PUSH)
 def _(scene: Scene) -> str:
     return raised(lambda: pushes(scene).request("monday", on_duplicate="last"))
 

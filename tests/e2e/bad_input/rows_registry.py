@@ -56,7 +56,7 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("plan", "A schema registry that is away", PLAN)
+@row("plan", "A schema registry that does not answer", PLAN)
 def _(scene: Scene) -> str:
     with stub_registry() as registry:
         pass

@@ -19,7 +19,7 @@ def _tiers(scene: Scene, reader: str, **said: str) -> None:
     )
 
 
-@row("call", "A rate that is none", CALL)
+@row("call", "An invalid rate", CALL)
 def _(scene: Scene) -> str:
     _tiers(scene, "return None", rate='"quickly"')
     return scene.plan()

@@ -36,7 +36,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("call", "A serde where nobody says which columns the bytes hold", CALL)
+@row("call", "A serde without a schema", CALL)
 def _(scene: Scene) -> str:
     _views(scene, "json", schema="None")
     return scene.plan()
@@ -55,7 +55,7 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("plan", "A schema file of Avro that is not there", PLAN)
+@row("plan", "A schema file of Avro that does not exist", PLAN)
 def _(scene: Scene) -> str:
     _views(scene, "avro:view.avsc", system="warehouse")
     return scene.prepare()
@@ -68,7 +68,7 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("plan", "A serde of one's own that is not there", PLAN)
+@row("plan", "A custom serde that does not exist", PLAN)
 def _(scene: Scene) -> str:
     _views(scene, "page_views:Mine", system="warehouse")
     return scene.prepare()

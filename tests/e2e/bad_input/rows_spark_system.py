@@ -22,7 +22,7 @@ def _(scene: Scene) -> str:
     return _warehouse(scene, '{"table": "per_day", "mode": "overwrite_partition"}')
 
 
-@row("plan", "Partitions of a table that are to be replaced, and nobody says which", PLAN)
+@row("plan", "Partitions of a table that are to be replaced, without the columns that name them", PLAN)
 def _(scene: Scene) -> str:
     return _warehouse(scene, '{"table": "per_day", "mode": "overwrite_partitions"}')
 

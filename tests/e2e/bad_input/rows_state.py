@@ -47,7 +47,7 @@ def _half_done(here: Here) -> None:
     here.runtime.close(plan, succeeded=False)
 
 
-@row("state", "Another run is at work with the state", PLAN)
+@row("state", "Another run holds the state", PLAN)
 def _(scene: Scene) -> str:
     here = _runs(scene)
     here.plan(APPLICATION, "run-1")
@@ -61,7 +61,7 @@ def _(scene: Scene) -> str:
     return _plan(here, "run-2")
 
 
-@row("state", "A run that later runs have gone on from is planned anew", PLAN)
+@row("state", "A run is planned anew after later runs have continued from its state", PLAN)
 def _(scene: Scene) -> str:
     here = _runs(scene)
     for run_id in ("run-1", "run-2"):
@@ -99,7 +99,7 @@ def _(scene: Scene) -> str:
     return _plan(_counted(scene, 'last=max_("country")', "per-member"), "run-2")
 
 
-@row("state", "An operator is gone whose state is there", PLAN)
+@row("state", "An operator was removed, and its state exists", PLAN)
 def _(scene: Scene) -> str:
     here = _counted(scene, "views=count()", "per-member")
     _views(here, 2)
@@ -107,7 +107,7 @@ def _(scene: Scene) -> str:
     return _plan(_counted(scene, "views=count()", "by-member"), "run-2")
 
 
-@row("state", "State is said to be dropped of what is still there", PLAN)
+@row("state", "State is dropped of an operator that still exists", PLAN)
 def _(scene: Scene) -> str:
     here = _counted(scene, "views=count()", "per-member")
     module = scene.folder / "dags/page_views.py"
@@ -177,14 +177,14 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("state", "An order of files that is none", PLAN)
+@row("state", "An invalid order of files", PLAN)
 def _(scene: Scene) -> str:
     _arriving(scene, '{"order": "size"}')
     scene.views()
     return scene.prepare()
 
 
-@row("state", "An age that is none", PLAN)
+@row("state", "An invalid age", PLAN)
 def _(scene: Scene) -> str:
     _arriving(scene, '{"min_age": "-5 minutes"}')
     scene.views()
@@ -198,7 +198,7 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("state", "A number of files that is none", PLAN)
+@row("state", "An invalid number of files", PLAN)
 def _(scene: Scene) -> str:
     _arriving(scene, '{"max_files": 0}')
     scene.views()
@@ -244,7 +244,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: abandon(here.log.filesystem, LineageFolder("page-views"), "run-2"))
 
 
-@row("state", "A run whose state another has taken over goes on", STAGE)
+@row("state", "A run continues whose state another one has taken over", STAGE)
 def _(scene: Scene) -> str:
     here = _runs(scene)
     late = here.plan(APPLICATION, "run-1")
@@ -291,7 +291,7 @@ def _consumer(scene: Scene) -> None:
     )
 
 
-@row("state", "Two operators would go on from one state", PLAN)
+@row("state", "Two operators would continue from one state", PLAN)
 def _(scene: Scene) -> str:
     here = _counted(scene, "views=count()", "per-member")
     _views(here, 2)

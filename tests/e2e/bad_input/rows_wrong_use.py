@@ -45,7 +45,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("call", "A join of which nobody says the key", CALL)
+@row("call", "A join without a key", CALL)
 def _(scene: Scene) -> str:
     scene.application(
         f"views = {VIEWS}", 'clicks = app.input_stream("clicks")', 'views.join(clicks, id="clicked", ttl="1 hour")'
@@ -53,7 +53,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("call", "What hangs on an id has none", CALL)
+@row("call", "A stateful operator without an id", CALL)
 def _(scene: Scene) -> str:
     scene.application(f'{VIEWS}.partition_by("country")')
     return scene.plan()
@@ -89,7 +89,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("call", "A map that says it may return None", CALL)
+@row("call", "A map whose annotation allows None", CALL)
 def _(scene: Scene) -> str:
     scene.application("def slow(view: View) -> View | None:", "    return None", f"{VIEWS}.map(slow)")
     return scene.plan()

@@ -15,7 +15,7 @@ from airflow_samza.runs.stages.stage_runners import Claim, all_runners
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_request import push_handle
-from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem

@@ -174,8 +174,6 @@ OTHERS: dict[str, frozenset[str]] = {
             "error_of_a_callable",
             "no_secret",
             "java_that_is_killed",
-            "submitter_and_driver_are_killed",  # the push that the next one changes
-            "password_nobody_sees",
         }
     ),
     "standalone-cluster": frozenset(
@@ -185,7 +183,6 @@ OTHERS: dict[str, frozenset[str]] = {
             "no_secret",
             "runner_that_is_killed",
             "closing_the_run",
-            "submitter_and_driver_are_killed",
         }
     ),
     "local-on-s3": frozenset({"one_after_the_other", "no_secret", "runner_that_is_killed", "closing_the_run"}),

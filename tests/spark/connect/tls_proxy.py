@@ -59,7 +59,8 @@ def tls_proxy(folder: Path, to_port: int) -> Iterator[TlsProxy]:
 async def _ended(server: asyncio.Server, open_ends: list[asyncio.StreamWriter]) -> None:
     server.close()
     for end in open_ends:
-        end.transport.abort()
+        with contextlib.suppress(AttributeError):  # CPython's SSL transport, when its connection has ended already
+            end.transport.abort()
     for end in open_ends:
         with contextlib.suppress(OSError, ssl.SSLError):
             await end.wait_closed()

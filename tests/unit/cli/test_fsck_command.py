@@ -162,6 +162,27 @@ def test_files_of_outputs_and_of_state_that_are_missing_are_named(root: Root) ->
     assert f"{state} is missing" in done.stdout
 
 
+def test_files_of_a_run_that_is_newer_than_all_on_record_are_named_and_no_damage(root: Root) -> None:
+    shutil.rmtree(root.root / "runs" / "kept" / "run-1")
+    done = root.fsck()
+    (line,) = [line for line in done.stdout.splitlines() if "not on record" in line]
+    files = [path for path in (root.lake / "out").glob("part-*") if f"/part-*-{path.name.split('-')[2]}-*" in line]
+    assert len(files) == len(list((root.lake / "out").glob("part-*"))) / 2
+    assert f"output {root.lake / 'out'}: sound" in done.stdout
+
+
+def test_files_of_runs_that_retention_has_deleted_are_not_mentioned(root: Root) -> None:
+    shutil.rmtree(root.root / "runs" / "kept" / "run-0")
+    assert "not on record" not in root.fsck().stdout
+
+
+def test_files_of_runs_are_not_mentioned_where_a_plan_cannot_be_read(root: Root) -> None:
+    shutil.rmtree(root.root / "runs" / "kept" / "run-1")
+    for plan in (root.root / "runs" / "kept" / "run-0").glob("plan/*.json"):
+        plan.write_bytes(b"{")
+    assert "not on record" not in root.fsck().stdout
+
+
 def test_damaged_records_of_pushed_tables_are_named(root: Root) -> None:
     folder = root.root / "tables" / "log" / "profiles" / "versions"
     folder.mkdir(parents=True)

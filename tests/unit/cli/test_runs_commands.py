@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import airflow_samza
 from airflow_samza import stream_application
 from airflow_samza.cli.app import app
+from airflow_samza.cli.run_command import parse_interval
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.folders import RunFolder, write_once
@@ -38,10 +39,10 @@ class Root:
     def __init__(self, folder: Path) -> None:
         self.folder, self.files = folder, LocalFilesystem(folder)
 
-    def plan(self, run_id: str, at: float, mode: str = "staged") -> RunPlan:
+    def plan(self, run_id: str, at: float, mode: str = "staged", interval: tuple[str, str] | None = None) -> RunPlan:
         plan = ExecutionPlanner({}, {"page-views": 2, "out": 2}).plan(views.spec({}))
         streams = {s.stream_id: BoundStream(s.stream_id, s.role, "log", StreamSpec(s.stream_id)) for s in plan.streams}
-        run = RunPlan("views", "1", "tests:views", run_id, 1, plan, streams, mode=mode)
+        run = RunPlan("views", "1", "tests:views", run_id, 1, plan, streams, mode=mode, interval=interval)
         write_once(self.files, RunFolder("views", run_id).plan(1), run)
         write_once(self.files, self.runner(run_id).claim, Claim(claimed_at=at, host="worker-7"))
         return run
@@ -94,6 +95,17 @@ def test_runs_are_listed_newest_first_with_their_ends_and_where_they_come_from(r
     assert [json.loads(line)["run_id"] for line in lines if json.loads(line)["dag_id"] is None] == ["three", "one"]
 
 
+def test_the_list_of_runs_has_data_intervals_as_the_option_takes_them(root: Root) -> None:
+    root.plan("hour", 1000.0, interval=("2026-01-01T05:00:00+00:00", "2026-01-01T06:00:30+00:00"))
+    root.plan("none", 2000.0)
+    none, hour = (json.loads(line)["interval"] for line in root.ask("runs", "list", "--json").output.splitlines())
+    assert (none, hour) == (None, ["2026-01-01T05:00:00+00:00", "2026-01-01T06:00:30+00:00"])
+    heading, *rows = root.ask("runs", "list").stdout.splitlines()
+    place = heading.index("DATA INTERVAL")
+    assert [row[place:].split("  ")[0] for row in rows] == ["", "2026-01-01T05:00/2026-01-01T06:00:30"]
+    assert str(parse_interval(rows[1][place:].split()[0])) == f"[{hour[0]}, {hour[1]})"
+
+
 def test_the_list_of_runs_is_for_people_by_default_and_says_what_it_leaves_out(root: Root) -> None:
     for number in range(3):
         root.plan(f"run-{number}", 1000.0 + number)
@@ -107,7 +119,15 @@ def test_the_list_of_runs_is_for_people_by_default_and_says_what_it_leaves_out(r
     assert len(root.ask("runs", "list", "-n", "0").stdout.splitlines()) == 4
     root.close("run-2", True)
     assert "run-2" not in root.ask("runs", "list", "--open").stdout
-    assert root.ask("runs", "list", "clicks").stdout.strip() == "There are no such runs."
+
+
+def test_a_list_without_runs_names_what_was_asked_for_and_the_root(root: Root) -> None:
+    assert root.ask("runs", "list").stdout.strip() == f"There are no runs under {root.folder}."
+    root.plan("run-0", 1000.0)
+    assert root.ask("runs", "list", "clicks").stdout.strip() == f"There are no runs of 'clicks' under {root.folder}."
+    root.close("run-0", True)
+    found = root.ask("runs", "list", "views", "--open").stdout.strip()
+    assert found == f"There are no open runs of 'views' under {root.folder}."
 
 
 def test_logs_print_the_last_lines_of_each_runner_of_a_run(root: Root) -> None:

@@ -107,6 +107,21 @@ def test_a_root_that_is_older_than_its_outputs_writes_again_and_rejects_the_lost
     assert deployment.hours() == {9: 1, 10: 2, 11: 1}
 
 
+def test_fsck_names_what_to_remove_of_outputs_that_are_newer_than_the_root(deployment: Deployment) -> None:
+    deployment.copy(("backup", "root"))
+    done = deployment.command("fsck")
+    assert done.returncode == 0, done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if "not on record" in line]
+    for pattern in [word.rstrip(",.") for word in line.split() if "*" in word]:
+        # The runs wrote to the deployment of which this one is a copy.
+        found = list((deployment.folder / "warehouse").glob(pattern.partition("/warehouse/")[2]))
+        assert found, pattern
+        for file in found:
+            file.unlink()
+    deployment.hour(12)
+    assert deployment.hours() == {9: 1, 10: 1, 11: 1}
+
+
 def test_a_copy_continues_under_another_path(deployment: Deployment) -> None:
     deployment.copy(("root", "elsewhere"))
     shutil.rmtree(deployment.folder / "root")

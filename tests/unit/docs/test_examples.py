@@ -10,10 +10,12 @@ import pytest
 from tests.support.documentation_pages import DOCS, examples, loaded, text_of
 
 PAGES = sorted(
-    path.relative_to(DOCS).as_posix() for folder in (".", "concepts", "how-to") for path in (DOCS / folder).glob("*.md")
+    path.relative_to(DOCS).as_posix()
+    for folder in (".", "concepts", "how-to", "operate")
+    for path in (DOCS / folder).glob("*.md")
 )
 EXAMPLES = [
-    (page, name) for page in PAGES for name in examples(page) if name != "dag.py"
+    (page, name) for page in PAGES for name in examples(page) if not name.endswith("dag.py")
 ]  # Dag files: tests/unit/provider
 
 

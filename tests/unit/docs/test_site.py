@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
+from griffe import Class, Docstring, DocstringSectionKind
 
 import airflow_samza
 from airflow_samza import config
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION, get_provider_info
 from scripts.site import reference
+from scripts.site.docstrings import PlainDocstrings
 from scripts.site.hooks import ROOT_PAGES, boxes, moved, rows_with_anchors
 from tests.unit.provider.test_import_paths import FIRST_NAMES, HOMES
 
@@ -75,6 +77,14 @@ def test_the_reference_has_every_command() -> None:
     assert {"plan", "run", "status", "topics", "topics list", "state abandon", "tables versions"} <= headings
 
 
+def test_a_parameter_in_the_last_line_of_a_docstring_is_shown_as_one() -> None:
+    documented = Class("Rollback")
+    documented.docstring = Docstring("Make older rows current.\n\n:param to: The version.", parent=documented)
+    PlainDocstrings().on_object(obj=documented)
+    sections = documented.docstring.parse("auto")
+    assert [section.kind for section in sections] == [DocstringSectionKind.text, DocstringSectionKind.parameters]
+
+
 def test_a_page_asks_only_for_what_can_be_generated_and_all_of_that_is_asked_for() -> None:
     asked = [
         name
@@ -94,7 +104,7 @@ def test_every_error_has_an_anchor_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("page", "uri", "link", "shown"),
     [
-        ("README.md", "index.md", "docs/airflow.md#modes", "airflow.md#modes"),
+        ("README.md", "index.md", "docs/modes.md#epochs", "modes.md#epochs"),
         ("README.md", "index.md", "GLOSSARY.md", "glossary.md"),
         ("docs/reference/semantics.md", "reference/semantics.md", "../../GLOSSARY.md", "../glossary.md"),
         ("docs/kafka.md", "kafka.md", "../dags/kafka_live.py", "source/dags/kafka_live.py.md"),
@@ -111,15 +121,3 @@ def test_the_picture_of_the_rooms_is_drawn_without_a_script() -> None:
     picture = re.search(r"```mermaid\n(.*?)```", text, flags=re.DOTALL)
     assert picture is not None
     assert boxes(picture).count("<li>") == picture[1].count('["')
-
-
-def test_the_options_on_the_page_of_airflow_have_the_defaults_of_the_provider() -> None:
-    text = (
-        (DOCS / "airflow.md").read_text(encoding="utf-8").partition("| `[samza]` | default |")[2].partition("\n\n")[0]
-    )
-    shown: dict[str, str] = {}
-    for names, defaults in re.findall(r"^\| (`[^|]+) \| ([^|]*?) ?\|", text, flags=re.MULTILINE):
-        found = re.findall(r"`(\w+)`", names)
-        shown.update(zip(found, [value.strip() for value in defaults.split(",")], strict=True))
-    options = get_provider_info()["config"][CONFIG_SECTION]["options"]
-    assert shown == {name: option["default"] for name, option in options.items()}

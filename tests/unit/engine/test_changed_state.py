@@ -104,7 +104,7 @@ def test_rejects_an_aggregation_that_computes_something_else_than_its_state(
         "The state of aggregate 'per-member' in version 1 was made by other code than the application's: "
     )
     assert said in error.sentence
-    assert "Change it back; or give it a new id and say dropped=['per-member']" in (error.hint or "")
+    assert "Change it back; or give it a new id and set dropped=['per-member']" in (error.hint or "")
     assert "airflow-samza state reset changing" in (error.hint or "")
 
 
@@ -201,7 +201,7 @@ def test_no_two_operators_go_on_from_one_state(here: Here, written: Write, more:
         'output_stream("out"', 'output_stream("out2"'
     )
     sentence = rejected(here, written(window(name="per-hour", more=', renamed_from="hourly"'), other)).sentence
-    assert "would go on from the state of window 'hourly' in version 1." in sentence
+    assert "would continue from the state of window 'hourly' in version 1." in sentence
 
 
 def test_state_that_is_said_to_be_dropped_goes(here: Here, written: Write) -> None:
@@ -219,7 +219,7 @@ def test_state_that_is_there_is_not_dropped(here: Here, written: Write) -> None:
     append(here, 3)
     sentence = rejected(here, written(window(), options=', dropped=["hourly"]')).sentence
     assert sentence == (
-        "The application 'changing' says dropped=['hourly'], and still has window 'hourly', which goes on from its "
+        "The application 'changing' says dropped=['hourly'], and still has window 'hourly', which continues from its "
         "state."
     )
 

@@ -23,7 +23,7 @@ from airflow_samza.runs.records.epoch_records import InputIntent, newest_intent
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.runs.tables.versions import DELETED, INCREMENTAL
+from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 from tests.support.runs_here import Here

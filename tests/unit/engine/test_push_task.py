@@ -12,7 +12,7 @@ import pytest
 from airflow_samza.engine.push_task import PushTask
 from airflow_samza.launch.bindings_json import bindings_to_json
 from airflow_samza.quoting import show_messages
-from airflow_samza.runs.tables.versions import DELETED
+from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -15,7 +14,7 @@ from airflow_samza.engine.push_context import PushContext
 from airflow_samza.engine.table_compaction import CompactionTask, compact_here, compacting, compaction_task
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
 from airflow_samza.records import plain
-from airflow_samza.runs.failpoints import COMPACTION_PLACES, VARIABLE
+from airflow_samza.runs.failpoints import COMPACTION_PLACES
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.run_ends import RunEnd
@@ -27,9 +26,10 @@ from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.runs.tables.rollback import rollback
-from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import MessageRun, OffsetRange, SystemBinding, SystemStreamPartition
+from tests.support.killed import killed
 from tests.support.pushes import PARTITIONS, TOPIC, Pushes
 from tests.support.stand_ins import Attempt
 
@@ -54,9 +54,12 @@ def chain(pushes: Pushes, *ids: str) -> dict[int, str | None]:
 
 
 def compacted(pushes: Pushes, version: TableVersion | None = None) -> Compaction:
-    return compact_here(
-        pushes.files, SystemBinding("log", {"root": str(pushes.path)}), FOLDER, version or pushes.current()
-    )[0]
+    return compact_here(*compaction_of(pushes, version))[0]
+
+
+def compaction_of(pushes: Pushes, version: TableVersion | None = None) -> tuple[Any, ...]:
+    binding = SystemBinding("log", {"root": str(pushes.path)})
+    return pushes.files, binding, FOLDER, version or pushes.current()
 
 
 def version(pushes: Pushes, number: int) -> TableVersion:
@@ -151,7 +154,7 @@ def test_the_next_changes_build_on_the_compacted_section(pushes: Pushes) -> None
 def test_changes_that_were_committed_before_the_compaction_apply_behind_it(pushes: Pushes, tmp_path: Path) -> None:
     rows = chain(pushes, "a")
     slow = pushes.stage(pushes.request("slow", mode="incremental"), {0: "slow", 1: None})
-    killed(lambda: pushes.finish(slow), "push-after-publish", tmp_path)
+    killed(pushes.finish, slow, place="push-after-publish", folder=tmp_path)
     compacted(pushes)
     made = pushes.finish(pushes.retried(slow))
     assert pushes.rows_of(made) == {**{key: tier for key, tier in rows.items() if key != 1}, 0: "slow"}
@@ -301,22 +304,12 @@ def test_what_a_rollback_reads_is_kept(pushes: Pushes) -> None:
 # --------------------------------------------------------------------------------------------
 
 
-def killed(work: Any, place: str, folder: Path) -> None:
-    """Does something in a process that dies on the way."""
-    child = os.fork()
-    if child == 0:
-        os.environ[VARIABLE] = f"{place}@{folder / 'struck'}"
-        work()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 9
-
-
 @pytest.mark.parametrize("place", COMPACTION_PLACES)
 def test_a_compaction_killed_half_way_shows_nothing_and_the_next_one_completes_it(
     pushes: Pushes, place: str, tmp_path: Path
 ) -> None:
     rows = chain(pushes, "a", "b")
-    killed(lambda: compacted(pushes), place, tmp_path)
+    killed(compact_here, *compaction_of(pushes), place=place, folder=tmp_path)
     assert (pushes.current().compacted is not None) == (place == "compaction-after-record")
     assert pushes.rows_of(pushes.current()) == rows
     assert compacted(pushes) == compacted(pushes)
@@ -327,7 +320,7 @@ def test_a_compaction_killed_half_way_shows_nothing_and_the_next_one_completes_i
 @pytest.mark.parametrize("place", COMPACTION_PLACES[:-1])
 def test_what_a_killed_compaction_has_written_goes_with_its_version(pushes: Pushes, place: str, tmp_path: Path) -> None:
     rows = chain(pushes, "a", "b")
-    killed(lambda: compacted(pushes), place, tmp_path)
+    killed(compact_here, *compaction_of(pushes), place=place, folder=tmp_path)
     assert pushes.rows_of(pushes.push("c", {0: "c"}, mode="incremental")) == {**rows, 0: "c"}
     pushes.push("anew", {1: "x"})
     expire(pushes, 1)
@@ -356,7 +349,7 @@ def test_of_two_compactions_at_once_one_counts(pushes: Pushes) -> None:
 
 def test_a_compaction_of_which_something_staged_was_swept_begins_anew(pushes: Pushes, tmp_path: Path) -> None:
     rows = chain(pushes, "a")
-    killed(lambda: compacted(pushes), "compaction-before-publish", tmp_path)
+    killed(compact_here, *compaction_of(pushes), place="compaction-before-publish", folder=tmp_path)
     sweep(pushes.files, "log", grace_ms=-1, staged_grace_ms=-1)
     with pytest.raises(TopicError, match="is missing"):
         compacted(pushes)

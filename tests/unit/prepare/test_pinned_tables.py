@@ -15,7 +15,7 @@ from airflow_samza.errors import ConfigError, NoSuchVersion, SchemaError, Unknow
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.tables.versions import DELETED, FULL, INCREMENTAL, TableVersion
+from airflow_samza.runs.tables.table_version import DELETED, FULL, INCREMENTAL, TableVersion, now
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 from tests.support.runs_here import Here
@@ -69,7 +69,7 @@ def push(
         bytes=0,
         schema=schema,
         key=("member_id",),
-        pushed_at=table_versions.now(),
+        pushed_at=now(),
         interval=(day(of).isoformat(), day(of + 1).isoformat()) if of is not None else None,
         base=current.number if current is not None and kind == INCREMENTAL else None,
         table="profiles",

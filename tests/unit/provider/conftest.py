@@ -225,6 +225,6 @@ def stage_failed() -> StageFailed:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Triggers speak at once: no scheduler of Airflow's has to hear of anything before."""
-    from airflow_samza.provider import triggers
+    from airflow_samza.provider import settling
 
-    monkeypatch.setattr(triggers, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.0)

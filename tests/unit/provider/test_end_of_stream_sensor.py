@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.provider import triggers
+from airflow_samza.provider import settling
 from airflow_samza.provider.airflow_versions import AirflowFailException, TaskDeferred
 from airflow_samza.provider.connections.root_hook import RootHook
 from airflow_samza.provider.deferral import UNKNOWN
@@ -44,7 +44,7 @@ class Runs:
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
     monkeypatch.setattr(RootHook, "root", str(tmp_path))
-    monkeypatch.setattr(triggers, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.0)
     return Runs(tmp_path)
 
 

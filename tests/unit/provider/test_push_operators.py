@@ -31,7 +31,7 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.push_records import PushResult
 from airflow_samza.runs.tables.push_request import push_handle
-from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.tables.table_version import TableVersion, now
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from tests.support.airflow_names import OutletEvents
 
@@ -47,7 +47,7 @@ VERSION = TableVersion(
     99,
     "id bigint",
     ("id",),
-    versions.now(),
+    now(),
     table="t",
 )
 

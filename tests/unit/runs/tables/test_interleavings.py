@@ -22,14 +22,15 @@ from airflow_samza.runs.tables.compacting import CompactionPart, compact, staged
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.retention import GIVEN_UP, expire_versions
 from airflow_samza.runs.tables.rollback import rollback
-from airflow_samza.runs.tables.versions import FULL, INCREMENTAL, ROLLBACK, TableVersion, pin
+from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, ROLLBACK, TableVersion, now
+from airflow_samza.runs.tables.versions import pin
 from airflow_samza.systems.system import Publication, StreamSpec
 from tests.support import interleavings
 from tests.support.interleavings import MemoryFilesystem, explore
 
 PLACE = ("log", "profiles-push")
 FOLDER = TableFolder(*PLACE)
-AT = table_versions.now()
+AT = now()
 
 
 class Log:

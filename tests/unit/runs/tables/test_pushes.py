@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -13,20 +9,20 @@ from typing import TypeVar
 import pytest
 
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
-from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder, must_read, write_once
 from airflow_samza.runs.records.folders import replace as put
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import can_finish
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import check_columns
-from airflow_samza.runs.tables.push_request import PushRequest, request_path, standing_request
+from airflow_samza.runs.tables.push_request import request_path, standing_request
 from airflow_samza.runs.tables.retention import GIVEN_UP, expire_versions
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.maintenance import compact, sweep
 from airflow_samza.systems.system import Publication
+from tests.support.killed import killed
 from tests.support.pushes import SCHEMA, TOPIC, Pushes
 
 T = TypeVar("T")
@@ -43,25 +39,6 @@ def pushes(request: pytest.FixtureRequest, tmp_path: Path) -> Pushes:
     if request.param == "local":
         return Pushes(tmp_path)
     return Pushes(request.getfixturevalue(request.param).url(f"{tmp_path.parent.name}/{tmp_path.name}"))
-
-
-FINISH = "import pickle, sys; pushes, request = pickle.load(sys.stdin.buffer); pushes.finish(request)"
-
-
-def killed(pushes: Pushes, request: PushRequest, place: str, folder: Path) -> None:
-    """Finishes a push in a process that dies on the way."""
-    failpoint = f"{place}@{folder / 'struck'}"
-    if pushes.files.local_path("") is None:  # connections to a store survive no fork
-        environment = {**os.environ, VARIABLE: failpoint, "PYTHONPATH": str(Path(__file__).parents[4])}
-        told = pickle.dumps((pushes, request))
-        assert subprocess.run([sys.executable, "-c", FINISH], input=told, env=environment, check=False).returncode == -9
-        return
-    child = os.fork()
-    if child == 0:
-        os.environ[VARIABLE] = failpoint
-        pushes.finish(request)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 9
 
 
 def thousand(tier: str = "gold") -> dict[int, str | None]:
@@ -174,7 +151,7 @@ def test_what_is_rejected_is_thrown_away_and_read_again(pushes: Pushes) -> None:
 
 def test_what_is_rejected_after_it_was_committed_makes_room(pushes: Pushes, tmp_path: Path) -> None:
     slow = pushes.stage(pushes.request("slow", max_change_ratio=0.2), {1: "slow"})
-    killed(pushes, slow, "push-after-publish", tmp_path)
+    killed(pushes.finish, slow, place="push-after-publish", folder=tmp_path)
     pushes.push("fast", thousand())
     with pytest.raises(ConcurrentPush):
         pushes.finish(slow)
@@ -211,7 +188,7 @@ def test_a_push_killed_half_way_shows_nothing_and_a_retry_completes_it(
 ) -> None:
     pushes.push("a", {1: "gold"})
     request = pushes.stage(pushes.request("b"), {2: "silver"})
-    killed(pushes, request, place, tmp_path)
+    killed(pushes.finish, request, place=place, folder=tmp_path)
     assert pushes.current().number == (2 if place == "push-after-version" else 1)
     done = pushes.finish(request)
     assert (done.number, pushes.rows_of(done)) == (2, {2: "silver"})

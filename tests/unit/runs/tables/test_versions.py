@@ -12,7 +12,7 @@ from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
 from airflow_samza.records import decode, encode
 from airflow_samza.runs.tables import versions as tables
 from airflow_samza.runs.tables.rollback import rollback
-from airflow_samza.runs.tables.versions import TableVersion
+from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, TableVersion
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
@@ -29,7 +29,7 @@ def day(number: int, hour: int = 0) -> datetime:
 
 
 def drafted(
-    files: Filesystem, push_id: str, *, of: int | None = None, at: datetime | None = None, kind: str = tables.FULL
+    files: Filesystem, push_id: str, *, of: int | None = None, at: datetime | None = None, kind: str = FULL
 ) -> TableVersion:
     """A push that is about to become visible: ``of`` the day that its data interval covers, ``at`` when it is made."""
     current = tables.newest(files, *PLACE)
@@ -38,7 +38,7 @@ def drafted(
         number=tables.highest_number(files, *PLACE) + 1,
         push_id=push_id,
         kind=kind,
-        sections=(own,) if kind == tables.FULL or current is None else (*current.sections, own),
+        sections=(own,) if kind == FULL or current is None else (*current.sections, own),
         offsets=((0, 10),),
         commits=1,
         rows=10,
@@ -47,14 +47,14 @@ def drafted(
         key=("id",),
         pushed_at=(at or day(1)).isoformat(timespec="microseconds"),
         interval=(day(of).isoformat(), day(of + 1).isoformat()) if of is not None else None,
-        base=None if kind == tables.FULL or current is None else current.number,
+        base=None if kind == FULL or current is None else current.number,
         full_rows=10,
         table="profiles",
     )
 
 
 def pushed(
-    files: Filesystem, push_id: str, *, of: int | None = None, at: datetime | None = None, kind: str = tables.FULL
+    files: Filesystem, push_id: str, *, of: int | None = None, at: datetime | None = None, kind: str = FULL
 ) -> TableVersion:
     return tables.add(files, *PLACE, drafted(files, push_id, of=of, at=at, kind=kind))
 
@@ -127,11 +127,11 @@ def test_the_loser_comes_after_when_it_tries_again(files: Filesystem) -> None:
 
 def test_a_change_needs_a_version_to_change(files: Filesystem) -> None:
     with pytest.raises(PushError, match="nothing to change"):
-        pushed(files, "more", kind=tables.INCREMENTAL)
+        pushed(files, "more", kind=INCREMENTAL)
 
 
 def test_a_change_consists_of_its_base_and_itself(files: Filesystem) -> None:
-    full, changed = pushed(files, "full", of=1), pushed(files, "more", of=2, kind=tables.INCREMENTAL)
+    full, changed = pushed(files, "full", of=1), pushed(files, "more", of=2, kind=INCREMENTAL)
     assert changed.sections == (*full.sections, ("pushes/profiles/more", "1.1"))
     assert [section["producer"] for section in changed.slice["sections"]] == [
         "pushes/profiles/full",

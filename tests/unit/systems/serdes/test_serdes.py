@@ -93,7 +93,7 @@ def test_a_field_that_is_not_declared_is_left_out_and_a_missing_key_is_null() ->
         ("json", b'{"id": 1.5}', "which is no bigint"),
         ("json", b"[" * 20_000, "no JSON"),
         ("avro", b"\xff" * 12, "it is no record of the schema"),
-        ("avro", b"\x02\x00\x04\x09", "behind the record stand 1 further bytes"),
+        ("avro", b"\x02\x00\x04\x09", "1 further bytes follow the record"),
         ("json", None, "it has no value"),
     ],
 )

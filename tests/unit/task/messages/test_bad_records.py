@@ -467,9 +467,7 @@ def test_dead_letters_cannot_be_written_before_what_catalyst_runs() -> None:
         return rows.map(lambda message: message, on_error=policy).transform(lambda frame: frame, schema=SCHEMA)
 
     driver = driver_of(transformed, "dead_letter")
-    with pytest.raises(
-        UnsupportedShape, match="writes 'bad' beside its results, and what comes behind it in the stage"
-    ):
+    with pytest.raises(UnsupportedShape, match="writes 'bad' beside its results, and what follows it in the stage"):
         check_application(driver.spec, driver.plan)
 
 
