@@ -89,9 +89,7 @@ class AirflowApi:
             raise AirflowProblem("Airflow does not run.")
         return _ASKED_AGAIN.copy()(self._call, self._client, method, path, ok, request)
 
-    def _call(
-        self, client: httpx.Client, method: str, path: str, ok: Sequence[int], request: Mapping[str, Any]
-    ) -> Any:
+    def _call(self, client: httpx.Client, method: str, path: str, ok: Sequence[int], request: Mapping[str, Any]) -> Any:
         answer = client.request(method, path, **request)
         if answer.status_code == 401:
             self._sign_in()

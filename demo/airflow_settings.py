@@ -24,6 +24,8 @@ def airflow_settings(home: Path, dags: Path | Mapping[str, Path], port: int, par
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__BASE_URL": url,
+        # An error of the database is in the answer: "database is locked", say.
+        "AIRFLOW__API__EXPOSE_STACKTRACE": "True",
         "AIRFLOW__CORE__DAGS_FOLDER": str(next(iter(folders.values())).resolve()),
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",

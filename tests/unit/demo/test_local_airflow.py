@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from demo.airflow_api import AirflowProblem
+from demo.airflow_api import AirflowAway, AirflowProblem
 from demo.local_airflow import LocalAirflow
 
 Request = tuple[str, str]
@@ -106,3 +107,35 @@ def test_processes_that_outlive_their_tasks_end_with_their_airflow_and_no_other(
         for process in (runner, of_another):
             process.kill()
             process.wait()
+
+
+def answering(airflow: LocalAirflow, *answers: httpx.Response) -> list[str]:
+    """Give an Airflow's client these answers, one after another; return the list in which its requests are noted."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.method} {request.url.path}")
+        return answers[len(asked) - 1]
+
+    airflow._client = httpx.Client(base_url="http://airflow/api/v2", transport=httpx.MockTransport(answer))
+    return asked
+
+
+def test_a_call_that_found_the_database_locked_is_made_again(tmp_path: Path) -> None:
+    locked = {"detail": {"reason": "Database error", "orig_error": "database is locked"}}
+    airflow = LocalAirflow(tmp_path, dags=tmp_path)
+    asked = answering(airflow, httpx.Response(500, json=locked), httpx.Response(200, json={"dag_run_id": "manual"}))
+    assert airflow.api("POST", "/dags/daily/dagRuns", json={}) == {"dag_run_id": "manual"}
+    assert asked == ["POST /api/v2/dags/daily/dagRuns"] * 2
+
+
+def test_a_call_that_failed_otherwise_is_not_made_again(tmp_path: Path) -> None:
+    airflow = LocalAirflow(tmp_path, dags=tmp_path)
+    asked = answering(airflow, httpx.Response(500, text="disk image is malformed"))
+    with pytest.raises(AirflowAway, match="POST /dags/daily/dagRuns gave 500: disk image is malformed"):
+        airflow.api("POST", "/dags/daily/dagRuns", json={})
+    assert len(asked) == 1
+
+
+def test_an_error_of_the_database_is_in_the_answer_of_the_local_airflow(tmp_path: Path) -> None:
+    assert LocalAirflow(tmp_path, dags=tmp_path).environment["AIRFLOW__API__EXPOSE_STACKTRACE"] == "True"
