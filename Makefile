@@ -89,12 +89,12 @@ matrix: setup ## Build an environment for each combination of Airflow, Spark and
 	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check "uv>=0.9"
 	@$(PYTHON_IN_VENV) -m tests.matrix $(MATRIX)
 
-bench: setup ## Measure all workloads beside plain PySpark, and scale; write docs/benchmarks.md and docs/scale.md (BENCH_ROWS=5000000).
+bench: setup ## Measure all workloads beside plain PySpark, and scale; write docs/project/benchmarks.md and docs/project/scale.md (BENCH_ROWS=5000000).
 	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check -c constraints.txt matplotlib  # draws the pictures
 	@$(PYTHON_IN_VENV) -m benchmarks.run --data $(BENCH_DATA) --rows $(BENCH_ROWS) --write-docs $(ARGS)
 	@$(PYTHON_IN_VENV) -m benchmarks.scale --data $(BENCH_DATA) --spark 2 16 256 --write-docs
 
-bench-kafka: setup ## Measure reading and publishing on Kafka beside other engines; write docs/benchmarks-kafka.md (BENCH_DATA keeps their environments).
+bench-kafka: setup ## Measure reading and publishing on Kafka beside other engines; write docs/project/benchmarks-kafka.md (BENCH_DATA keeps their environments).
 	@$(PYTHON_IN_VENV) -m benchmarks.kafka --work $(BENCH_DATA)/kafka --write-docs $(ARGS)
 
 setup-browser: setup ## Make sure that a Chromium is there for the browser tests.

@@ -31,7 +31,7 @@ from benchmarks.report import between_markers
 ROWS = 65_536
 BATCHES = 8
 ROUNDS = 7
-PAGE = Path(__file__).parents[1] / "docs" / "expressions.md"
+PAGE = Path(__file__).parents[1] / "docs" / "concepts/expressions.md"
 SCHEMA = Schema.of("member_id bigint, country string, dwell_ms bigint, price double, seen timestamp, page string")
 
 
@@ -251,7 +251,7 @@ def table(figures: list[tuple[str, dict[str, float | None]]]) -> str:
 def main() -> None:
     """Measure, print, and write the page."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--write-docs", action="store_true", help="put the table into docs/expressions.md")
+    options.add_argument("--write-docs", action="store_true", help="put the table into docs/concepts/expressions.md")
     chosen = options.parse_args()
     pa.set_cpu_count(1)
     found = table(list(measured(batches())))

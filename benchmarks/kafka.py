@@ -1,4 +1,4 @@
-"""Measures reading and publishing on Kafka beside other engines, and writes docs/benchmarks-kafka.md.
+"""Measures reading and publishing on Kafka beside other engines, and writes docs/project/benchmarks-kafka.md.
 
 ``python -m benchmarks.kafka --work DIR [--messages 5000000] [--rounds 3] [--write-docs]``. Starts a broker, fills a
 topic with JSON and one with Avro, and has everybody filter and count them per page, in turn: whatever else the machine

@@ -1,4 +1,4 @@
-"""The report of the Kafka benchmark: the table in docs/benchmarks-kafka.md, between its markers."""
+"""The report of the Kafka benchmark: the table in docs/project/benchmarks-kafka.md, between its markers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from benchmarks.kafka_topics import FORMATS
 from benchmarks.report import DOCS, between_markers
 
-PAGE = DOCS / "benchmarks-kafka.md"
+PAGE = DOCS / "project/benchmarks-kafka.md"
 OURS = "ours"
 
 _WRITERS = {

@@ -33,8 +33,8 @@ from benchmarks.machine import describe_load, describe_machine
 from benchmarks.report import DOCS, between_markers
 
 APPLICATION = "benchmarks.applications:flow"
-PAGE = DOCS / "latency.md"
-FIGURES = DOCS / "latency.json"
+PAGE = DOCS / "operate/latency.md"
+FIGURES = DOCS / "operate/latency.json"
 
 PER_SECOND = 20
 """Commits of the producer."""

@@ -1,4 +1,4 @@
-"""The report of a benchmark: a table in docs/benchmarks.md, between its markers, and a picture beside it.
+"""The report of a benchmark: a table in docs/project/benchmarks.md, between its markers, and a picture beside it.
 
 ``python -m benchmarks.report RESULTS.json`` makes both anew from the figures.
 """
@@ -17,9 +17,9 @@ from benchmarks.results import OURS, Report, WorkloadResult
 from benchmarks.workloads import WORKLOADS
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "benchmarks.md"
+PAGE = DOCS / "project/benchmarks.md"
 PICTURE = DOCS / "images" / "benchmarks.svg"
-RESULTS = DOCS / "benchmarks.json"
+RESULTS = DOCS / "project/benchmarks.json"
 
 
 def table(found: Report) -> list[str]:

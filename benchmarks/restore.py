@@ -34,7 +34,7 @@ LAYOUT = StoreLayout(
     "profiles", Schema.of("member_id bigint"), Schema.of("name string, company string, age int, score double")
 )
 GOAL = 5.0
-DOCS = Path(__file__).parents[1] / "docs" / "restore.md"
+DOCS = Path(__file__).parents[1] / "docs" / "operate/restore.md"
 PURPOSE = (
     "This page is for sizing state: it shows how long a task waits for a large store on a host that has it, "
     "and on one that does not."

@@ -33,9 +33,9 @@ from benchmarks.report import DOCS, between_markers
 
 APPLICATION = "benchmarks.applications:scale"
 MIDDLE = "by-member"
-PAGE = DOCS / "scale.md"
+PAGE = DOCS / "project/scale.md"
 PICTURE = DOCS / "images" / "scale.svg"
-FIGURES = DOCS / "scale.json"
+FIGURES = DOCS / "project/scale.json"
 
 
 @dataclass(frozen=True)

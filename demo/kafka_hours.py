@@ -136,6 +136,6 @@ def _tell_where(airflow: LocalAirflow, home: Path, run_id: str, topic: FilledTop
             "the tasks' logs": home / "airflow" / "logs" / f"dag_id={DAG}",
             "the broker's log": topic.broker.log,
             "the Dag and its application": "dags/kafka_hourly.py and dags/pipelines/kafka.py",
-            "what a run reads of a topic": "docs/kafka.md",
+            "what a run reads of a topic": "docs/how-to/kafka.md",
         }
     )

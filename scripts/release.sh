@@ -2,7 +2,7 @@
 # Builds a release from the commit that is checked out, into dist/: sdist, wheel, an SBOM of what the wheel installs, and checksums of the three.
 #
 # Nothing but the commit's files gets in, and a second build has to give the same bytes. Where the commit has a version's tag, everything
-# has to be right for a release; elsewhere it is a trial that says what is missing (docs/releasing.md).
+# has to be right for a release; elsewhere it is a trial that says what is missing (docs/project/releasing.md).
 #
 #   PYTHON=/path/to/python3   the Python to build with and to try the wheel on; otherwise that of .venv
 set -euo pipefail

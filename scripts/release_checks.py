@@ -64,7 +64,7 @@ def wrong_in_tree(version: str, status: str, tags: Iterable[str]) -> Iterator[st
     others = [tag for tag in tags if re.match(r"v\d", tag)]
     if f"v{version}" not in others:
         named = f" (it has {', '.join(others)})" if others else ""
-        yield f"The commit lacks the tag v{version}{named}: tag it as docs/releasing.md says."
+        yield f"The commit lacks the tag v{version}{named}: tag it as docs/project/releasing.md says."
 
 
 def ready() -> int:

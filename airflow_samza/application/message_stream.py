@@ -315,7 +315,7 @@ class MessageStream(Stream[T]):
         """Send every message to a one-partition intermediate stream that every task reads whole. The stage ends here.
 
         Local tables that it fills are whole in every task; whatever else follows, task 0 alone handles its messages
-        (docs/broadcasts.md).
+        (docs/how-to/broadcasts.md).
         """
         entry = repartitions.broadcast(self, id, system, renamed_from)
         return MessageStream(self._graph, entry, event_time=self._event_time)

@@ -7,7 +7,7 @@
     runner_python = "/opt/environments/etl/bin/python"   # runs stages in another environment than this one
 
     [env.dev.access]                      # options that open the root; without them its environment does
-    region = "eu-central-1"               # (docs/object-stores.md has their names)
+    region = "eu-central-1"               # (docs/how-to/object-stores.md has their names)
     secret_access_key = { env = "SAMZA_SECRET" }
 
     [env.dev.systems.logs]

@@ -30,5 +30,5 @@ def open_doors(master: Master, conf: Mapping[str, str]) -> str | None:
         return None
     return (
         f"{what}. Set it in the cluster's spark-defaults.conf, or among the settings of the Spark connection "
-        "(docs/spark.md)."
+        "(docs/operate/spark.md)."
     )

@@ -69,7 +69,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         markdown = moved(markdown, DOCS / uri, uri)
     markdown = MARK.sub(lambda mark: GENERATED[mark[1]](), markdown)
     markdown = re.sub(r"```mermaid\n(.*?)```", boxes, markdown, flags=re.DOTALL)
-    return rows_with_anchors(markdown) if uri == "errors.md" else markdown
+    return rows_with_anchors(markdown) if uri == "reference/errors.md" else markdown
 
 
 def on_post_build(config: MkDocsConfig) -> None:

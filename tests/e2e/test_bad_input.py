@@ -1,4 +1,4 @@
-"""docs/errors.md says what is really raised.
+"""docs/reference/errors.md says what is really raised.
 
 Every row is provoked through a way in that a user has, and compared word for word.
 

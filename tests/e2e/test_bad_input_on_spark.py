@@ -1,4 +1,4 @@
-"""Errors over bad input that Catalyst alone can tell, compared with docs/errors.md.
+"""Errors over bad input that Catalyst alone can tell, compared with docs/reference/errors.md.
 
 And a real stage says what the test driver says.
 """

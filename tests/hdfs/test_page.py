@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.hdfs
 
-PAGE = Path(__file__).parents[2] / "docs" / "hadoop.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to/hadoop.md"
 
 
 def test_the_example_prints_what_the_page_says(cluster: Hdfs, place: str) -> None:

@@ -24,7 +24,7 @@ from tests.matrix.environments import (
 )
 
 NEWEST_OF = {one.airflow.rpartition(".")[0]: one for one in COMBINATIONS}
-PAGE = ROOT / "docs" / "compatibility.md"
+PAGE = ROOT / "docs" / "reference/compatibility.md"
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ class Unfit(Exception):
 
 
 def reference(value: bytes | None, kind: pa.DataType) -> Any:
-    """Return the row of a message, by Python's parser and the rules of docs/serdes.md, or raise."""
+    """Return the row of a message, by Python's parser and the rules of docs/how-to/serdes.md, or raise."""
     if value is None:
         raise Unfit("no value")
     found = json.loads(value.decode(), parse_float=Decimal)

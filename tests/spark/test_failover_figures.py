@@ -3,7 +3,7 @@
 Bytes restored, and seconds.
 
 ``FAILOVER_ROWS`` says how many rows of about 120 bytes the table has; ``-s`` shows the figures, which stand in
-docs/affinity.md.
+docs/operate/affinity.md.
 """
 
 from __future__ import annotations

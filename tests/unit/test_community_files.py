@@ -130,7 +130,7 @@ def test_the_places_in_which_stages_run_are_those_of_the_documentation() -> None
         for element in yaml.safe_load((TEMPLATES / "bug.yml").read_text())["body"]
         if element["type"] == "dropdown"
     )
-    pages = "".join((ROOT / "docs" / page).read_text() for page in ("spark.md", "spark_connect.md"))
+    pages = "".join((ROOT / "docs" / page).read_text() for page in ("operate/spark.md", "operate/spark-connect.md"))
     for option in dropdown["attributes"]["options"]:
         assert option.partition(" ")[0].lower() in pages.lower(), option
 

@@ -44,7 +44,7 @@ def test_setup_looks_for_every_supported_python() -> None:
     assert {f"python{python}" for python in PYTHONS} <= set(candidates[1].split())
 
 
-@pytest.mark.parametrize("page", ["compatibility.md", "releasing.md"])
+@pytest.mark.parametrize("page", ["reference/compatibility.md", "project/releasing.md"])
 def test_pages_name_the_pythons_of_the_classifiers(page: str) -> None:
     named = set(re.findall(r"\b3\.1\d\b", (ROOT / "docs" / page).read_text()))
     assert named | {"3.11"} == set(PYTHONS)  # the Python of all other tests needs no environment of its own

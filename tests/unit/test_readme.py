@@ -21,7 +21,7 @@ DOCUMENTS = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
-    "docs/releasing.md",
+    "docs/project/releasing.md",
 ]
 
 EXAMPLES = dict(re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", TEXT, flags=re.DOTALL))
@@ -99,7 +99,7 @@ def test_the_readme_dag_has_a_task_per_stage(project: Path) -> None:
 
 def test_the_readme_dag_that_pushes_a_table_pushes_before_it_plans(project: Path) -> None:
     pages = re.search(
-        r"<!-- example: pages.py -->\n```python\n(.*?)```", (ROOT / "docs" / "pushes.md").read_text(), flags=re.DOTALL
+        r"<!-- example: pages.py -->\n```python\n(.*?)```", (ROOT / "docs" / "how-to/pushes.md").read_text(), flags=re.DOTALL
     )
     assert pages is not None
     (project / "pipelines" / "pages.py").write_text(pages[1])

@@ -1,4 +1,4 @@
-"""docs/errors.md as data.
+"""docs/reference/errors.md as data.
 
 Rows that tests provoke, cells that are compared with what was raised, and how they are written anew.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.e2e.bad_input.scene import Scene
 
-PAGE = Path(__file__).parents[3] / "docs" / "errors.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference/errors.md"
 COLUMNS = "| what went wrong | raised | the error | what to do |\n|---|---|---|---|"
 HINT = "\n  Hint: "
 

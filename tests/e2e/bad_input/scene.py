@@ -1,4 +1,4 @@
-"""The place where a row of docs/errors.md is provoked.
+"""The place where a row of docs/reference/errors.md is provoked.
 
 A folder with an application, its data and its root, and the ways in that a user has.
 """

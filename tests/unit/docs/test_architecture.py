@@ -15,7 +15,8 @@ ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 PAGES = [
     ARCHITECTURE,
     ROOT / "CONTRIBUTING.md",
-    *(page for room in ("reference", "decisions", "how-to-add") for page in sorted((DOCS / room).glob("*.md"))),
+    *(DOCS / "reference" / f"{name}.md" for name in ("layout", "runtime", "semantics")),
+    *(page for room in ("decisions", "how-to-add") for page in sorted((DOCS / room).glob("*.md"))),
 ]
 LAYOUT_MODULES = ["runs/records/folders.py", "runs/lineage/folder.py", "runs/tables/folder.py", "systems/log/topic.py"]
 

@@ -1,4 +1,4 @@
-"""The procedures of docs/backup.md, done with a real root: copied, lost, restored, continued, moved, and found incomplete."""
+"""The procedures of docs/operate/backup.md, done with a real root: copied, lost, restored, continued, moved, and found incomplete."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_root_that_is_restored_with_its_outputs_does_the_lost_work_once(deploy
 def test_a_root_that_is_older_than_its_outputs_writes_again_and_rejects_the_lost_run(deployment: Deployment) -> None:
     deployment.copy(("backup", "root"))
     said = deployment.command("run", "views_per_hour:views_per_hour", "--run-id", "r11").stderr
-    assert text_of("backup.md").split("```text\n")[1].split("\n```")[0].replace("r3", "r11") in said
+    assert text_of("operate/backup.md").split("```text\n")[1].split("\n```")[0].replace("r3", "r11") in said
     deployment.hour(12)
     assert deployment.hours() == {9: 1, 10: 2, 11: 1}
 

@@ -1,4 +1,4 @@
-"""The choosers that docs/choosers.md names are those that there are."""
+"""The choosers that docs/how-to/choosers.md names are those that there are."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from tests.support.documentation_pages import text_of
 
 
 def test_every_chooser_that_is_there_stands_on_the_page() -> None:
-    section = text_of("choosers.md").split("## Built-in choosers")[1].split("##")[0]
+    section = text_of("how-to/choosers.md").split("## Built-in choosers")[1].split("##")[0]
     assert set(re.findall(r"`([a-z_]+)`", section)) == set(BUILT_IN)
     assert all(hasattr(factories, name) for name in BUILT_IN)

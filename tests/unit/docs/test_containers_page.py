@@ -1,4 +1,4 @@
-"""The table of docs/containers.md says what the code decides, row by row, and names tests that are there."""
+"""The table of docs/operate/containers.md says what the code decides, row by row, and names tests that are there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_samza.provider.connections.spark import SparkPlace
 from airflow_samza.provider.hooks import SamzaHook
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "operate/containers.md").read_text(encoding="utf-8")
 
 PLACES = {
     "`local[*]`": SparkPlace(),

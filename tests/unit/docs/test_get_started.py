@@ -142,7 +142,7 @@ def test_the_plan_that_is_explained_is_that_of_the_first_pipeline(tmp_path: Path
     for name, text in files_of("page_views").items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    page = (DOCS / "reading-a-plan.md").read_text(encoding="utf-8")
+    page = (DOCS / "concepts/reading-a-plan.md").read_text(encoding="utf-8")
     shown = re.search(r"```text\n(.*?)```", page, flags=re.DOTALL)
     assert shown is not None
     said = run(tmp_path, "airflow-samza plan pipelines.page_views:page_views")

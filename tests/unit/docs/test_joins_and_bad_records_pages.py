@@ -1,4 +1,4 @@
-"""The examples of docs/joins.md and docs/bad-records.md run, and give the results that the pages show."""
+"""The examples of docs/how-to/joins.md and docs/how-to/bad-records.md run, and give the results that the pages show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.documentation_pages import executed, text_of
 
 
 def test_views_meet_their_clicks() -> None:
-    names = executed("joins.md", stream_application=stream_application)
+    names = executed("how-to/joins.md", stream_application=stream_application)
     at = [datetime(2026, 1, 1, hour, tzinfo=timezone.utc) for hour in range(4)]
     driver = TestDriver(names["clicked_views"])
     driver.pipe("views", [{"member_id": 1, "page": "a", "seen": at[0]}, {"member_id": 1, "page": "b", "seen": at[3]}])
@@ -23,7 +23,7 @@ def test_views_meet_their_clicks() -> None:
 
 def test_bad_readings_go_to_their_stream() -> None:
     names = executed(
-        "bad-records.md",
+        "how-to/bad-records.md",
         stream_application=stream_application,
         dead_letter=dead_letter,
         TestDriver=TestDriver,
@@ -34,5 +34,5 @@ def test_bad_readings_go_to_their_stream() -> None:
 
 
 def test_the_columns_of_a_dead_letter_are_those_of_the_page() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", text_of("bad-records.md"), flags=re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", text_of("how-to/bad-records.md"), flags=re.MULTILINE)
     assert rows == [(field.name, field.type.ddl()) for field in DEAD_LETTERS.fields]

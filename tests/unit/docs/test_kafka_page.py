@@ -11,6 +11,6 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_code_is_that_of_the_files() -> None:
-    shown = re.findall(r"<!-- part of (.*?) -->\n```python\n(.*?)```", text_of("kafka.md"), re.DOTALL)
+    shown = re.findall(r"<!-- part of (.*?) -->\n```python\n(.*?)```", text_of("how-to/kafka.md"), re.DOTALL)
     assert [file for file, _ in shown] == ["dags/pipelines/kafka.py", "dags/kafka_hourly.py"]
     assert [file for file, code in shown if code not in (ROOT / file).read_text()] == []

@@ -11,7 +11,7 @@ import pytest
 from tests.support.lineage_events import OUR_FACETS, check_event, reached
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGE = (DOCS / "lineage.md").read_text()
+PAGE = (DOCS / "operate/lineage.md").read_text()
 
 
 @pytest.fixture(scope="module")

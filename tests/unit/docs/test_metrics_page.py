@@ -33,7 +33,7 @@ def used_in(text: str) -> set[str]:
 
 
 def test_the_page_names_what_is_sent() -> None:
-    catalogue = text_of("metrics.md").partition("\n## ")[0]
+    catalogue = text_of("operate/metrics.md").partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", catalogue, flags=re.MULTILINE)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == KNOWN
 
@@ -64,7 +64,7 @@ def test_each_panel_of_the_dashboard_has_a_place_of_its_own() -> None:
 
 def test_the_page_says_of_each_alert_what_it_means() -> None:
     (group,) = yaml.safe_load(text_of("monitoring/alerts.yml"))["groups"]
-    rows = re.findall(r"^\| `(Samza\w+)` \|", text_of("metrics.md"), flags=re.MULTILINE)
+    rows = re.findall(r"^\| `(Samza\w+)` \|", text_of("operate/metrics.md"), flags=re.MULTILINE)
     assert rows == [rule["alert"] for rule in group["rules"]]
 
 

@@ -13,7 +13,7 @@ from scripts.site.rule_pictures import pictures
 from tests.support.documentation_pages import DOCS, loaded, text_of
 
 
-@pytest.mark.parametrize(("page", "example", "application"), [("partitions.md", "partitions.py", "enriched")])
+@pytest.mark.parametrize(("page", "example", "application"), [("concepts/partitions.md", "partitions.py", "enriched")])
 def test_the_picture_is_the_plan_of_the_example(
     page: str, example: str, application: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -21,7 +21,7 @@ def test_the_picture_is_the_plan_of_the_example(
     drawn = svg(TestDriver(getattr(loaded(page, example, tmp_path, monkeypatch), application)).plan)
     if os.environ.get("WRITE_PICTURES"):
         picture.write_text(drawn, encoding="utf-8")
-    assert f"](images/{picture.name})" in text_of(page)
+    assert f"](../images/{picture.name})" in text_of(page)
     assert picture.read_text(encoding="utf-8") == drawn
 
 
@@ -30,7 +30,7 @@ def test_the_pictures_of_the_rules_are_drawn_by_the_partitioner() -> None:
         picture = DOCS / "images" / name
         if os.environ.get("WRITE_PICTURES"):
             picture.write_text(drawn, encoding="utf-8")
-        assert f"](images/{name})" in text_of("partitions.md")
+        assert f"](../images/{name})" in text_of("concepts/partitions.md")
         assert picture.read_text(encoding="utf-8") == drawn
 
 

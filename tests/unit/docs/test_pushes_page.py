@@ -1,4 +1,4 @@
-"""The sentences of docs/pushes.md and docs/model-refresh.md are true: parameters, Dags, the model."""
+"""The sentences of docs/how-to/pushes.md and docs/how-to/model-refresh.md are true: parameters, Dags, the model."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def test_every_parameter_that_the_page_names_is_one() -> None:
     from airflow_samza.runs.tables.push_request import PushRequest
 
     known = {*PushRequest.__dataclass_fields__, "source_conn_id", "table_versions", "spark_conf", "least"}
-    assert set(re.findall(r"`(\w+)=", text_of("pushes.md"))) <= known
+    assert set(re.findall(r"`(\w+)=", text_of("how-to/pushes.md"))) <= known
 
 
 def test_the_dags_of_the_model_are_those_that_the_page_names() -> None:
     written = (DOCS.parent / "dags" / "delay_model.py").read_text(encoding="utf-8")
     assert re.findall(r'^with DAG\(\s*"(\w+)"', written, flags=re.MULTILINE) == re.findall(
-        r"^\| `(\w+)` \|", text_of("model-refresh.md"), flags=re.MULTILINE
+        r"^\| `(\w+)` \|", text_of("how-to/model-refresh.md"), flags=re.MULTILINE
     )
 
 

@@ -7,7 +7,7 @@ from tests.support.documentation_pages import executed
 
 
 def test_the_application_of_the_page_reads_and_writes_the_shop() -> None:
-    scope = executed("remote-tables.md")
+    scope = executed("how-to/remote-tables.md")
     price, sale = scope["Price"], scope["Sale"]
     driver = TestDriver(scope["shop"]).pipe("new-prices", [price("c", 7), price("b", None)])
     driver.pipe("sales", [sale("a", 1), sale("z", 2)]).run()

@@ -1,4 +1,4 @@
-"""The serdes that docs/serdes.md names are those that there are."""
+"""The serdes that docs/how-to/serdes.md names are those that there are."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tests.support.documentation_pages import text_of
 
 
 def test_every_serde_stands_on_the_page() -> None:
-    first = re.findall(r'^\| `"([\w:]+)', text_of("serdes.md"), flags=re.MULTILINE)
+    first = re.findall(r'^\| `"([\w:]+)', text_of("how-to/serdes.md"), flags=re.MULTILINE)
     assert [word.split(":")[0] for word in first[:4]] == [JSON, STRING, BYTES, AVRO.rstrip(":")]

@@ -12,7 +12,7 @@ from tests.support.documentation_pages import executed
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, Any]:
-    return executed("side-inputs.md")
+    return executed("how-to/side-inputs.md")
 
 
 def test_the_table_of_the_page_holds_the_last_row_of_each_key(page: dict[str, Any]) -> None:

@@ -49,6 +49,15 @@ def test_every_page_has_one_place_in_the_navigation() -> None:
     assert sorted(places(SETTINGS["nav"])) == sorted(pages - outside)
 
 
+@pytest.mark.parametrize(
+    "section", [next(iter(section)) for section in SETTINGS["nav"] if "index.md" not in section.values()]
+)
+def test_a_page_lies_in_the_folder_of_its_section(section: str) -> None:
+    (under,) = [entry[section] for entry in SETTINGS["nav"] if section in entry]
+    folders = {place.partition("/")[0] for place in places(under) if "/" in place}
+    assert folders - {"decisions", "how-to-add"} == {section.lower().replace(" ", "-")}
+
+
 def test_the_reference_has_every_public_name_once() -> None:
     homes = {**dict.fromkeys(airflow_samza.__all__, "airflow_samza"), **HOMES}
     public = {f"{home}.{name}" for name, home in homes.items() if name not in FIRST_NAMES}
@@ -95,7 +104,7 @@ def test_a_page_asks_only_for_what_can_be_generated_and_all_of_that_is_asked_for
 
 
 def test_every_error_has_an_anchor_of_its_own() -> None:
-    shown = rows_with_anchors((DOCS / "errors.md").read_text(encoding="utf-8"))
+    shown = rows_with_anchors((DOCS / "reference/errors.md").read_text(encoding="utf-8"))
     anchors = re.findall(r'^\| <a id="([^"]+)"></a>', shown, flags=re.MULTILINE)
     assert len(anchors) > 300
     assert len(set(anchors)) == len(anchors)
@@ -104,12 +113,12 @@ def test_every_error_has_an_anchor_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("page", "uri", "link", "shown"),
     [
-        ("README.md", "index.md", "docs/modes.md#epochs", "modes.md#epochs"),
+        ("README.md", "index.md", "docs/concepts/modes.md#epochs", "concepts/modes.md#epochs"),
         ("README.md", "index.md", "GLOSSARY.md", "glossary.md"),
         ("docs/reference/semantics.md", "reference/semantics.md", "../../GLOSSARY.md", "../glossary.md"),
-        ("docs/kafka.md", "kafka.md", "../dags/kafka_live.py", "source/dags/kafka_live.py.md"),
-        ("docs/modes.md", "modes.md", "reference/semantics.md#p7", "reference/semantics.md#p7"),
-        ("docs/modes.md", "modes.md", "https://example.com/x", "https://example.com/x"),
+        ("docs/how-to/kafka.md", "how-to/kafka.md", "../../dags/kafka_live.py", "../source/dags/kafka_live.py.md"),
+        ("docs/concepts/modes.md", "concepts/modes.md", "../reference/semantics.md#p7", "../reference/semantics.md#p7"),
+        ("docs/concepts/modes.md", "concepts/modes.md", "https://example.com/x", "https://example.com/x"),
     ],
 )
 def test_a_link_leads_to_the_place_of_its_file_on_the_site(page: str, uri: str, link: str, shown: str) -> None:

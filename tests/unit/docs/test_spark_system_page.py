@@ -11,7 +11,7 @@ from tests.support.documentation_pages import executed, text_of
 
 
 def test_the_application_of_the_page_runs_on_the_test_driver() -> None:
-    scope = executed("spark-system.md")
+    scope = executed("how-to/spark-system.md")
     driver = TestDriver(scope["airports"]).pipe("members", [{"id": n, "country": "nl"} for n in range(3)])
     driver.pipe(
         "busy", [{"origin": "JFK", "hour": 7, "departures": 30}, {"origin": "JFK", "hour": 3, "departures": 1}]
@@ -21,7 +21,7 @@ def test_the_application_of_the_page_runs_on_the_test_driver() -> None:
 
 
 def test_every_mode_has_its_line() -> None:
-    assert all(f"| `{mode}`" in text_of("spark-system.md") for mode in MODES)
+    assert all(f"| `{mode}`" in text_of("how-to/spark-system.md") for mode in MODES)
 
 
 def table(binding: dict[str, Any] | None = None, **stream: Any) -> SparkTable:

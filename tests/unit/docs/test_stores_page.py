@@ -1,4 +1,4 @@
-"""The limits in docs/stores.md are true."""
+"""The limits in docs/concepts/stores.md are true."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tests.support.documentation_pages import text_of
 
 
 def test_the_limits_are_those_of_the_code() -> None:
-    assert f"{MOST_VALUE_BYTES >> 20} MiB, {MOST_KEY_BYTES >> 20} MiB" in text_of("stores.md")
+    assert f"{MOST_VALUE_BYTES >> 20} MiB, {MOST_KEY_BYTES >> 20} MiB" in text_of("concepts/stores.md")
 
 
 def test_every_backend_has_a_row() -> None:
-    assert not [name for name in STORE_BACKENDS if f"\n| `{name}` |" not in text_of("stores.md")]
+    assert not [name for name in STORE_BACKENDS if f"\n| `{name}` |" not in text_of("concepts/stores.md")]

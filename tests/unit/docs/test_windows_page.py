@@ -1,4 +1,4 @@
-"""The sentences of docs/windows.md about aggregations are true."""
+"""The sentences of docs/how-to/windows.md about aggregations are true."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from tests.support.documentation_pages import text_of
 
 
 def test_every_aggregation_is_named() -> None:
-    assert all(f"`{function}" in text_of("windows.md") for function in AGGREGATE_FUNCTIONS)
+    assert all(f"`{function}" in text_of("how-to/windows.md") for function in AGGREGATE_FUNCTIONS)

@@ -7,7 +7,7 @@ from pathlib import Path
 from airflow_samza.provider.page import rights
 from tests.page.test_rights import ROUTES, needs, statuses
 
-DOCUMENT = Path(__file__).parents[4] / "docs" / "airflow-page.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "operate/airflow-page.md"
 
 BESIDES = {rights.may_read_logs: "task logs", rights.may_read_rows: "XComs"}
 

@@ -123,6 +123,6 @@ def test_an_operator_says_its_engine_and_the_reason() -> None:
 
 
 def test_every_function_of_the_subset_is_in_the_docs() -> None:
-    page = (ROOT / "docs" / "expressions.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "concepts/expressions.md").read_text(encoding="utf-8")
     missing = [name for name in FUNCTIONS if not re.search(rf"`{name}\b", page)]
     assert not missing
