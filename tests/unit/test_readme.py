@@ -73,6 +73,13 @@ def test_the_readme_application_counts_late_flights(project: Path) -> None:
     assert run(project, "-c", program).strip() == "Row(carrier='UA', flights=2)"
 
 
+def test_the_readme_line_that_makes_a_dag_makes_a_task_per_stage(project: Path) -> None:
+    line = re.search(r"`(SamzaDag\(.*?\))`", README)
+    assert line is not None
+    program = f"from airflow_samza import SamzaDag; print(*sorted({line[1]}.task_ids))"
+    assert run(project, "-c", program).split() == ["by-carrier", "cleanup", "flights", "plan"]
+
+
 def test_there_are_examples() -> None:
     assert set(EXAMPLES) == {
         "pipelines/late_flights.py",
@@ -99,7 +106,9 @@ def test_the_readme_dag_has_a_task_per_stage(project: Path) -> None:
 
 def test_the_readme_dag_that_pushes_a_table_pushes_before_it_plans(project: Path) -> None:
     pages = re.search(
-        r"<!-- example: pages.py -->\n```python\n(.*?)```", (ROOT / "docs" / "how-to/pushes.md").read_text(), flags=re.DOTALL
+        r"<!-- example: pages.py -->\n```python\n(.*?)```",
+        (ROOT / "docs" / "how-to/pushes.md").read_text(),
+        flags=re.DOTALL,
     )
     assert pages is not None
     (project / "pipelines" / "pages.py").write_text(pages[1])
