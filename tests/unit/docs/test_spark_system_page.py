@@ -1,4 +1,4 @@
-"""The page on systems of kind spark: its application plans, and its test runs without Spark."""
+"""The page on systems of kind spark: its modes and places are those of the code."""
 
 from __future__ import annotations
 
@@ -6,18 +6,7 @@ from typing import Any
 
 from airflow_samza.systems.spark.tables import MODES, SparkTable
 from airflow_samza.systems.system import StreamSpec, SystemBinding
-from airflow_samza.testing import TestDriver
-from tests.support.documentation_pages import executed, text_of
-
-
-def test_the_application_of_the_page_runs_on_the_test_driver() -> None:
-    scope = executed("how-to/spark-system.md")
-    driver = TestDriver(scope["airports"]).pipe("members", [{"id": n, "country": "nl"} for n in range(3)])
-    driver.pipe(
-        "busy", [{"origin": "JFK", "hour": 7, "departures": 30}, {"origin": "JFK", "hour": 3, "departures": 1}]
-    ).run()
-    assert driver.output("per-country") == [{"country": "nl", "members": 3}]
-    assert [row["hour"] for row in driver.output("busy-hours")] == [7]
+from tests.support.documentation_pages import text_of
 
 
 def test_every_mode_has_its_line() -> None:
