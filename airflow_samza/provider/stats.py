@@ -13,6 +13,75 @@ PREFIX = "samza"
 
 
 @dataclass(frozen=True)
+class Metric:
+    """Description of a metric: the ``unit`` of its value, its ``meaning``, and the tag that tells several apart."""
+
+    unit: str
+    meaning: str
+    tag: str = ""
+
+
+METRICS: Mapping[str, Metric] = {
+    "running": Metric("0 or 1", "1 while the stage runs; 0 in its last report"),
+    "lag": Metric("messages", "messages of this run's inputs that have not been read, of all partitions together"),
+    "percent_behind": Metric("%", "the lag in percent of all messages of this run"),
+    "watermark_age_seconds": Metric("seconds", "the time of the report minus the watermark of the stage's inputs"),
+    "read": Metric("messages", "messages read since the stage began"),
+    "sent": Metric("messages", "messages sent to all outputs since the stage began"),
+    "read_per_second": Metric("messages/s", "messages read per second, at present"),
+    "sent_per_second": Metric("messages/s", "messages sent per second, at present"),
+    "late": Metric("messages", "messages that came after the watermark had passed them, since the stage began"),
+    "dropped": Metric("messages", 'bad records left out by `on_error="drop"`, since the stage began'),
+    "dead_letters": Metric("messages", "bad records sent to a dead-letter stream, since the stage began"),
+    "epochs": Metric("epochs", "epochs that are committed"),
+    "tasks_ended": Metric("tasks", "tasks whose inputs have ended"),
+    "idle_partitions": Metric(
+        "partitions",
+        "partitions with nothing to read and without a watermark, while others of their input have one: the watermark "
+        "of the stage waits for them",
+    ),
+    "ends_received": Metric("messages", "end-of-stream messages that have arrived, over all partitions"),
+    "ends_expected": Metric("messages", "end-of-stream messages that all producers send, over all partitions"),
+    "side_input_lag": Metric(
+        "messages", "messages by which the stage's tables are behind a side input that they follow", "stream"
+    ),
+    "metric": Metric(
+        "as counted",
+        "a counter or gauge of tasks and side input processors (`context.metrics`), or a counter of the engine",
+        "metric",
+    ),
+}
+"""The metrics of a stage, by name."""
+
+COUNTERS: Mapping[str, Metric] = {
+    "late_messages": Metric("messages", "messages that came too late for a window or a join"),
+    "messages_without_time": Metric("messages", "messages whose event time is null, which belong to no window"),
+    "dropped_messages.<operator>": Metric(
+        "messages", 'bad records that `on_error="drop"` of an operator, an input or a side input left out'
+    ),
+    "dead_letters.<operator>": Metric("messages", "bad records that an operator or an input sent to its dead letters"),
+    "remote_reads.<table>": Metric("keys", "keys that were looked up in a remote table"),
+    "remote_writes.<table>": Metric("rows", "rows that were written to a remote table"),
+    "remote_calls.<table>": Metric("calls", "calls of the reader and the writer of a remote table, retries among them"),
+    "remote_retries.<table>": Metric("calls", "calls that were repeated after a failure"),
+    "remote_cache_hits.<table>": Metric("keys", "keys that were answered by the cache"),
+    "remote_seconds.<table>": Metric("seconds", "time for which tasks waited for calls"),
+    "remote_null_keys_ignored.<table>": Metric("rows", "rows that were not written because their key is null"),
+    "side_input_seconds.<stream>": Metric("seconds", "time for which tasks read a side input and called its processor"),
+    "keys_behind_the_planned_head.<stream>": Metric(
+        "keys", "keys of a compacted side input that came after the planned head and are not in its table"
+    ),
+    "table_rows_ignored_for_a_null_key": Metric("rows", "rows of tables that were left out because their key is null"),
+    "restored_from_memory_bytes": Metric("bytes", "state that tasks found in the memory of their process"),
+    "restored_from_host_bytes": Metric("bytes", "state that tasks read from their host's disk"),
+    "restored_from_root_bytes": Metric("bytes", "state that tasks read from the root"),
+    "restore_seconds": Metric("seconds", "time for which tasks read their state"),
+    "requests_<kind>": Metric("requests", "requests of tasks to a root on an object store: `PUT`, `GET`, `LIST`, …"),
+}
+"""The counters of the engine, which ``metric`` sends with their names as its tag."""
+
+
+@dataclass(frozen=True)
 class Gauge:
     """Figure of a stage; ``tags`` are its own, and ``path`` is its name where there are no tags."""
 
@@ -23,7 +92,7 @@ class Gauge:
 
 
 def gauges_of(report: ProgressReport) -> Iterator[Gauge]:
-    """Yield the figures of a report; unknown ones are left out."""
+    """Yield the figures of a report under the names of :data:`METRICS`; unknown ones are left out."""
     rate = report.now or report.overall
     known: dict[str, float | None] = {
         "running": report.state == RUNNING,

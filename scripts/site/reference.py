@@ -1,4 +1,4 @@
-"""Pages of the reference that are made from the code: the command line, configuration, connections, settings."""
+"""Parts of the reference that are made from the code: commands, configuration, connections, metrics, errors."""
 
 from __future__ import annotations
 
@@ -93,6 +93,25 @@ def connections() -> str:
     return "\n".join(["| type | field | in the form | |", "|---|---|---|---|", *rows])
 
 
+def metrics() -> str:
+    """Return a table of the metrics that stages send, with their units."""
+    from airflow_samza.provider.stats import METRICS
+
+    rows = [
+        f"| `{name}` | {metric.unit} | {_in_a_cell(metric.meaning)} | {f'`{metric.tag}`' if metric.tag else ''} |"
+        for name, metric in METRICS.items()
+    ]
+    return "\n".join(["| metric | unit | value | tag of its own |", "|---|---|---|---|", *rows])
+
+
+def counters() -> str:
+    """Return a table of the counters of the engine, which the metric ``metric`` sends."""
+    from airflow_samza.provider.stats import COUNTERS
+
+    rows = [f"| `{name}` | {metric.unit} | {_in_a_cell(metric.meaning)} |" for name, metric in COUNTERS.items()]
+    return "\n".join(["| `metric=` | unit | value |", "|---|---|---|", *rows])
+
+
 def _code(text: str) -> str:
     return f"`{text}`" if text else "–"
 
@@ -108,5 +127,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "configuration": configuration,
     "settings": settings,
     "connections": connections,
+    "metrics": metrics,
+    "counters": counters,
 }
 """The texts that a page may ask for by ``<!-- generated: NAME -->``."""

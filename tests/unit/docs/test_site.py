@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +18,11 @@ from griffe import Class, Docstring, DocstringSectionKind
 import airflow_samza
 from airflow_samza import config
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION, get_provider_info
+from airflow_samza.provider.stats import COUNTERS, METRICS, gauges_of
 from scripts.site import reference
 from scripts.site.docstrings import PlainDocstrings
 from scripts.site.hooks import ROOT_PAGES, boxes, moved, rows_with_anchors
+from tests.unit.docs.test_metrics_page import FULL as FULL_REPORT
 from tests.unit.provider.test_import_paths import FIRST_NAMES, HOMES
 
 ROOT = Path(__file__).parents[3]
@@ -84,6 +87,33 @@ def test_the_reference_has_every_option_of_airflow() -> None:
 def test_the_reference_has_every_command() -> None:
     headings = set(re.findall(r"^#+ `airflow-samza (.+)`$", reference.command_line(), flags=re.MULTILINE))
     assert {"plan", "run", "status", "topics", "topics list", "state abandon", "tables versions"} <= headings
+
+
+def test_the_reference_has_every_metric_that_is_sent() -> None:
+    assert re.findall(r"^\| `(\w+)` \|", reference.metrics(), flags=re.MULTILINE) == list(METRICS)
+    assert {gauge.name for gauge in gauges_of(FULL_REPORT)} == set(METRICS)
+    assert [name for name, metric in METRICS.items() if not metric.unit or not metric.meaning] == []
+    tagged = {(gauge.name, tag) for gauge in gauges_of(FULL_REPORT) for tag in gauge.tags}
+    assert tagged == {(name, metric.tag) for name, metric in METRICS.items() if metric.tag}
+
+
+def test_the_reference_has_every_counter_of_the_engine() -> None:
+    described = {name.partition("<")[0].rstrip("._") for name in COUNTERS}
+    stats = ROOT / "airflow_samza/provider/stats.py"
+    others = [path for path in (ROOT / "airflow_samza").rglob("*.py") if path != stats]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in others)
+    counted = {
+        str(key.value).partition("{")[0].rstrip("._")
+        for path in [*(ROOT / "airflow_samza/task").rglob("*.py"), ROOT / "airflow_samza/storage/snapshots.py"]
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef) and function.name in ("metrics", "facts")
+        for found in ast.walk(function)
+        if isinstance(found, ast.Dict)
+        for key in found.keys
+        if isinstance(key, ast.Constant)
+    }
+    assert {"late_messages", "remote_calls", "restored_from_host_bytes"} <= counted <= described
+    assert [name for name in described if f'"{name}' not in source.replace('f"', '"')] == []
 
 
 def test_a_parameter_in_the_last_line_of_a_docstring_is_shown_as_one() -> None:
