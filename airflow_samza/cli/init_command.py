@@ -25,7 +25,7 @@ class PageView:
     country: str
 
 
-@stream_application("@ID@")  # this name goes into topics, ids and state; never the function's
+@stream_application("@ID@")  # this name, not the function's, goes into topics, ids and state
 def @NAME@(app):
     views = app.input_stream("page-views", system="logs", schema=PageView, path="page-views", partitions=2)
     (
