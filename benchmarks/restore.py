@@ -36,8 +36,8 @@ LAYOUT = StoreLayout(
 GOAL = 5.0
 DOCS = Path(__file__).parents[1] / "docs" / "operate/restore.md"
 PURPOSE = (
-    "This page is for sizing state: it shows how long a task waits for a large store on a host that has it, "
-    "and on one that does not."
+    "Use this page to size state. It shows how long a task waits for a large store: on a host that has a copy, "
+    "and on one that has none."
 )
 
 
