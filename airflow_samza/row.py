@@ -22,12 +22,10 @@ class _Unavailable:
 
 
 class Row(dict[str, Any]):
-    """A message of a stream whose schema is DDL or Arrow.
+    """A message of a stream without a dataclass: its columns as attributes and as items; it never changes.
 
-    Attributes and a mapping of its columns, which does not change.
-
-    It is a dict underneath, so that ``{**row}`` and ``row["x"]`` cost what they cost on a dict.
-    A column named like a method of mappings (``items``, ``keys``, ``get`` …) is read as ``row["items"]``.
+    A column that is named like a method of dicts (``items``, ``keys``, ``get``, …) is read as ``row["items"]``.
+    ``Row(row, column=value)`` makes a changed copy.
 
     >>> row = Row({"member_id": 7, "country": "NL"})
     >>> row.country, row["member_id"], dict(row)

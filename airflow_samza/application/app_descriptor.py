@@ -56,28 +56,26 @@ _LEAVE_OUT = {
 
 
 class ApplicationDescriptor:
-    """The streams, systems and tables of one application, as both kinds of application declare them.
+    """Declarations of systems, streams and tables, as both kinds of application make them.
 
-    ``id`` is unique among streams, or among tables, and the same from run to run. A declaration that cannot be right
-    raises an :class:`~airflow_samza.errors.InvalidApplication` (``BadId``, ``DuplicateId``) or a
-    :class:`~airflow_samza.errors.SchemaError`, which name the line. Lengths of time are ms, a ``timedelta`` or a text
-    (``"5 minutes"``).
+    The rules that all calls share are described where they are shown: :class:`StreamApplicationDescriptor`.
     """
 
     def __init__(self, graph: GraphBuilder, config: Mapping[str, str], default_system: str | None = None) -> None:
         self._graph = graph
         self.config: Mapping[str, str] = MappingProxyType(dict(config))
+        """Configuration of the application, by key."""
         self.default_system_name = None if default_system is None else checked_id(default_system, "system")
         self._tables = TableDeclarations(graph, self.config)
 
     @property
     def name(self) -> str:
-        """The application's name."""
+        """Return the application's name."""
         return self._graph.application
 
     @property
     def app_id(self) -> str:
-        """The id of this copy of the application."""
+        """Return the id of this copy of the application; ``"1"`` unless it is set."""
         return self._graph.app_id
 
     def __repr__(self) -> str:
@@ -89,11 +87,19 @@ class ApplicationDescriptor:
     # -- systems -----------------------------------------------------------------------------------------------------
 
     def system(self, name: str, *, kind: str | None = None, **options: object) -> str:
-        """Declare a system.
+        """Declare a system, and return its name for ``system=``.
 
-        ``kind`` (``memory``, ``log``, ``files``, …) and options are for environments that bind nothing.
+        A declaration is needed only for a default: where an environment (connections in Airflow, ``samza.toml``
+        elsewhere) binds the name, the binding counts.
 
-        Returns the name, for ``system=``. No secrets here: they stay in the environment's connections.
+        ```python
+        app.system("lake", kind="files", root="/data/lake")
+        ```
+
+        :param name: The system's name.
+        :param kind: The kind of system (``"log"``, ``"files"``, ``"memory"``, …) where no environment binds the name.
+        :param options: Options of that kind, such as ``root="/data/lake"``. Options that look like secrets are
+            rejected: secrets belong into the environment's connections.
         """
         location = SourceLocation.of_caller()
         if kind is not None and (not isinstance(kind, str) or not kind.strip()):
@@ -113,7 +119,16 @@ class ApplicationDescriptor:
         return name
 
     def default_system(self, name: str) -> None:
-        """Make ``name`` the system of every stream that names none. Said once, before the first stream or table."""
+        """Make ``name`` the system of all streams that name none.
+
+        Call it once, before the first stream or table is declared.
+
+        ```python
+        app.default_system("lake")
+        ```
+
+        :param name: The system's name.
+        """
         self._graph.check_open()
         checked = checked_id(name, "system")
         if self.default_system_name is not None:
@@ -139,20 +154,21 @@ class ApplicationDescriptor:
     def input_stream(self, id: str, *, schema: object = ..., **more: Unpack[StreamOptions]) -> MessageStream[Any]: ...
 
     def input_stream(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> MessageStream[Any]:
-        """Declare the input stream ``id`` and enters the graph with its messages.
+        """Declare an input stream, and return its messages.
 
-        ``schema``: a dataclass, a DDL string or a ``pyarrow.Schema``; callables get instances of the dataclass, else a
-        ``Row``. ``key``: the columns by which the stream is already partitioned. ``partitions``: the count, where the
-        system does not know it (files). ``timestamp``: the event-time column, or ``system_time("read_at")``;
-        ``max_delay``: how late its messages may come, or ``watermarks``, a strategy of one's own. ``bounded``: whether
-        it ends. What a run reads of it: ``path``, a template over the data interval
-        (``"{data_interval_start:%Y/%m/%d/%H}"``), ``slice="timestamp"`` (that column within the data interval) or
-        ``slice="checkpoint"`` (what came since the last run). ``format`` and ``options`` go to its system. ``serde``
-        says how messages are turned into bytes, where the system sends bytes (``"json"``, ``"string"``, ``"bytes"``,
-        ``"avro:<schema file>"``, a class of your own); systems that keep columns reject it. ``partitioner``: by whose
-        rule it is partitioned, where that is not ours. ``broadcast``: every task reads it whole. ``bootstrap`` reads it
-        to its head first; ``priority``: higher is first. ``on_error`` sets what becomes of messages that cannot be read
-        or do not fit the schema: ``"fail"`` (the stage fails), ``"drop"``, ``dead_letter(app.output_stream("bad"))``.
+        ```python
+        views = app.input_stream(
+            "page-views",
+            system="lake",
+            schema="member_id bigint, country string, at timestamp",
+            path="{data_interval_start:%Y/%m/%d}/*.parquet",
+            partitions=16,
+        )
+        ```
+
+        :param id: The stream's id.
+        :param schema: The columns: a dataclass, a DDL string or a ``pyarrow.Schema``. Callables get instances of the
+            dataclass, otherwise a :class:`Row`. Without a schema the columns are those that the system reports.
         """
         check_words(more, "input_stream")
         self._check_on_error(more, f"input stream {id!r}")
@@ -168,12 +184,17 @@ class ApplicationDescriptor:
     def shared_stream(self, id: str, *, schema: object = ..., **more: Unpack[StreamOptions]) -> MessageStream[Any]: ...
 
     def shared_stream(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> MessageStream[Any]:
-        """Read a stream that another application writes with ``output_stream(…, shared=True)``.
+        """Declare a stream that another application writes with ``shared=True``, and return its messages.
 
-        It does not end unless ``bounded=True``.
+        Such a stream carries end-of-stream and watermarks of each run that writes it (rule C10). ``bounded`` is false
+        unless it is set. The other parameters are those of :meth:`input_stream`.
 
-        ``id``, ``schema`` and the others as of :meth:`input_stream`.
-        Such a stream carries end-of-stream and watermarks of each run that writes it (rule C10).
+        ```python
+        departures = app.shared_stream("departures", system="log", schema="carrier string, delay int", key="carrier")
+        ```
+
+        :param id: The stream's id.
+        :param schema: The columns, as for :meth:`input_stream`.
         """
         check_words(more, "shared_stream")
         self._check_on_error(more, f"shared stream {id!r}")
@@ -191,11 +212,22 @@ class ApplicationDescriptor:
         timestamp: str | None = None,
         max_delay: str | int | timedelta | None = None,
     ) -> MessageStream[Any]:
-        """Return a bounded input made by an existing PySpark job: a function from the Spark session to a DataFrame.
+        """Declare a bounded input that a PySpark function reads, and return its messages.
 
-        It is called once in a run, and what it gives is put into ``partitions`` partitions, by ``key`` if one is given.
-        ``schema`` is checked against its columns; without it they are known when the function has run. ``timestamp`` is
-        the event-time column, ``max_delay`` how late its messages may come.
+        Use it to keep the reading part of an existing PySpark job. The function is called once in a run.
+
+        ```python
+        flights = app.from_dataframe(lambda spark: spark.read.parquet("/data/flights"), id="flights", partitions=16)
+        ```
+
+        :param function: A function from the Spark session to a DataFrame.
+        :param id: The stream's id.
+        :param schema: The columns, which the DataFrame must have. Without a schema they are known once the function has
+            run.
+        :param key: The columns by which the rows are put into partitions.
+        :param partitions: The partition count.
+        :param timestamp: The event-time column.
+        :param max_delay: The greatest delay of messages, as a length of time.
         """
         check_callable(function, "from_dataframe", 1, hint="from_dataframe takes a callable: lambda spark: spark.read…")
         stream = declared_stream(
@@ -226,13 +258,25 @@ class ApplicationDescriptor:
         shared: bool = False,
         options: Mapping[str, object] | None = None,
     ) -> OutputStream:
-        """Declare the output stream ``id`` of a ``system``, for ``send_to``.
+        """Declare an output stream, for ``send_to``.
 
-        ``schema`` is checked against what is sent, ``key`` partitions it (without one every task writes its own
-        partition) into ``partitions``, by ``partitioner`` (None: that of its system). ``timestamp`` names its
-        event-time column, which has to be among what is sent. ``shared`` lets other applications read it as a stream
-        with control messages. ``path`` (a template over the data interval), ``format`` and ``options`` go to its
-        system, ``serde`` is as of :meth:`input_stream`.
+        ```python
+        app.output_stream("long-views", system="warehouse", path="long-views/{ds}", format="parquet")
+        ```
+
+        :param id: The stream's id.
+        :param system: The system in which the stream is. By default the application's default system.
+        :param schema: The columns that messages must have. By default they are those of the messages that are sent.
+        :param key: The columns by which messages are put into partitions. Without a key each task writes its own
+            partition.
+        :param partitioner: The rule from key to partition. By default that of the system.
+        :param partitions: The partition count.
+        :param timestamp: The event-time column, which must be among the columns that are sent.
+        :param path: Where the system writes, as a template over the data interval: ``"views/{ds}"``.
+        :param format: The format in its system. By default that of the binding.
+        :param serde: The encoder of messages that are bytes, as for :meth:`input_stream`.
+        :param shared: If true, other applications can read the stream with its end-of-stream and watermarks.
+        :param options: Options of the system for this stream.
         """
         stream = declared_stream(
             id,
@@ -252,13 +296,20 @@ class ApplicationDescriptor:
         return OutputStream(self._graph.add_stream(stream), self._graph)
 
     def side_input(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> SideInput:
-        """Declare the stream ``id``, which feeds tables (:meth:`table`).
-
-        ``schema`` and the others as of :meth:`input_stream`.
+        """Declare a stream that feeds tables (:meth:`table`).
 
         It is read from its oldest message on, before the first message of an input. So ``slice``, ``max_delay`` and
-        ``watermarks`` are rejected; ``priority`` and ``bootstrap`` set which side inputs of a table are read before the
-        others. ``on_error="drop"`` leaves out what cannot be read or fits no row: the row of its key stays as it was.
+        ``watermarks`` are rejected. ``priority`` and ``bootstrap`` set which side inputs of a table are read first.
+        With ``on_error="drop"`` the row of a message that cannot be read stays as it was. The other parameters are
+        those of :meth:`input_stream`.
+
+        ```python
+        changes = app.side_input("profile-changes", schema="member_id bigint, tier string", key="member_id")
+        profiles = app.table("profiles", key="member_id", side_inputs=[changes])
+        ```
+
+        :param id: The stream's id.
+        :param schema: The columns, as for :meth:`input_stream`.
         """
         check_words(more, "side_input")
         self._check_on_error(more, f"side input {id!r}")
@@ -319,12 +370,18 @@ class ApplicationDescriptor:
     def pushed_table(
         self, id: str, *, key: Columns, schema: object = None, **more: Unpack[PushedTableOptions]
     ) -> Table[Any]:
-        """Return a table filled by pushes; read-only here (rule S6).
+        """Declare a table that pushes fill: ``SamzaTablePushOperator``, or ``airflow-samza tables push``.
 
-        Its side input is the stream of the pushes, ``<id>-push``.
+        The application only reads it (rule S6). Its side input is the stream of the pushes, ``<id>-push``. A push takes
+        key, schema, partitioner and partition count from here, so it may come before the first run.
 
-        A push takes ``key``, ``schema``, ``partitioner`` and ``partitions`` from here, so it may come before the first
-        plan.
+        ```python
+        members = app.pushed_table("members", key="member_id", schema="member_id bigint, tier string")
+        ```
+
+        :param id: The table's id.
+        :param key: The columns by which rows are found.
+        :param schema: The columns of a row: a dataclass, a DDL string or a ``pyarrow.Schema``.
         """
         check_words(more, "pushed_table", PushedTableOptions)
         return self._tables.pushed(id, key=key, schema=schema, **more)
@@ -366,16 +423,24 @@ class ApplicationDescriptor:
         options: Mapping[str, object] | None = None,
         renamed_from: str | None = None,
     ) -> Table[Any]:
-        """Return a table that the application writes with ``send_to``.
+        """Declare a table that the application writes with ``send_to``, and reads by joins.
 
-        Its changelog brings it back when the disk is lost (rule S10).
+        The last row that was written for a key counts. Changes are saved under the root with each epoch, so the table
+        survives the loss of a host (rule S10).
 
-        ``key`` are the columns by which rows are found (the last write of a key wins), ``schema`` all columns,
-        ``options`` what its store takes; ``renamed_from`` is its former id, under which its rows are found again. The
-        changelog lies under the root, with the run's state. ``changelog="system.stream"`` (or
-        ``stores.<id>.changelog``) also writes what is written to the table to that stream, for others to read; False:
-        what the table holds is lost with the run. ``ttl``: how long a row is found after it was written, by event time
-        where all that writes and reads it has one, else by the clock.
+        ```python
+        prices = app.local_table("prices", key="item", schema="item string, price int", ttl="1 day")
+        ```
+
+        :param id: The table's id.
+        :param key: The columns by which rows are found.
+        :param schema: The columns of a row: a dataclass, a DDL string or a ``pyarrow.Schema``.
+        :param ttl: The time for which a row is found after it was written: by event time if all streams that write or
+            read the table have one, otherwise by the clock. By default for ever.
+        :param changelog: True: the rows are kept. ``"system.stream"`` (or the key ``stores.<id>.changelog``):
+            ``send_to`` also writes them to that stream, for others to read. False: the rows are lost with the run.
+        :param options: Reserved: this version defines no option of a table.
+        :param renamed_from: The former id of the table, under which its rows are found.
         """
         return self._tables.local(
             id, key=key, schema=schema, ttl=ttl, changelog=changelog, options=options, renamed_from=renamed_from
@@ -392,15 +457,20 @@ class ApplicationDescriptor:
         options: Mapping[str, object] | None = None,
         **access: Unpack[RemoteAccessOptions],
     ) -> Table[Any]:
-        """Return a remote table: ``reader(key) -> row or None`` for joins, ``writer(key, row)`` for ``send_to``.
+        """Declare a table that functions of yours read and write: a service, a database.
 
-        Coroutines, too.
+        Functions may be coroutine functions. A key of several columns is a tuple.
 
-        With a key of several columns the callables get a tuple; a row None deletes. ``batch_reads=100``: the reader
-        gets a list of at most so many keys, and returns a mapping or a list; ``batch_writes=100``: the writer gets a
-        list of pairs of key and row. ``rate="100/second"`` bounds the calls of all tasks together; ``retries``,
-        ``backoff`` and ``retry_on`` set what is tried again; ``cache_rows`` and ``cache_ttl`` keep what was read;
-        ``concurrency`` and ``timeout`` are for coroutine functions. ``schema`` are the columns of its rows.
+        ```python
+        prices = app.remote_table("prices", key="sku", reader=fetch, batch_reads=100, rate="50/second")
+        ```
+
+        :param id: The table's id.
+        :param key: The columns by which rows are found.
+        :param reader: A callable ``reader(key)`` that returns a row or None, for joins.
+        :param writer: A callable ``writer(key, row)`` for ``send_to``; the row None deletes.
+        :param schema: The columns of a row. Without a schema joins get what the reader returned.
+        :param options: Reserved: this version defines no option of a table.
         """
         check_words(access, "remote_table", RemoteAccessOptions)
         return self._tables.remote(
@@ -420,14 +490,25 @@ class ApplicationDescriptor:
         options: Mapping[str, object] | None = None,
         renamed_from: str | None = None,
     ) -> Table[Any]:
-        """Return the general form: a table fed by any side inputs, through a processor.
+        """Declare a table that side inputs fill, through a processor where their messages are no rows.
 
-        ``side_inputs`` are what ``app.side_input(…)`` or ``app.input_stream(…)`` returned, their ids, or
-        ``system.stream``; left out, they are those of the configuration (``stores.<id>.side.inputs``). ``processor`` is
-        a factory ``(config, metrics) -> SideInputsProcessor`` or its name ``"package.module:attribute"``; without one
-        each message is a row, stored under its key columns (rule S2). ``schema``, ``ttl``, ``changelog``, ``options``
-        and ``renamed_from`` as of :meth:`local_table`; a table that side inputs fill has no changelog
-        (:class:`~airflow_samza.errors.SideInputsWithChangelog`).
+        ```python
+        changes = app.side_input("profile-changes", schema="member_id bigint, tier string", key="member_id")
+        profiles = app.table("profiles", key="member_id", side_inputs=[changes])
+        ```
+
+        :param id: The table's id.
+        :param key: The columns by which rows are found.
+        :param side_inputs: The streams that fill the table: what :meth:`side_input` or :meth:`input_stream` returned,
+            their ids, or ``"system.stream"``. By default those of the key ``stores.<id>.side.inputs``.
+        :param processor: A factory ``(config, metrics) -> SideInputsProcessor``, or its name
+            ``"package.module:factory"``. By default each message is a row (rule S2).
+        :param schema: The columns of a row. By default those of the side input.
+        :param ttl: Rejected: a row lives until its side input deletes it.
+        :param changelog: Rejected if true: the side inputs bring the table back
+            (:class:`~airflow_samza.errors.SideInputsWithChangelog`).
+        :param options: Reserved: this version defines no option of a table.
+        :param renamed_from: The former id of the table, under which its rows are found.
         """
         return self._tables.with_side_inputs(
             id,
@@ -443,4 +524,12 @@ class ApplicationDescriptor:
 
 
 class StreamApplicationDescriptor(ApplicationDescriptor):
-    """``app`` of a high-level application."""
+    """The ``app`` that the function of a stream application gets: it declares systems, streams and tables.
+
+    An ``id`` is unique among the streams, or among the tables, of an application. Topics, state and plans are named
+    after it, so keep it from run to run. A length of time is a number of ms, a ``timedelta`` or a text such as ``"5
+    minutes"``. A key is a column, or a list of columns.
+
+    A wrong declaration raises :class:`~airflow_samza.errors.InvalidApplication` (``BadId``, ``DuplicateId``) or
+    :class:`~airflow_samza.errors.SchemaError` at once; the error names file and line of the call.
+    """

@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ApplicationSpec:
-    """A described application: its systems, streams, tables and operators, in the order declared. Never changes.
+    """A described application as a value: its systems, streams, tables and operators, in the order of declaration.
 
-    The same code and configuration give the same value. ``operators`` come after their inputs. An input stream that
-    also feeds a table is in ``inputs`` and in ``side_inputs``. ``dropped`` are the former ids of which the state may
-    go.
+    The same code and configuration give an equal value. Operators come after their inputs. An input stream that also
+    feeds a table is in ``inputs`` and in ``side_inputs``. ``StreamApplication.spec()`` makes it.
     """
 
     name: str
@@ -48,11 +47,11 @@ class ApplicationSpec:
     location: SourceLocation | None = None
 
     def next_operators(self, operator: OperatorSpec) -> tuple[OperatorSpec, ...]:
-        """Return the operators that read what this one emits, in the order declared."""
+        """Return the operators that read the results of an operator, in the order of declaration."""
         return self._forward.get(operator.op_id, ())
 
     def operator(self, op_id: str) -> OperatorSpec:
-        """Return the operator with this id."""
+        """Return the operator with an id; raise :class:`~airflow_samza.errors.UnknownName` when there is none."""
         found = self._by_id.get(op_id)
         if found is None:
             raise UnknownName(
@@ -63,7 +62,7 @@ class ApplicationSpec:
         return found
 
     def input_operator(self, stream_id: str) -> InputOperatorSpec:
-        """Return the operator by which an input or intermediate stream enters the graph."""
+        """Return the operator that reads an input stream or an intermediate stream."""
         found = self._inputs_by_stream.get(stream_id)
         if found is None:
             raise UnknownName(
@@ -74,7 +73,7 @@ class ApplicationSpec:
         return found
 
     def stream(self, stream_id: str) -> StreamDescriptor:
-        """Return the stream with this id, whatever its role."""
+        """Return the stream with an id: an input, an output, an intermediate stream or a side input."""
         for streams in (self.inputs, self.outputs, self.intermediates, self.side_inputs):
             if stream_id in streams:
                 return streams[stream_id]
@@ -86,7 +85,7 @@ class ApplicationSpec:
         )
 
     def table(self, table_id: str) -> TableDescriptor:
-        """Return the table with this id."""
+        """Return the table with an id."""
         if table_id not in self.tables:
             raise UnknownName(
                 f"Application {self.name!r} has no table {table_id!r}.",
@@ -96,7 +95,7 @@ class ApplicationSpec:
         return self.tables[table_id]
 
     def system_of(self, stream: StreamDescriptor) -> str | None:
-        """Return the name of the system in which a stream lives: its own, else the default one."""
+        """Return the name of the system in which a stream is: its own, otherwise the default one."""
         return stream.system or self.default_system
 
     @cached_property
@@ -124,12 +123,10 @@ class ApplicationSpec:
 
 
 class StreamApplication:
-    """A stream application. Subclass it with a ``name`` and a method ``describe``, or decorate a function.
+    """The base class of stream applications; subclass it, or decorate a function with :func:`stream_application`.
 
-    ``name`` goes into topics, operator ids and state, so it is set by the user, never derived from the class.
-    ``app_id`` tells two copies of one application apart. ``config`` holds Samza's configuration keys. ``dropped`` lists
-    former ids of operators, tables and stores whose state is given up; any other state that no operator continues with
-    is an error when a run is planned.
+    A subclass defines ``name`` and ``describe``, and may define ``app_id``, ``config``, ``default_system`` and
+    ``dropped``, which mean the same as the parameters of the decorator.
 
     >>> class PageViews(StreamApplication):
     ...     name = "page-views"
@@ -149,14 +146,17 @@ class StreamApplication:
     _low_level: ClassVar[bool] = False
 
     def describe(self, app: Any) -> None:
-        """Say what the application is: streams, tables, operators.
+        """Declare the streams, tables and operators of the application, and do nothing else.
 
-        Called once per :meth:`spec`; must do nothing else.
+        :param app: The descriptor on which they are declared.
         """
         raise NotImplementedError
 
     def spec(self, config: Mapping[str, str] | None = None) -> ApplicationSpec:
-        """Describes the application; ``config`` adds to and overrides its own configuration."""
+        """Return the described application.
+
+        :param config: Configuration keys that are added to the application's own, and override them.
+        """
         kind = type(self)
         if kind.describe is StreamApplication.describe:
             reject(f"{kind.__name__} says nothing", hint="Define a method describe(self, app).")
@@ -245,18 +245,24 @@ def stream_application(
     default_system: str | None = None,
     dropped: Sequence[str] = (),
 ) -> Callable[[Callable[[Any], None]], DecoratedApplication]:
-    """Make a stream application of a function that gets ``app`` and declares streams and operators on it.
+    """Make an application of the function that it decorates.
 
-    ``name`` goes into topics, operator ids and state; the function's name plays no part, so renaming it is harmless.
-    ``app_id`` tells copies of one application apart. ``config`` are Samza's keys (texts), which an environment may
-    override. ``default_system`` is where streams lie that name no system. ``dropped`` lists former ids of operators,
-    tables and stores whose state is given up.
+    The function gets ``app`` (:class:`StreamApplicationDescriptor`), and declares streams, tables and operators on it.
+    It runs whenever the Dag file is parsed, so it must do nothing else.
 
     >>> @stream_application("page-views")
     ... def page_views(app):
     ...     app.input_stream("page-views", schema="id bigint").send_to(app.output_stream("copy"))
     >>> page_views.spec().name
     'page-views'
+
+    :param name: The application's name. Topics, ids and state are named after it; the function's own name plays no
+        part.
+    :param app_id: The id of this copy, where an environment runs an application twice.
+    :param config: Configuration keys, as texts; an environment may override them.
+    :param default_system: The system of streams that name none.
+    :param dropped: Former ids of operators, tables and stores whose state is given up. Without it, state that no
+        operator continues with is an error.
     """
     return decorator_of(DecoratedApplication, "stream_application", name, app_id, config, default_system, dropped)
 

@@ -43,10 +43,17 @@ class DeadLetter:
 
 
 def dead_letter(stream: OutputStream) -> DeadLetter:
-    """Send what fails to a stream, with the error: ``on_error=dead_letter(app.output_stream("bad"))``.
+    """Return a policy that sends messages that fail to a stream, with the error; for ``on_error=``.
 
-    All other messages are processed. The stream gets the columns of :data:`DEAD_LETTERS`; several inputs and operators
+    All other messages are processed. The stream gets the columns of :data:`DEAD_LETTERS`. Several inputs and operators
     may share one.
+
+    ```python
+    bad = dead_letter(app.output_stream("bad"))
+    checked = views.map(lambda view: {"ms": int(view.page)}, schema="ms bigint", on_error=bad)
+    ```
+
+    :param stream: The output stream, declared without a schema.
     """
     if not isinstance(stream, OutputStream):
         reject(f"dead_letter got {stream!r}", hint='Give it an output stream: dead_letter(app.output_stream("bad")).')

@@ -14,10 +14,16 @@ _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 def load_application(name: str | StreamApplication | type[StreamApplication]) -> StreamApplication:
-    """Return the application that ``package.module:attribute`` names; an application or its class is returned.
+    """Return the application that a name like ``package.module:attribute`` stands for.
 
-    Raises :class:`UnknownName` when module or attribute are missing, :class:`InvalidApplication` when it is something
-    else or its module cannot be imported.
+    Raises :class:`~airflow_samza.errors.UnknownName` when the module or the attribute is missing, and
+    :class:`~airflow_samza.errors.InvalidApplication` when it is no application, or its module cannot be imported.
+
+    ```python
+    application = load_application("pipelines.page_views:page_views")
+    ```
+
+    :param name: The name; an application, or a class of one, is returned (made, for a class) as it is.
     """
     if isinstance(name, StreamApplication):
         return name

@@ -57,16 +57,27 @@ P = TypeVar("P")
 
 
 class MessageStream(Stream[T]):
-    """A stream of messages ``T`` inside an application.
+    """A stream of messages ``T`` inside an application; its methods are the operators.
 
-    Parameters of several operators: ``id`` names the operator in plans and errors, and its topic or state where it
-    has one; there it has to be given, elsewhere operators are numbered (rule P8). ``renamed_from`` is its former
-    id, under which its state is found again. ``schema`` (a dataclass, a DDL string or a ``pyarrow.Schema``) holds the
-    columns of the result. ``key`` is a column, or several. Lengths of time are ms, a ``timedelta`` or a text (``"5
-    minutes"``). ``system`` is where an intermediate stream lies.
+    A stream never changes: each operator returns a new one. ``app.input_stream(…)`` returns the first. A stream may be
+    used more than once, and each use gets all messages. Callables get one message: an instance of the declared
+    dataclass, otherwise a :class:`Row`.
 
-    A call that cannot be right raises an :class:`~airflow_samza.errors.InvalidApplication` (``BadId`` for ids,
-    ``DuplicateId``), or a :class:`~airflow_samza.errors.SchemaError` for columns; each names the line of the call.
+    Parameters that several operators have:
+
+    - ``id``: the operator's name in plans, topics and state. Operators with a topic or state need one; others are
+    numbered (rule P8).
+    - ``renamed_from``: the operator's former id, under which its state is found.
+    - ``schema``: the columns of the result, as a dataclass, a DDL string or a ``pyarrow.Schema``. A return annotation
+    with a dataclass says the same. Without either the columns stay as they are.
+    - ``on_error``: the treatment of messages on which the operator fails: ``"fail"`` (the stage fails), ``"drop"``, or
+    ``dead_letter(app.output_stream("bad"))``.
+    - ``key``: a column, or a list of columns.
+    - ``system``: the system of an intermediate stream. By default the run's log.
+    - Lengths of time (``ttl``, ``timeout``): ms, a ``timedelta``, or a text such as ``"5 minutes"``.
+
+    A call that cannot be right raises :class:`~airflow_samza.errors.InvalidApplication` (``BadId``, ``DuplicateId``),
+    or :class:`~airflow_samza.errors.SchemaError` for columns. The error names file and line of the call.
     """
 
     # -- message by message ------------------------------------------------------------------------------------------
@@ -74,7 +85,14 @@ class MessageStream(Stream[T]):
     def filter(
         self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail"
     ) -> MessageStream[T]:
-        """Keep the messages for which ``function``, a Python callable that gets one message, is true."""
+        """Keep the messages for which a Python function returns true.
+
+        ```python
+        long_views = views.filter(lambda view: view.dwell_ms > 1000)
+        ```
+
+        :param function: A callable that gets one message.
+        """
         check_callable(
             function, "filter", 1, hint='SQL conditions go to where("…"); filter takes a callable: lambda message: …'
         )
@@ -85,10 +103,14 @@ class MessageStream(Stream[T]):
     def map(
         self, function: Callable[[T], U], *, schema: object = None, id: str | None = None, on_error: OnError = "fail"
     ) -> MessageStream[U]:
-        """Turn each message into another one by ``function``, a Python callable.
+        """Turn each message into another one by a Python function.
 
-        A callable that changes the columns declares them by its return annotation (a dataclass) or by ``schema=``; else
-        they stay the same.
+        ```python
+        pages = views.map(lambda view: {"page": view.page.lower()}, schema="page string")
+        ```
+
+        :param function: A callable that gets one message and returns one: a dataclass instance, a dict or a
+            :class:`Row`.
         """
         check_callable(
             function, "map", 1, hint='SQL expressions go to select("…"); map takes a callable: lambda message: …'
@@ -105,9 +127,14 @@ class MessageStream(Stream[T]):
         id: str | None = None,
         on_error: OnError = "fail",
     ) -> MessageStream[U]:
-        """Turn each message into any number of messages by ``function``, a callable that returns an iterable or yields.
+        """Turn each message into any number of messages by a Python function.
 
-        The columns are declared as for :meth:`map`, of one of the messages (``-> Iterator[View]``).
+        ```python
+        words = views.flat_map(lambda view: [{"word": word} for word in view.page.split("-")], schema="word string")
+        ```
+
+        :param function: A callable that gets one message, and returns an iterable of messages or yields them. Its
+            return annotation names the class of one message: ``-> Iterator[View]``.
         """
         check_callable(
             function, "flat_map", 1, hint="flat_map takes a callable: lambda message: [message, …]", generator=True
@@ -127,11 +154,23 @@ class MessageStream(Stream[T]):
         id: str | None = None,
         on_error: OnError = "fail",
     ) -> MessageStream[U]:
-        """Turn each message into another one by a coroutine function (``async def``), ``concurrency`` calls at a time.
+        """Turn each message into another one by a coroutine function, several calls at a time.
 
-        Results keep the order of the messages (``ordered``) or come as the calls end. A call that takes longer than
-        ``timeout`` fails, and a failure fails the stage: retries belong into the function. No watermark and no
-        end-of-stream overtakes a message in flight. The columns are declared as for :meth:`map`.
+        No watermark and no end-of-stream overtakes a message in flight. A call that fails, or takes longer than
+        ``timeout``, fails the stage unless ``on_error`` says otherwise; repeat calls to a service inside of the
+        function.
+
+        ```python
+        async def with_city(view):
+            return {"member_id": view.member_id, "city": await city_of(view.country)}
+
+        located = views.map_async(with_city, schema="member_id bigint, city string", timeout="5 seconds")
+        ```
+
+        :param function: A coroutine function (``async def``) that gets one message and returns one.
+        :param concurrency: The number of calls that may be in flight at a time, in each task.
+        :param ordered: If true, results keep the order of the messages; if false, they come as the calls end.
+        :param timeout: The longest time that a call may take. By default there is no limit.
         """
         check_coroutine_function(function, "map_async", 1)
         options = async_options(concurrency, ordered, timeout)
@@ -146,9 +185,14 @@ class MessageStream(Stream[T]):
         id: str | None = None,
         on_error: OnError = "fail",
     ) -> MessageStream[Any]:
-        """Turn each ``pyarrow.RecordBatch`` into another one or several; ``schema=`` declares other columns.
+        """Turn each Arrow batch into another one, or several, by a Python function.
 
-        To find the rows on which it fails, ``on_error`` calls it again with parts of the batch.
+        ```python
+        first_rows = views.map_batches(lambda batch: batch.slice(0, 100))
+        ```
+
+        :param function: A callable that gets a ``pyarrow.RecordBatch``, and returns one, a list of them, or yields
+            them. To find the rows on which it fails, ``on_error`` calls it again with parts of the batch.
         """
         hint = "map_batches takes a callable: lambda batch: batch.slice(…)"
         check_callable(function, "map_batches", 1, hint=hint, generator=True)
@@ -159,12 +203,27 @@ class MessageStream(Stream[T]):
     # -- SQL and DataFrames ------------------------------------------------------------------------------------------
 
     def where(self, condition: str, *, id: str | None = None, on_error: OnError = "fail") -> MessageStream[T]:
-        """Keep the messages for which a SQL ``condition`` is true (neither false nor null)."""
+        """Keep the messages for which a SQL condition is true (neither false nor null).
+
+        ```python
+        long_views = views.where("dwell_ms > 1000 AND country = 'NL'")
+        ```
+
+        :param condition: A SQL expression of type boolean.
+        """
         check_sql(condition, "where", 'Python callables go to filter; where takes SQL: where("dwell_ms > 1000").')
         return self._add(WhereSpec, id, on_error, schema=self.schema, condition=condition)
 
     def select(self, *expressions: str, id: str | None = None, on_error: OnError = "fail") -> MessageStream[Any]:
-        """Compute the columns by SQL ``expressions``: ``"*"``, ``"a"``, ``"a + 1 AS b"``."""
+        """Compute the columns by SQL expressions.
+
+        ```python
+        seconds = views.select("member_id", "dwell_ms / 1000 AS seconds")
+        everything = views.select("*", "upper(country) AS code")
+        ```
+
+        :param expressions: A column, ``"*"``, or an expression with a name: ``"a + 1 AS b"``.
+        """
         hint = 'Name columns or SQL expressions one by one: select("*", "a + 1 AS b"); Python callables go to map.'
         if not expressions:
             reject("select names no columns", hint=hint, operator="select")
@@ -182,9 +241,17 @@ class MessageStream(Stream[T]):
     def transform(
         self, function: Callable[[DataFrame], DataFrame], *, schema: object = None, id: str | None = None
     ) -> MessageStream[Any]:
-        """Turn the DataFrame into another one by a narrow ``function``: an exchange in the stage's plan is rejected.
+        """Turn the DataFrame of the messages into another one by a PySpark function.
 
-        Without ``schema`` the columns are known when the stage is made ready to run.
+        The function must not move rows between partitions: a plan with an exchange is rejected. Put a
+        :meth:`partition_by` before it instead.
+
+        ```python
+        first_views = views.transform(lambda frame: frame.withColumn("day", frame["at"].cast("date")))
+        ```
+
+        :param function: A callable that gets a DataFrame and returns one.
+        :param schema: The columns of the result. Without a schema they are known when the stage is prepared.
         """
         check_callable(function, "transform", 1, hint="transform takes a callable: lambda df: df.withColumn(…)")
         with located():
@@ -194,7 +261,14 @@ class MessageStream(Stream[T]):
     # -- several streams ---------------------------------------------------------------------------------------------
 
     def merge(self, *others: MessageStream[T], id: str | None = None) -> MessageStream[T]:
-        """Merge all messages of this stream and the others, which have one schema."""
+        """Merge this stream with others that have the same columns.
+
+        ```python
+        both = views.merge(clicks.select("member_id", "country", "page", "dwell_ms", "at"))
+        ```
+
+        :param others: The other streams.
+        """
         streams = (self, *others)
         spec = merge(streams, id)
         same_key = all(stream._key == self._key for stream in streams)
@@ -270,14 +344,30 @@ class MessageStream(Stream[T]):
         renamed_from: str | None = None,
         on_error: OnError = "fail",
     ) -> MessageStream[Any]:
-        """Join with a table, or with another stream within ``ttl``.
+        """Look each message up in a table, or join two streams.
 
-        ``function`` gets both messages (None for the missing side of an outer join) and returns the result; without one
-        the columns are put together, the other side's key left out. ``how`` is ``inner`` or ``left``, for streams
-        ``right`` and ``full``, too. ``key`` names the columns of this stream that are looked up in a table, or the key
-        of both streams (``left_key`` and ``right_key`` where the names differ); without it the table's key columns, or
-        the key by which the streams are partitioned. ``assume_partitioned_by`` settles how a stream of unknown
-        partitioning lies. The columns are declared as for :meth:`map`; ``on_error`` is for joins with a function.
+        Both sides must be partitioned by the key; the plan rejects a join that is not, and names the ``partition_by``
+        to add.
+
+        ```python
+        with_tier = views.join(members, id="with-tier", how="left")
+        clicked = views.join(clicks, lambda view, click: click, id="clicked", key="member_id", ttl="10 minutes")
+        ```
+
+        :param other: A table, or another stream.
+        :param function: A callable that gets both messages (None for the missing side of an outer join) and returns the
+            result. Without it the columns of both are put together, without the key of the other side.
+        :param id: The join's id; its state is kept under it.
+        :param how: ``inner`` or ``left``; for two streams also ``right`` or ``full``.
+        :param key: The columns of this stream that are looked up, or the key of both streams. By default the key
+            columns of the table, or the key by which the streams are partitioned.
+        :param left_key: The key of this stream, where the names differ; for two streams.
+        :param right_key: The key of the other stream, where the names differ; for two streams.
+        :param ttl: The longest time for which a message waits for its partner; required for two streams.
+        :param schema: The columns of the result of ``function``.
+        :param assume_partitioned_by: The key by which a stream is partitioned whose partitioning is not known (after
+            ``map``, for instance). It is not checked.
+        :param on_error: The treatment of messages on which ``function`` fails.
         """
         options = JoinOptions(
             function,
@@ -302,9 +392,16 @@ class MessageStream(Stream[T]):
     def partition_by(
         self, key: Columns, *, id: str | None = None, system: str | None = None, renamed_from: str | None = None
     ) -> MessageStream[T]:
-        """Send every message to the partition of its key in an intermediate stream named ``id``.
+        """Send each message to the partition of its key, in an intermediate stream.
 
-        The stage ends here.
+        The stage ends here: messages with equal keys meet in one task of the next stage.
+
+        ```python
+        by_country = views.partition_by("country", id="by-country")
+        ```
+
+        :param key: The columns of the key.
+        :param id: The id of the operator and of its intermediate stream.
         """
         entry = repartitions.partition_by(self, key, id, system, renamed_from)
         return MessageStream(self._graph, entry, key=entry.stream.key, event_time=self._event_time)
@@ -312,10 +409,16 @@ class MessageStream(Stream[T]):
     def broadcast(
         self, *, id: str | None = None, system: str | None = None, renamed_from: str | None = None
     ) -> MessageStream[T]:
-        """Send every message to a one-partition intermediate stream that every task reads whole. The stage ends here.
+        """Send each message to every task of the next stage. The stage ends here.
 
-        Local tables that it fills are whole in every task; whatever else follows, task 0 alone handles its messages
-        (docs/how-to/broadcasts.md).
+        A table that a broadcast fills is whole in every task. Any other operator on it runs in task 0 alone. The
+        intermediate stream has one partition.
+
+        ```python
+        rates.broadcast(id="rates-everywhere").send_to(rate_table)
+        ```
+
+        :param id: The id of the operator and of its intermediate stream.
         """
         entry = repartitions.broadcast(self, id, system, renamed_from)
         return MessageStream(self._graph, entry, event_time=self._event_time)
@@ -325,9 +428,19 @@ class MessageStream(Stream[T]):
     def aggregate(
         self, key: Columns, *, id: str | None = None, renamed_from: str | None = None, **aggregations: Aggregation
     ) -> MessageStream[Row]:
-        """Return a row for each key, emitted at end-of-stream.
+        """Compute one row per key, when the input has ended.
 
-        The ``key`` columns, then the ``aggregations`` (``delay=avg("dep_delay")``).
+        The columns of the result are those of the key, then one for each aggregation.
+
+        ```python
+        per_country = views.partition_by("country", id="by-country").aggregate(
+            "country", id="per-country", views=count(), mean_dwell_ms=avg("dwell_ms")
+        )
+        ```
+
+        :param key: The columns of the key.
+        :param id: The operator's id; its state is kept under it.
+        :param aggregations: The aggregations, by the names of the result's columns: :func:`count`, :func:`sum_`, …
         """
         return MessageStream(
             self._graph, keyed_results.aggregate(self, key, id, renamed_from, aggregations), key=self._key
@@ -347,13 +460,32 @@ class MessageStream(Stream[T]):
         on_error: OnError = "fail",
         **aggregations: Aggregation,
     ) -> MessageStream[Row]:
-        """Return a row for each ``window`` and ``key``: key columns, ``window_start``, ``window_end``, the results.
+        """Compute one row per key and window of time.
 
-        ``window`` is what :func:`tumbling`, :func:`hopping` or :func:`session` made. The results are ``aggregations``
-        by name (``views=count()``), or the columns of the message that ``fold`` makes: ``fold(former, message)`` starts
-        from ``initial`` (called, if it is a callable) in every window; it declares the columns by its return annotation
-        or ``schema``, and ``on_error`` is for it alone. A message whose windows are all closed is late: it is counted
-        and left out, and goes to ``late_to`` as it came, if given.
+        The columns of the result are those of the key, ``window_start``, ``window_end``, then one for each aggregation.
+        A message whose windows are all closed is late: it is counted and left out.
+
+        ```python
+        per_hour = views.window(tumbling("1 hour"), key="member_id", id="per-hour", views=count())
+        longest = views.window(
+            session("30 minutes"),
+            key="member_id",
+            id="longest",
+            fold=lambda best, view: {"dwell_ms": max(best["dwell_ms"], view.dwell_ms)},
+            initial={"dwell_ms": 0},
+            schema="dwell_ms bigint",
+        )
+        ```
+
+        :param window: The windows: :func:`tumbling`, :func:`hopping` or :func:`session`.
+        :param id: The operator's id; its state is kept under it.
+        :param key: The columns of the key. Without a key each task has windows of its own.
+        :param fold: A callable ``fold(former, message)`` that makes the row of a window, in place of aggregations.
+        :param initial: The first ``former`` of every window: a value, or a callable that makes one.
+        :param schema: The columns of the row that ``fold`` makes.
+        :param late_to: An output stream that gets late messages, as they came.
+        :param on_error: The treatment of messages on which ``fold`` fails.
+        :param aggregations: The aggregations, by the names of the result's columns: :func:`count`, :func:`sum_`, …
         """
         spec = keyed_results.window(
             self, window, id, key, fold, initial, schema, renamed_from, late_to, on_error, aggregations
@@ -365,16 +497,29 @@ class MessageStream(Stream[T]):
     # -- ends --------------------------------------------------------------------------------------------------------
 
     def send_to(self, target: OutputStream | Table[Any], *, id: str | None = None, on_error: OnError = "fail") -> None:
-        """Send every message to ``target``.
+        """Write each message to an output stream or a table.
 
-        An output stream, or a local (or writable remote) table, by the table's key.
+        ```python
+        views.send_to(app.output_stream("copy"))
+        ```
 
-        ``on_error`` is for remote tables: what becomes of messages that cannot be written.
+        :param target: An output stream, a local table, or a remote table with a writer. A table is written under its
+            key.
+        :param on_error: The treatment of messages that cannot be written; for remote tables.
         """
         send(self, target, id, on_error)
 
     def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
-        """Call ``function`` with every message, at least once, so that repeating it must be harmless."""
+        """Call a Python function with each message, at least once.
+
+        An epoch that is repeated after a failure calls it again, so repeating a call must be harmless.
+
+        ```python
+        views.sink(lambda view: print(view.page))
+        ```
+
+        :param function: A callable that gets one message.
+        """
         check_callable(
             function, "sink", 1, hint="sink takes a callable: lambda message: …; streams and tables go to send_to."
         )

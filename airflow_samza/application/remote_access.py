@@ -24,15 +24,31 @@ class RemoteAccessOptions(TypedDict, total=False):
     """Arguments for the calls of a remote table's functions; see :class:`RemoteAccess`."""
 
     batch_reads: int | None
+    """If set, the reader gets a list of at most so many keys, and returns a mapping from key to row, or a list of
+    rows in the order of the keys.
+    """
     batch_writes: int | None
+    """If set, the writer gets a list of at most so many pairs of key and row."""
     rate: str | None
+    """The greatest rate of calls of all tasks of a stage together: ``"100/second"``, ``"600/minute"``,
+    ``"5000/hour"``. By default there is no limit.
+    """
     concurrency: int
+    """The number of calls that may be in flight at a time; for coroutine functions. Default: ``1``"""
     timeout: str | int | timedelta | None
+    """The longest time that a try may take; for coroutine functions. By default there is no limit."""
     retries: int
+    """The number of times that a failed call is repeated. Default: ``3``"""
     backoff: str | int | timedelta
+    """The pause before the first repetition, which doubles each time, up to 10 s, and varies at random. Default:
+    ``"100 ms"``
+    """
     retry_on: type[BaseException] | tuple[type[BaseException], ...]
+    """The exceptions after which a call is repeated; others fail at once. Default: ``Exception``"""
     cache_rows: int | None
+    """The number of rows that a process keeps of those that it read. By default none."""
     cache_ttl: str | int | timedelta | None
+    """The time for which a row of the cache is used. Default: ``"5 minutes"``"""
 
 
 @dataclass(frozen=True)

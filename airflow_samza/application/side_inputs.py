@@ -15,10 +15,29 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class SideInputsProcessor(Protocol):
-    """Turns a message of a side input into entries of the store. Messages may come again after a crash."""
+    """A processor that turns the messages of a side input into rows of a table.
+
+    After a crash it may get a message again.
+
+    ```python
+    class Tiers:
+        def __init__(self, config, metrics):
+            self.metrics = metrics
+
+        def process(self, message, store):
+            self.metrics.count("changes")
+            return [(message.message.member_id, {"member_id": message.message.member_id, "tier": message.message.tier})]
+    ```
+    """
 
     def process(self, message: IncomingMessageEnvelope, store: KeyValueStore) -> Iterable[tuple[Any, Any]]:
-        """Return the entries (key, value) to write in order; value None deletes, key None is ignored and counted."""
+        """Return what to write, as pairs of key and row, in order.
+
+        The row None deletes a key. A key None is ignored and counted.
+
+        :param message: The message, with its stream, partition and offset.
+        :param store: The table as it is, to read former rows.
+        """
         ...
 
 

@@ -31,7 +31,7 @@ class Stream(Generic[T]):
 
     @property
     def schema(self) -> Schema | None:
-        """The columns of the messages, where the application alone determines them."""
+        """Return the columns of the messages; None where only a run can know them."""
         return self._operator.schema
 
     def __repr__(self) -> str:

@@ -24,39 +24,84 @@ _SLICES = ("timestamp", "checkpoint")
 
 
 class StreamOptions(TypedDict, total=False):
-    """Arguments for a stream that is read, beside id and schema.
-
-    See :meth:`ApplicationDescriptor.input_stream`.
-    """
+    """Arguments of a stream that is read, beside id and schema."""
 
     system: str | None
+    """The system in which the stream is. By default the application's default system."""
     key: Columns | None
-    partitioner: str
+    """The columns by which the stream is already partitioned. By default it is taken as not partitioned by a key."""
+    partitioner: str | None
+    """The rule from key to partition. By default that of the system: ``"kafka"`` for topics of Kafka, otherwise
+    ``"samza"``.
+    """
     partitions: int | None
+    """The partition count, where the system does not know it (files)."""
     bounded: bool
+    """If true, a run reads the stream to its end; if false, runs continue where the last one stopped. With
+    ``slice="checkpoint"``, and for a shared stream, it is false unless it is set. Default: ``True``
+    """
     timestamp: str | SystemTime | None
+    """The event-time column (``timestamp``, ``date``, or ``bigint`` in ms since 1970), or
+    ``system_time("read_at")``: the time at which a task reads the message.
+    """
     max_delay: str | int | timedelta | None
+    """The greatest delay of messages, as a length of time: the watermark is the greatest event time so far minus
+    this. Short for ``watermarks=bounded_delay(…)``.
+    """
     watermarks: object
+    """The strategy that makes watermarks: :func:`bounded_delay`, :func:`punctuated`, a function of an event time
+    (ms), or a class with ``on_event_time(ms)`` or ``on_batch(earliest_ms, latest_ms)``.
+    """
     path: str | None
+    """The files to read, as a template over the data interval: ``"{data_interval_start:%Y/%m/%d/%H}/*.json"``."""
     format: str | None
+    """The format of the stream in its system (``"parquet"``, ``"json"``, ``"csv"``, …). By default that of the
+    binding, or of the files.
+    """
     serde: str | type | None
+    """The decoder of messages that are bytes: ``"json"``, ``"string"``, ``"bytes"``, ``"avro:<schema file>"``, a
+    number such as ``"long"``, ``"registry:avro"``, or a class of yours as ``"package.module:Class"``. Systems
+    that keep columns reject it.
+    """
     slice: str | None
+    """The part that a run reads: ``"timestamp"`` (the messages of the data interval) or ``"checkpoint"`` (what
+    arrived since the last run). By default all, or what ``path`` finds.
+    """
     broadcast: bool
+    """If true, every task reads the whole stream. Default: ``False``"""
     bootstrap: bool
+    """If true, tasks read the stream to its latest offset before any other input. Default: ``False``"""
     priority: int | None
+    """The priority among the inputs of a task, a whole number; the highest is read first. By default 0, of a
+    bootstrap stream 2147483647.
+    """
     on_error: object
+    """The treatment of messages that cannot be read, or do not fit the schema: ``"fail"`` (the stage fails),
+    ``"drop"``, or ``dead_letter(app.output_stream("bad"))``. Default: ``"fail"``
+    """
     options: Mapping[str, object] | None
+    """Options of the system for this stream, such as ``{"header": False}`` for CSV."""
 
 
 class PushedTableOptions(TypedDict, total=False):
-    """Arguments for a pushed table, beside id, key and schema."""
+    """Arguments of a pushed table, beside id, key and schema."""
 
     partitions: int | None
+    """The partition count of the pushes, which must be that of the streams that are joined with the table. Needed
+    before the first push; later pushes keep it.
+    """
     system: str | None
+    """The log that holds the pushes. By default the application's default system."""
     partitioner: str
+    """The rule from key to partition. Default: ``"samza"``"""
     processor: Callable[..., Any] | str | None
+    """A factory ``(config, metrics) -> SideInputsProcessor``, or its name ``"package.module:factory"``. By default
+    each pushed row is a row of the table.
+    """
     options: Mapping[str, object] | None
+    """Reserved: this version defines no option of a table."""
     renamed_from: str | None
+    """The former id of the table, under which its rows are found."""
 
 
 def check_words(said: Mapping[str, object], where: str, known: type = StreamOptions) -> None:

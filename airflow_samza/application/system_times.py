@@ -21,9 +21,14 @@ class SystemTime:
 
 
 def system_time(column: str = "read_at") -> SystemTime:
-    """Event time is the system's: the clock of the task when it reads.
+    """Make the time at which a task reads a message its event time; for ``timestamp=``.
 
-    ``column`` is added to the messages, or filled where the schema has it.
+    ```python
+    app.input_stream("raw-views", schema="page string", timestamp=system_time("read_at"))
+    ```
+
+    :param column: The column for the time, of type ``timestamp``. It is added to the messages, or filled where the
+        schema has it.
     """
     if not isinstance(column, str) or not column.strip():
         reject(f"system_time got {column!r}", hint='Name the column that holds the time: system_time("read_at").')

@@ -19,9 +19,15 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class IncomingMessageEnvelope:
-    """One message and where it comes from.
+    """A message and where it comes from.
 
-    ``stream`` is the stream's id in the application, ``key`` its key columns' values (or None).
+    :param stream: The id of the stream.
+    :param partition: The partition.
+    :param offset: The offset in the partition.
+    :param key: The values of the key columns (a tuple, if there are several); None where the stream declares no key.
+    :param message: The message: an instance of the stream's dataclass, otherwise a :class:`Row`.
+    :param system: The name of the system.
+    :param event_time: The value of the event-time column; None where the stream declares none.
     """
 
     stream: str
@@ -34,40 +40,52 @@ class IncomingMessageEnvelope:
 
 
 class RequestScope(str, Enum):
-    """For whom a task asks its coordinator: for itself, or for all tasks of its stage."""
+    """The tasks for which a request to the coordinator counts: the task itself, or all tasks of its stage."""
 
     CURRENT_TASK = "current_task"
+    """The task that asks."""
     ALL_TASKS = "all_tasks"
+    """All tasks of the stage."""
 
 
 class MessageCollector(Protocol):
-    """Takes what a task sends."""
+    """The sender of a task's messages."""
 
     def send(self, stream: str, message: Any, *, key: Any = None) -> None:
-        """Send a message (a row: dataclass, Row or dict) to an output stream, by its id.
+        """Send a message to an output stream.
 
-        Its partition follows from the stream's key columns; ``key`` replaces them for a stream that declares none.
+        ```python
+        collector.send("visits", {"member_id": 7, "clicks": 3})
+        ```
+
+        :param stream: The stream's id.
+        :param message: The message: a dataclass instance, a dict or a :class:`Row`.
+        :param key: The key by which the partition is chosen, for a stream that declares no key. By default the stream's
+            key columns choose it, or the task's own partition.
         """
         ...
 
 
 class TaskCoordinator(Protocol):
-    """Lets a task ask for things between messages."""
+    """The requests that a task can make between messages."""
 
     def commit(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
-        """Ask for a commit after this call (one asked for in ``on_end_of_stream`` happens after it).
+        """Request a commit after this call, which ends the epoch.
 
-        A commit is an epoch's end, and takes in all tasks of the stage: this task reads nothing more until it is done,
-        the others end their part of the epoch as they would have, whatever the ``scope``. A bounded run is one epoch,
-        and commits at its end.
+        The task reads nothing more until the commit is done; the other tasks of the stage finish their part of the
+        epoch, whatever the scope. A bounded run is one epoch, and commits at its end.
+
+        :param scope: The tasks for which the request counts.
         """
         ...
 
     def shutdown(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
-        """Ask the task to end after this call, leaving the rest of its input unread and ``on_end_of_stream`` uncalled.
+        """Request the end of the task after this call.
 
-        With :attr:`RequestScope.ALL_TASKS` the other tasks of the stage end as well, when the epoch that they are in is
-        committed.
+        The rest of its input stays unread, and ``on_end_of_stream`` is not called.
+
+        :param scope: With :attr:`RequestScope.ALL_TASKS` the other tasks of the stage end, too, once their epoch is
+            committed.
         """
         ...
 
@@ -75,40 +93,47 @@ class TaskCoordinator(Protocol):
 class KeyValueStore(Protocol):
     """A store of one task, declared with ``app.store``: entries in the order of their keys.
 
-    It reads what it has written.
+    Reads see what was written before. A value that was read may be changed; only ``put`` writes it.
 
-    What it gives may be changed freely: only ``put`` writes.
+    ```python
+    store.put(7, {"member_id": 7, "clicks": 1})
+    first = store.get(7).clicks
+    some = list(store.range(7, 100))
+    ```
     """
 
     def get(self, key: Any) -> Any:
-        """Return the value of a key, or None."""
+        """Return the value of a key; None if there is none."""
         ...
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
-        """Return the values of those keys that are there."""
+        """Return the values of several keys, without those that are not there."""
         ...
 
     def put(self, key: Any, value: Any) -> None:
-        """Set a value; None deletes."""
+        """Set the value of a key; the value None deletes the key."""
         ...
 
     def put_all(self, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        """Set several values, in the order given; None deletes."""
+        """Set several values, in the given order; the value None deletes a key."""
         ...
 
     def delete(self, key: Any) -> None:
-        """Remove a key; one that is not there is no error."""
+        """Delete a key; nothing happens if it is not there."""
         ...
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
-        """The entries from ``first`` up to and without ``last``, in key order; None leaves that end open.
+        """Return the entries from ``first`` up to, and without, ``last``, in the order of keys.
 
-        They are those of now: writing while they are iterated changes nothing of what comes.
+        They are those of the moment of the call: later writes change nothing.
+
+        :param first: The first key; None begins with the least.
+        :param last: The key before which to stop; None goes on to the greatest.
         """
         ...
 
     def all(self) -> Iterator[tuple[Any, Any]]:
-        """All entries, in key order."""
+        """Return all entries, in the order of keys."""
         ...
 
 
@@ -129,10 +154,7 @@ class ReadableTable(Protocol):
 
 
 class Timers(Protocol):
-    """Asks for calls of ``on_timer`` (:class:`TimerListenerTask`).
-
-    Timers are kept from epoch to epoch, as stores are.
-    """
+    """Requests for calls of ``on_timer`` (:class:`TimerListenerTask`); kept from epoch to epoch, as stores are."""
 
     @property
     def ending(self) -> bool:
@@ -155,116 +177,195 @@ class Timers(Protocol):
 
 
 class TaskContext(Protocol):
-    """The context of a task: its name, partitions, tables, stores, timers, configuration and metrics."""
+    """The context of a task: partitions, tables, stores, timers, configuration, metrics."""
 
     @property
     def task_name(self) -> str:
-        """``task-<k>``."""
+        """Return the name of the task: ``task-<number>``."""
         ...
 
     @property
     def partitions(self) -> Mapping[str, Iterable[int]]:
-        """The partitions of each input stream that this task owns."""
+        """Return the partitions that the task owns, by input stream."""
         ...
 
     @property
     def config(self) -> Mapping[str, str]:
-        """The application's configuration."""
+        """Return the application's configuration."""
         ...
 
     @property
     def metrics(self) -> Any:
-        """Counters and gauges of this task."""
+        """Return the task's metrics: ``count(name, by=1)`` adds to a counter, ``gauge(name, value)`` sets a gauge."""
         ...
 
     @property
     def watermark_ms(self) -> int:
-        """Return how far event time has come on all inputs, in ms since the epoch; -1: nothing is known yet."""
+        """Return the watermark of all inputs, in ms since 1970 (UTC); -1 while there is none."""
         ...
 
     @property
     def timers(self) -> Timers:
-        """The task's timers."""
+        """Return the timers of the task, for :class:`TimerListenerTask`.
+
+        - ``set(key, time, kind="event")`` requests a call of ``on_timer`` at a time (ms since 1970, or a ``datetime``
+        with a zone): ``"event"``: when the watermark reaches it, ``"processing"``: when the clock does. The same key
+        again moves the timer. A key is a text, an integer or a tuple of them.
+        - ``cancel(key, kind="event")`` removes a timer, and returns False if there was none.
+        - ``ending`` is true while the timers that are left fire, because the input has ended for good.
+        """
         ...
 
     def now_ms(self) -> int:
-        """Return the clock, in ms since the epoch."""
+        """Return the task's clock, in ms since 1970 (UTC)."""
         ...
 
     def get_table(self, table_id: str) -> ReadableTable:
-        """Return a table that the application declared."""
+        """Return a table: ``get(key)``, ``get_all(keys)``, and for local and remote tables ``put(key, row)``.
+
+        :param table_id: The table's id.
+        """
         ...
 
     def get_store(self, name: str) -> KeyValueStore:
-        """Return a store that the application declared, as this task's own."""
+        """Return the task's part of a store.
+
+        :param name: The store's name.
+        """
         ...
 
 
 class StreamTask(ABC):
-    """Processes messages one at a time."""
+    """A task that processes messages one at a time.
+
+    ```python
+    class CountViews(StreamTask):
+        def init(self, context):
+            self.counts = context.get_store("counts")
+
+        def process(self, envelope, collector, coordinator):
+            member = envelope.message.member_id
+            count = (self.counts.get(member) or 0) + 1
+            self.counts.put(member, count)
+            collector.send("counts", {"member_id": member, "views": count})
+    ```
+    """
 
     @abstractmethod
     def process(
         self, envelope: IncomingMessageEnvelope, collector: MessageCollector, coordinator: TaskCoordinator
     ) -> None:
-        """Called once for each message."""
+        """Process a message.
+
+        :param envelope: The message, with its stream, partition and offset.
+        :param collector: The sender of messages.
+        :param coordinator: The receiver of requests: a commit, the end of the task.
+        """
 
 
 class AsyncStreamTask(ABC):
-    """Processes messages by a coroutine: up to ``task.max.concurrency`` of them (1 unless set) are in flight at a time.
+    """A task that processes messages by a coroutine, several at a time.
 
-    They begin in the order of the messages and end as they may; ``task.callback.timeout.ms`` bounds each. Nothing is in
-    flight when any other method is called, when the watermark moves on, and when an epoch is committed. The other
-    methods may be coroutines, too; all run on one event loop, on one thread.
+    Up to ``task.max.concurrency`` messages (1 unless set) are in flight. They begin in the order of the messages and
+    may end in any order; ``task.callback.timeout.ms`` limits each. Nothing is in flight when another method is called,
+    when the watermark moves, and at a commit. The other methods may be coroutine functions, too. All run on one event
+    loop, in one thread.
+
+    ```python
+    class AddCity(AsyncStreamTask):
+        async def process(self, envelope, collector, coordinator):
+            city = await city_of(envelope.message.country)
+            collector.send("located", {"member_id": envelope.message.member_id, "city": city})
+    ```
     """
 
     @abstractmethod
     async def process(
         self, envelope: IncomingMessageEnvelope, collector: MessageCollector, coordinator: TaskCoordinator
     ) -> None:
-        """Called once for each message."""
+        """Process a message.
+
+        :param envelope: The message, with its stream, partition and offset.
+        :param collector: The sender of messages.
+        :param coordinator: The receiver of requests: a commit, the end of the task.
+        """
 
 
 class InitableTask(ABC):
-    """A task with a call before the first message."""
+    """A task with a call before its first message."""
 
     @abstractmethod
     def init(self, context: TaskContext) -> None:
-        """Get the context, once, before any other call; tables, stores and timers are as the epoch before left them."""
+        """Prepare the task; called once, before all other methods.
+
+        Tables, stores and timers are as the epoch before left them.
+
+        :param context: The context of the task.
+        """
 
 
 class WindowableTask(ABC):
-    """A task that is called from time to time: every ``task.window.ms``, by the task's clock."""
+    """A task with a call every ``task.window.ms``, by its clock; the key must be set."""
 
     @abstractmethod
     def window(self, collector: MessageCollector, coordinator: TaskCoordinator) -> None:
-        """Called between messages, when that much time has passed since the last call (or the start)."""
+        """Do what is due; called between messages, ``task.window.ms`` after the last call or the start.
+
+        :param collector: The sender of messages.
+        :param coordinator: The receiver of requests: a commit, the end of the task.
+        """
 
 
 class TimerListenerTask(ABC):
-    """A task that sets timers (:class:`Timers`)."""
+    """A task that sets timers, with ``context.timers``.
+
+    ```python
+    class Reminders(StreamTask, TimerListenerTask):
+        def init(self, context):
+            self.timers = context.timers
+
+        def process(self, envelope, collector, coordinator):
+            at = envelope.message.at.timestamp() * 1000
+            self.timers.set(envelope.message.member_id, int(at) + 60_000)
+
+        def on_timer(self, key, time, collector, coordinator):
+            collector.send("reminders", {"member_id": key})
+    ```
+    """
 
     @abstractmethod
     def on_timer(self, key: Any, time: int, collector: MessageCollector, coordinator: TaskCoordinator) -> None:
-        """Called when a timer is due, with its key and the time (ms) for which it was set, between messages.
+        """Handle a timer that is due; called between messages.
 
-        Those that are due together come in the order of their times, then of their keys. At the final end of all inputs
-        every event timer that is left fires, before ``on_end_of_stream``; processing timers that are left never fire
-        (rule C9).
+        Timers that are due together come in the order of their times, then of their keys. When all inputs have ended
+        for good, the event timers that are left fire before ``on_end_of_stream``; processing timers that are left never
+        fire (rule C9).
+
+        :param key: The key of the timer.
+        :param time: The time for which it was set, in ms since 1970 (UTC).
+        :param collector: The sender of messages.
+        :param coordinator: The receiver of requests: a commit, the end of the task.
         """
 
 
 class EndOfStreamListenerTask(ABC):
-    """A task that wants to know when all its inputs have ended for good (rules C7, C9)."""
+    """A task with a call when all its inputs have ended for good (rules C7, C9)."""
 
     @abstractmethod
     def on_end_of_stream(self, collector: MessageCollector, coordinator: TaskCoordinator) -> None:
-        """Called once, after the last message; it may still send."""
+        """Handle the end of all inputs; called once, after the last message. It may still send messages.
+
+        :param collector: The sender of messages.
+        :param coordinator: The receiver of requests: a commit, the end of the task.
+        """
 
 
 class ClosableTask(ABC):
-    """A task that holds something to give back."""
+    """A task that has something to give back: a connection, a file."""
 
     @abstractmethod
     def close(self) -> None:
-        """Called when the epoch's work is done, after a failure as well; its commit comes after it."""
+        """Give back what the task holds; called when the work of an epoch is done, also after a failure.
+
+        The commit of the epoch comes after it.
+        """

@@ -21,7 +21,11 @@ from airflow_samza.errors import ConfigError, DuplicateId
 
 
 class TaskApplicationDescriptor(ApplicationDescriptor):
-    """``app`` of a low-level application: streams, tables, stores and one task."""
+    """The ``app`` of a low-level application: it declares streams, tables, stores and the task.
+
+    Streams and tables are declared as on :class:`StreamApplicationDescriptor`. Each input stream goes to the task,
+    which sends to output streams by their ids.
+    """
 
     def __init__(self, graph: GraphBuilder, config: Mapping[str, str], default_system: str | None = None) -> None:
         super().__init__(graph, config, default_system)
@@ -38,12 +42,19 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         backend: str = "memory",
         ttl: str | int | timedelta | None = None,
     ) -> str:
-        """Declare a store of each task's own; the task gets it by ``context.get_store(name)``. Returns the name.
+        """Declare a store, of which each task has its own part, and return its name.
 
-        ``key`` and ``value`` are types (``"bigint"``, ``int``, ``"array<string>"``), or columns (a dataclass, DDL, a
-        ``pyarrow.Schema``): a key of several columns is a tuple, a value of columns a message. Keys are sorted, so they
-        are plain values, and no floats. ``backend="rocksdb"`` keeps entries on the host's disk. ``ttl`` (``"1 day"``, a
-        timedelta): how long an entry lives.
+        ```python
+        app.store("visits", key="bigint", value="member_id bigint, clicks int", ttl="1 day")
+        ```
+
+        :param name: The name by which a task gets it: ``context.get_store(name)``.
+        :param key: The type of keys (``"bigint"``, ``str``), or columns, of which a key is a tuple. Keys are kept in
+            order, so floats, arrays, maps and structs are rejected.
+        :param value: The type of values (``"string"``, ``"array<string>"``), or columns (a dataclass, a DDL string, a
+            ``pyarrow.Schema``), of which a value is a message.
+        :param backend: ``"memory"``, or ``"rocksdb"``, which keeps entries on the host's disk.
+        :param ttl: The time for which an entry exists after ``put``, by the task's clock. By default for ever.
         """
         self._graph.check_open()
         store = declared_store(name, key, value, backend, ttl)
@@ -77,11 +88,17 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         return store.name
 
     def task(self, factory: Callable[[], Any], *, on_error: object = "fail") -> None:
-        """The factory of the tasks: a class with ``process``, or a callable without parameters that makes one.
+        """Declare the task.
 
-        ``on_error`` sets what becomes of messages on which ``process`` raises: ``"fail"`` (the stage fails),
-        ``"drop"``, ``dead_letter(app.output_stream("bad"))``. What was sent for such a message is discarded, what was
-        put into stores is not.
+        ```python
+        app.task(CountViews, on_error="drop")
+        ```
+
+        :param factory: The class of the task, or a callable without parameters that makes one. Each task and epoch
+            makes its own.
+        :param on_error: The treatment of messages on which ``process`` raises: ``"fail"`` (the stage fails),
+            ``"drop"``, or ``dead_letter(app.output_stream("bad"))``. What was sent for such a message is discarded;
+            what was put into stores stays.
         """
         where = f"task of application {self.name!r}"
         self._graph.check_open()
@@ -137,7 +154,9 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
 
 
 class TaskApplication(StreamApplication):
-    """A low-level application: subclass it with a ``name`` and a method ``describe``, or decorate a function.
+    """The base class of low-level applications; subclass it, or decorate a function with :func:`task_application`.
+
+    A subclass defines ``name`` and ``describe``, as of :class:`StreamApplication`.
 
     >>> from airflow_samza import StreamTask
     >>> class Count(StreamTask):
@@ -171,8 +190,16 @@ def task_application(
     default_system: str | None = None,
     dropped: Sequence[str] = (),
 ) -> Callable[[Callable[[TaskApplicationDescriptor], None]], DecoratedTaskApplication]:
-    """Make a low-level application of a function that gets ``app`` and declares streams, tables and the task on it.
+    """Make a low-level application of the function that it decorates.
 
-    ``name``, ``app_id``, ``config``, ``default_system`` and ``dropped`` as of :func:`stream_application`.
+    The function gets ``app`` (:class:`TaskApplicationDescriptor`), and declares streams, tables, stores and the task on
+    it.
+
+    :param name: The application's name. Topics, ids and state are named after it; the function's own name plays no
+        part.
+    :param app_id: The id of this copy, where an environment runs an application twice.
+    :param config: Configuration keys, as texts; an environment may override them.
+    :param default_system: The system of streams that name none.
+    :param dropped: Former ids of operators, tables and stores whose state is given up.
     """
     return decorator_of(DecoratedTaskApplication, "task_application", name, app_id, config, default_system, dropped)

@@ -14,23 +14,24 @@ from airflow_samza.application.rejections import reject
 
 @runtime_checkable
 class WatermarkFunction(Protocol):
-    """A callable that does more with a watermark than to pass it on.
+    """A callable of ``filter``, ``map`` or ``flat_map`` that changes watermarks before it passes them on.
 
-    Each task works with a copy of the object, made when an epoch begins; how far its output has come is kept from epoch
-    to epoch.
+    Each task works with a copy of the object, which is made when an epoch begins. The output watermark is kept from
+    epoch to epoch.
     """
 
     def process_watermark(self, timestamp: int) -> Iterable[Any] | None:
-        """Called when the operator's input watermark has reached ``timestamp`` (ms since the epoch, UTC).
+        """Handle a new input watermark, and return messages to send, or None.
 
-        May return messages.
+        :param timestamp: The watermark, in ms since 1970 (UTC).
         """
         ...
 
     def get_output_watermark(self) -> int | None:
-        """Return how far time has come for the operators behind; None, or less than before, leaves it where it is.
+        """Return the watermark of what this operator has sent, in ms since 1970 (UTC).
 
-        Asked after :meth:`process_watermark`, and after messages, which may move it as well.
+        None, or a value below the former one, leaves it where it is. It is called after :meth:`process_watermark`, and
+        after messages.
         """
         ...
 

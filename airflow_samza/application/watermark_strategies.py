@@ -36,17 +36,29 @@ class WatermarkStrategy:
 
 
 def bounded_delay(delay: str | int | timedelta) -> WatermarkStrategy:
-    """Return the greatest event time so far less ``delay``.
+    """Return a strategy whose watermark is the greatest event time so far, minus a delay; for ``watermarks=``.
 
-    Messages may come that much out of order (the same as ``max_delay=``).
+    Messages may come out of order by that much. ``max_delay=`` of an input is short for it.
+
+    ```python
+    strategy = bounded_delay("5 minutes")
+    app.input_stream("live-views", schema="page string, at timestamp", timestamp="at", watermarks=strategy)
+    ```
+
+    :param delay: The delay: ms, a ``timedelta`` or a text such as ``"5 minutes"``.
     """
     return WatermarkStrategy(BOUNDED_DELAY, delay_ms=duration_ms(delay, zero=True))
 
 
 def punctuated(function: Callable[[Any], Any]) -> WatermarkStrategy:
-    """Watermarks that a column of the messages carries.
+    """Return a strategy that takes watermarks from messages; for ``watermarks=``.
 
-    ``function(message)`` gives a time (a datetime, or ms since 1970) or None, most of the time.
+    ```python
+    strategy = punctuated(lambda message: message.at if message.page == "end-of-minute" else None)
+    ```
+
+    :param function: A callable that gets a message, and returns a time (a ``datetime``, or ms since 1970), or None for
+        a message that carries no watermark.
     """
     check_callable(
         function,

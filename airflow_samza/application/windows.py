@@ -50,19 +50,28 @@ class Aggregation:
 
 
 def count(column: str | None = None) -> Aggregation:
-    """Count the messages, or the non-null values of a column (bigint, never null)."""
+    """Count the messages, or the values of a column that are not null. The result is a ``bigint``, never null.
+
+    :param column: The column; without one messages are counted.
+    """
     return Aggregation("count", column)
 
 
 def count_distinct(column: str) -> Aggregation:
-    """Count the different non-null values of a column (bigint, never null)."""
+    """Count the different values of a column that are not null, exactly. The result is a ``bigint``, never null.
+
+    :param column: The column.
+    """
     return Aggregation("count_distinct", column)
 
 
 def approx_count_distinct(column: str, rsd: float = DEFAULT_RSD) -> Aggregation:
-    """Count the different non-null values of a column (bigint, never null) approximately, in little memory.
+    """Count the different values of a column that are not null, approximately and in little memory.
 
-    ``rsd`` is the greatest relative standard deviation allowed, as in Spark: two of three results are that near.
+    The result is a ``bigint``, never null.
+
+    :param column: The column, of a plain type (no array, map or struct).
+    :param rsd: The relative standard deviation, from 0.005 to 0.39, as in Spark: two of three results are that near.
     """
     if isinstance(rsd, bool) or not isinstance(rsd, int | float) or not 0.005 <= rsd <= 0.39:
         reject(
@@ -74,40 +83,62 @@ def approx_count_distinct(column: str, rsd: float = DEFAULT_RSD) -> Aggregation:
 
 
 def sum_(column: str) -> Aggregation:
-    """Sum a numeric column (integers as bigint, else double or decimal; null when there is no value).
+    """Sum a numeric column. The result is a ``bigint`` for integers, otherwise ``double`` or ``decimal``.
 
-    A sum of integers or decimals that does not fit into its type is an error.
+    It is null where there is no value. A sum of integers or decimals that does not fit into its type is an error.
+
+    :param column: The column.
     """
     return Aggregation("sum", column)
 
 
 def min_(column: str) -> Aggregation:
-    """Return the smallest value of a column (its own type; null when there is no value)."""
+    """Return the smallest value of a column, in its own type; null where there is no value.
+
+    :param column: The column.
+    """
     return Aggregation("min", column)
 
 
 def max_(column: str) -> Aggregation:
-    """Return the greatest value of a column (its own type; null when there is no value)."""
+    """Return the greatest value of a column, in its own type; null where there is no value.
+
+    :param column: The column.
+    """
     return Aggregation("max", column)
 
 
 def avg(column: str) -> Aggregation:
-    """Average a numeric column (double; of decimals exact, with four digits more; null when there is no value)."""
+    """Return the mean of a numeric column; null where there is no value.
+
+    The result is a ``double``, of decimals an exact ``decimal`` with four digits more.
+
+    :param column: The column.
+    """
     return Aggregation("avg", column)
 
 
 def first(column: str) -> Aggregation:
-    """Return the first non-null value of a column in the order in which the task reads."""
+    """Return the first value of a column that is not null, in the order in which the task reads.
+
+    :param column: The column.
+    """
     return Aggregation("first", column)
 
 
 def last(column: str) -> Aggregation:
-    """Return the last non-null value of a column in the order in which the task reads."""
+    """Return the last value of a column that is not null, in the order in which the task reads.
+
+    :param column: The column.
+    """
     return Aggregation("last", column)
 
 
 def collect(column: str) -> Aggregation:
-    """Collect all non-null values of a column in an array, in the order in which the task reads."""
+    """Return all values of a column that are not null as an array, in the order in which the task reads.
+
+    :param column: The column.
+    """
     return Aggregation("collect", column)
 
 
@@ -225,13 +256,18 @@ def tumbling(
     early_after: str | int | timedelta | None = None,
     accumulating: bool = False,
 ) -> WindowSpec:
-    """Windows of one length (``duration``: ms, a ``timedelta``, ``"5 minutes"``), one after the other.
+    """Return windows of one length, one after the other.
 
-    They go by the event time of messages, or (``time="processing"``) by the clock. They start at whole multiples of
-    their length since 1970 (UTC); in a ``zone`` at local midnight, or at what its wall clock shows.
+    >>> tumbling("1 hour", early_after="5 minutes").text
+    'tumbling 1 hour, early after 5 minutes'
 
-    ``early_every`` (messages) and ``early_after`` (time) emit a window's result before its end as well; such results
-    hold what came since the last one, or, ``accumulating``, all so far.
+    :param duration: The length: ms, a ``timedelta`` or a text such as ``"5 minutes"``.
+    :param time: ``"event"``: windows go by the event time of messages; ``"processing"``: by the clock.
+    :param zone: The time zone in which windows start: whole multiples of the length since 1970 in UTC, otherwise at
+        local midnight or at a whole part of the local day.
+    :param early_every: A number of messages after which a window has an early result.
+    :param early_after: A length of time after which a window has an early result.
+    :param accumulating: If true, an early result holds everything so far; if false, what came since the former one.
     """
     length = duration_ms(duration)
     return WindowSpec(
@@ -253,11 +289,20 @@ def hopping(
     early_after: str | int | timedelta | None = None,
     accumulating: bool = False,
 ) -> WindowSpec:
-    """Windows of one length (``duration``) that start every ``hop``.
+    """Return windows of one length that start at a fixed distance, and so overlap.
 
-    They overlap when the hop is shorter than the length.
+    A distance that is longer than the length is rejected: messages in between would be lost.
 
-    A hop that is longer is rejected: messages in between would be lost. The other parameters as of :func:`tumbling`.
+    >>> hopping("1 hour", "5 minutes").text
+    'hopping 1 hour every 5 minutes'
+
+    :param duration: The length: ms, a ``timedelta`` or a text such as ``"1 hour"``.
+    :param hop: The distance of two starts.
+    :param time: ``"event"`` or ``"processing"``, as of :func:`tumbling`.
+    :param zone: The time zone in which windows start, as of :func:`tumbling`.
+    :param early_every: A number of messages after which a window has an early result.
+    :param early_after: A length of time after which a window has an early result.
+    :param accumulating: If true, an early result holds everything so far; if false, what came since the former one.
     """
     length, distance = duration_ms(duration), duration_ms(hop)
     if distance > length:
@@ -285,9 +330,16 @@ def session(
     early_after: str | int | timedelta | None = None,
     accumulating: bool = False,
 ) -> WindowSpec:
-    """Windows that end when a key has been silent for more than ``gap``.
+    """Return windows that end when no message of a key came for a while.
 
-    The other parameters as of :func:`tumbling`.
+    >>> session("30 minutes").text
+    'session with gaps of 30 minutes'
+
+    :param gap: The longest time between two messages of a session.
+    :param time: ``"event"`` or ``"processing"``, as of :func:`tumbling`.
+    :param early_every: A number of messages after which a window has an early result.
+    :param early_after: A length of time after which a window has an early result.
+    :param accumulating: If true, an early result holds everything so far; if false, what came since the former one.
     """
     return WindowSpec(
         "session", gap_ms=duration_ms(gap), time=_time(time), **_early(early_every, early_after, accumulating)

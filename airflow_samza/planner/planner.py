@@ -54,11 +54,19 @@ class HostAffinityInBatch(ConfigError):
 
 
 class ExecutionPlanner:
-    """Plans applications against one configuration and what the systems know of the streams.
+    """A planner of applications, for one configuration and the facts that systems report of streams.
 
-    ``config`` holds Samza's keys and overrides the application's own; ``stream_metadata`` maps stream ids to the
-    partition counts that their systems reported (one batched call per system, made by the caller), ``stream_kinds``
-    to the kinds of the systems in which they lie.
+    It reads nothing itself, so plans can be made without any system, in tests for instance.
+
+    ```python
+    plan = ExecutionPlanner(stream_metadata={"views": 2, "clicks": 2}).plan(page_views.spec())
+    tasks = {stage.stage_id: stage.task_count for stage in plan.stages}
+    ```
+
+    :param config: Configuration keys, over those of the application.
+    :param stream_metadata: The partition counts of streams, by their ids.
+    :param stream_kinds: The kinds of the systems of streams (``"log"``, ``"files"``, ``"kafka"``, …), by the streams'
+        ids.
     """
 
     def __init__(
@@ -72,13 +80,13 @@ class ExecutionPlanner:
         self._kinds = dict(stream_kinds or {})
 
     def plan(self, spec: ApplicationSpec, pinned: ExecutionPlan | None = None) -> ExecutionPlan:
-        """The full plan, or one error that names every conflict of the application.
+        """Return the plan of an application.
 
-        ``pinned`` is the last plan of the application, whose partition counts its state depends on (rule P10).
-
-        Raises:
-            PlanError: the application has one conflict; :class:`PlanErrors`: it has several.
-            ConfigError: a configuration key that the plan depends on has no usable value.
+        :param spec: The described application.
+        :param pinned: The last plan of the application, whose partition counts its state depends on (rule P10).
+        :raises PlanError: The application has a conflict; several are raised together, as
+            :class:`~airflow_samza.errors.PlanErrors`.
+        :raises ConfigError: A configuration key that the plan depends on has an invalid value.
         """
         config = {**spec.config, **self._config}
         _check_mode(Config(config))
@@ -122,7 +130,17 @@ class ExecutionPlanner:
 
 
 def plan_shape(spec: ApplicationSpec) -> ExecutionPlan:
-    """The plan's shape at author time: the same stages in the same order, and no counts (0). No I/O, milliseconds."""
+    """Return the plan of an application without partition counts: the same stages in the same order.
+
+    It asks no system and takes milliseconds. Counts are 0.
+
+    ```python
+    shape = plan_shape(page_views.spec())
+    stages = [stage.stage_id for stage in shape.stages]
+    ```
+
+    :param spec: The described application.
+    """
     graph = collect_operator_graph(spec)
     edges = build_stream_edges(spec, graph)
     raise_all([_with_place(error) for error in (*check_graph(spec), *check_streams(spec))])

@@ -22,9 +22,17 @@ SCHEME = "samza"
 
 
 def shared_stream(stream_id: str, conn_id: str | None = None, *, samza_conn_id: str | None = None) -> Asset:
-    """Return the asset of a shared stream.
+    """Return the asset of a shared stream, for ``schedule=`` of the Dags that read it.
 
-    ``conn_id`` is the connection of the log in which it lies: both Dags have to mean the same one.
+    A run that has written its part of the stream is an event; its ``extra`` has ``stream`` and ``run_id``.
+
+    >>> shared_stream("departures").uri
+    'samza://samza_default/departures'
+
+    :param stream_id: The stream's id.
+    :param conn_id: The connection of the log that holds the stream; the writing Dag must use the same one. Default
+        ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``.
     """
     found = connection_id(f"The shared stream {stream_id!r}", conn_id, samza_conn_id)
     uri = f"{SCHEME}://{found}/{stream_id}"
@@ -32,9 +40,16 @@ def shared_stream(stream_id: str, conn_id: str | None = None, *, samza_conn_id: 
 
 
 def pushed_table(table: str, conn_id: str | None = None, *, samza_conn_id: str | None = None) -> Asset:
-    """Return the asset of a pushed table.
+    """Return the asset of a pushed table, for ``schedule=`` of Dags.
 
-    Each push, and each rollback, is an event of it, with the version in its ``extra``.
+    Each push and each rollback is an event; its ``extra`` has the version, rows, interval and more.
+
+    >>> pushed_table("members").uri
+    'samza://samza_default/members-push'
+
+    :param table: The table's id.
+    :param conn_id: The connection of the log that holds the table. Default ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``.
     """
     uri = f"{SCHEME}://{connection_id(f'The pushed table {table!r}', conn_id, samza_conn_id)}/{table}-push"
     return Asset(name=uri, uri=uri)

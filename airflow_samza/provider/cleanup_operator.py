@@ -18,18 +18,21 @@ from airflow_samza.runs.records.run_plan import RunPlan
 
 
 class SamzaCleanupOperator(TellsLineage, SamzaOperator):
-    """Ends a run: its stage runners stop, and its intermediate topics are marked as expired.
+    """Ends a run: stops its stage runners, and marks its intermediate topics to expire.
 
-    What has expired of the application by then is deleted: topics of earlier runs, and runs beyond ``[samza]
-    keep_runs`` and ``keep_runs_days`` (:class:`~airflow_samza.provider.retention_operator.SamzaRetentionOperator`).
-    That takes ten seconds at most; the rest is left to the next run.
+    Topics are kept for ``[samza] keep_topics_after_success`` hours if every stage has succeeded, otherwise for
+    ``keep_topics_after_failure`` hours, so that the run can be cleared and resumed. Then what has expired of the
+    application is deleted: topics of earlier runs, and runs beyond ``[samza] keep_runs`` and ``keep_runs_days``. This
+    takes at most ten seconds; the next run continues.
 
-    They are kept ``[samza] keep_topics_after_success`` hours when every stage has succeeded, else
-    ``keep_topics_after_failure`` hours, so that a failed run can still be cleared and resumed.
+    With OpenLineage the task also sends an event of the whole run.
 
-    Where OpenLineage is on, it gets an event of the whole run: a job named after the task group, from sources to sinks.
+    ```python
+    plan = SamzaPlanOperator(task_id="plan", application="pipelines.flights:flights_of_the_year")
+    SamzaCleanupOperator(task_id="cleanup", application="pipelines.flights:flights_of_the_year", plan=plan.output)
+    ```
 
-    :param plan: The output of the :class:`SamzaPlanOperator` (templated); without one (the plan failed) there is
+    :param plan: The output of the :class:`SamzaPlanOperator` (templated). Without it, because the plan failed, there is
         nothing to do.
     """
 

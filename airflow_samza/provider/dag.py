@@ -22,12 +22,21 @@ _OF_THE_GROUP = frozenset(
 class SamzaDag(DAG):
     """A Dag of the tasks of one application: ``plan``, a task per stage, ``cleanup``.
 
-    Further tasks are added as to any Dag; ``group`` is what they stand before or behind.
+    Other tasks are added as to any Dag; the attribute ``group`` is the :class:`SamzaTaskGroup`, for dependencies.
+
+    ```python
+    dag = SamzaDag(
+        "flights_of_the_year",
+        application="pipelines.flights:flights_of_the_year",
+        systems={"data": "flights_data", "warehouse": "flights_warehouse"},
+        schedule=None,
+    )
+    ```
 
     :param dag_id: The id of the Dag.
-    :param application: The application, as ``package.module:attribute``; loaded when the Dag file is parsed.
-    :param settings: Parameters of :class:`~airflow_samza.provider.task_group.SamzaTaskGroup` (``conn_id``, ``systems``,
-        ``mode``, ``stages``, …); all others are those of a Dag (``schedule``, ``start_date``, ``default_args``, …).
+    :param application: The application, as ``package.module:attribute``; it is loaded when the Dag file is parsed.
+    :param settings: Parameters of :class:`SamzaTaskGroup` (``conn_id``, ``systems``, ``mode``, ``stages``, …), and of a
+        Dag (``schedule``, ``start_date``, ``default_args``, …).
     """
 
     group: SamzaTaskGroup

@@ -23,19 +23,24 @@ DRAIN, STOP = "drain", "stop"
 
 
 class SamzaDrainOperator(SamzaOperator):
-    """Ends running continuous (or pipelined) runs of an application, and waits until they have ended.
+    """Ends a continuous or pipelined run of an application, and waits for its end.
 
-    A drain ends them for good: what has arrived is processed, windows and joins give what they hold, stages end one
-    after the other. A stop ends them for now: nothing more is read, nothing flushes, and the next run continues from
-    the state that is left.
+    A drain ends the run for good: what has arrived is processed, windows and joins are flushed, the stages end one
+    after the other. A stop ends it for now: nothing more is read or flushed, and the next run continues from the state.
+    The return value is the id of the run.
 
-    :param run_id: The run, by its own id or by Airflow's; by default the newest run that has not ended (templated).
+    ```python
+    SamzaDrainOperator(task_id="drain", application="pipelines.departures:departures_live", missing_ok=True)
+    ```
+
+    :param run_id: The run, by its own id or by that of the Dag run (templated). Default: the newest run that has not
+        ended.
     :param dag_id: Only runs of this Dag (templated).
     :param action: ``drain`` or ``stop`` (templated).
-    :param missing_ok: If true, it is no error that there is no such run.
+    :param missing_ok: If true, the task succeeds when no such run is running.
     :param wait_for_completion: If true, the task waits until the run has ended.
-    :param poll_interval: Seconds between two checks.
-    :param deferrable: If true, the task gives its worker slot back while it waits; default ``[operators]
+    :param poll_interval: Seconds between two checks. Default ``[samza] poll_interval`` (1).
+    :param deferrable: If true, the task gives its worker slot back while it waits. Default ``[operators]
         default_deferrable``.
     """
 
@@ -149,10 +154,14 @@ class SamzaDrainOperator(SamzaOperator):
 
 
 class SamzaStopOperator(SamzaDrainOperator):
-    """Stops running continuous (or pipelined) runs of an application for now, and waits until they have ended.
+    """Stops a continuous or pipelined run of an application for now, and waits for its end.
 
-    Nothing more is read and nothing flushes; the next run continues from the state that is left. Parameters as of
-    :class:`SamzaDrainOperator`, but for ``action``.
+    Nothing more is read or flushed, and the next run continues from the state. It is a :class:`SamzaDrainOperator` with
+    ``action="stop"``.
+
+    ```python
+    SamzaStopOperator(task_id="stop", application="pipelines.departures:departures_live", missing_ok=True)
+    ```
     """
 
     def __init__(self, **kwargs: Any) -> None:

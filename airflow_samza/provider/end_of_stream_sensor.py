@@ -17,19 +17,27 @@ from airflow_samza.runs.progress.stream_ends import AskedEnd, StreamEnd, stream_
 
 
 class SamzaEndOfStreamSensor(BaseSensorOperator):
-    """Waits until a topic between stages, or an output, of a run has end-of-stream from every task that writes it.
+    """Waits until a run has written a stream to its end: an output, or a topic between stages.
 
-    All of it is published then. A run that is not on record yet is waited for, and so is one that failed: it may be
-    cleared. A stage that is cleared begins anew. A stream that no stage of the run writes fails the task. The return
-    value has ``run_id``, ``stream``, and ``generations`` by stage.
+    All of the stream is published then. The sensor also waits for a run that does not exist yet, and for one that
+    failed, since it can be cleared. A stream that no stage writes fails the task. The return value has ``run_id``,
+    ``stream``, and ``generations`` by stage.
+
+    ```python
+    SamzaEndOfStreamSensor(
+        task_id="wait", application="pipelines.departures:departures_feed", stream="departures", deferrable=True
+    )
+    ```
 
     :param application: The application, as ``package.module:attribute`` or by its name (templated).
     :param stream: The stream's id (templated).
-    :param run_id: The run, by its own id or by that of the Dag run that planned it; None: the newest (templated).
-    :param external_dag_id: The Dag whose runs count; None: all that run the application (templated).
-    :param conn_id: The Samza connection (templated).
-    :param samza_conn_id: Another name of ``conn_id``.
-    :param deferrable: If true, the sensor waits in the triggerer; default ``[operators] default_deferrable``.
+    :param run_id: The run, by its own id or by that of the Dag run (templated). Default: the newest.
+    :param external_dag_id: Only runs of this Dag (templated).
+    :param conn_id: The connection of type ``samza`` (templated). Default ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``; give one of the two.
+    :param deferrable: If true, the sensor waits in the triggerer, without a worker slot. Default ``[operators]
+        default_deferrable``.
+    :param kwargs: Parameters of Airflow's ``BaseSensorOperator``: ``poke_interval``, ``timeout``, …
     """
 
     template_fields: Sequence[str] = ("application", "stream", "run_id", "external_dag_id", "conn_id")

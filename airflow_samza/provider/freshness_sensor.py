@@ -22,20 +22,28 @@ CURRENT = "current"
 
 
 class SamzaTableFreshnessSensor(BaseSensorOperator):
-    """Waits until every running run of an application reads a version of a pushed table, or a newer one.
+    """Waits until all running runs of an application read a version of a pushed table, or a newer one.
 
-    A continuous run takes a newer version up between two epochs, also while no message comes; every other run keeps the
-    one of its plan.
+    A continuous run takes over a newer version between two epochs, also while no message comes. Other runs keep the
+    version of their plan. The return value has ``version`` and ``readers``.
 
-    :param application: The application whose runs read the table, as ``package.module:attribute`` (templated).
-    :param table: The table (templated).
-    :param version: ``current`` (when the sensor starts), a version's number, or the push id that made it (templated).
-    :param least: The least number of running runs that read it; with 0 the sensor also succeeds when none runs.
-    :param conn_id: The Samza connection (templated).
-    :param samza_conn_id: Another name of ``conn_id``.
+    ```python
+    SamzaTableFreshnessSensor(
+        task_id="wait", application="pipelines.delay_model:scores", table="delay-model", least=0, deferrable=True
+    )
+    ```
+
+    :param application: The application that reads the table, as ``package.module:attribute`` (templated).
+    :param table: The table's id (templated).
+    :param version: The version: ``current`` (when the sensor starts), a number, or the id of its push (templated).
+    :param least: The smallest number of running runs that must read it. With 0 the sensor succeeds when none runs.
+    :param conn_id: The connection of type ``samza`` (templated). Default ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``; give one of the two.
     :param systems: Connection ids by the names of the application's systems (templated).
-    :param config: Samza's configuration keys (templated).
-    :param deferrable: If true, the sensor waits in the triggerer; default ``[operators] default_deferrable``.
+    :param config: Configuration keys, over those of the application (templated).
+    :param deferrable: If true, the sensor waits in the triggerer, without a worker slot. Default ``[operators]
+        default_deferrable``.
+    :param kwargs: Parameters of Airflow's ``BaseSensorOperator``: ``poke_interval``, ``timeout``, …
     """
 
     template_fields: Sequence[str] = ("application", "table", "version", "conn_id", "systems", "config")

@@ -61,21 +61,29 @@ class ClosedRun(NamedTuple):
 
 
 class SamzaHook(RootHook):
-    """Plans applications, and submits, watches, cancels and finishes their stages.
+    """A hook that plans applications, and submits, watches, cancels and finishes their stages.
 
-    A ``run`` is what :meth:`load_plan` or :meth:`load_run` gives (:meth:`plan` has it in its ``run``), a ``handle``
-    what :meth:`submit` or :meth:`push` returned; ``application`` is ``module:attribute`` where one is planned or pushed
-    to, else its name. What goes wrong is a :class:`~airflow_samza.errors.SamzaError`; operators turn it into Airflow's
-    exceptions.
+    Operators do their work with it; use it in a task of your own. Its methods raise
+    :class:`~airflow_samza.errors.SamzaError`.
 
-    :param conn_id: The Samza connection: root of topics and run records, default system, Spark connection.
+    ```python
+    def progress_of(application: str, run_id: str) -> list[str]:
+        hook = SamzaHook("samza_default")
+        run = hook.load_run(application, run_id)
+        handles = [hook.newest_handle(run, stage.stage_id) for stage in run.plan.stages]
+        return [f"{handle.stage_id}: {hook.status(handle).state}" for handle in handles]
+    ```
+
+    :param conn_id: The connection of type ``samza``. Default ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``; give one of the two.
     :param systems: Connection ids by the names of the application's systems.
     :param spark_conf: Spark settings, over those of the connection.
-    :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path.
+    :param py_modules: Further Python code for the workers, by path: files, package folders, zips or wheels.
     :param archives: Archives that the workers unpack, by path.
-    :param runner_python: The Python program that runs stage runners and workers, instead of the connection's.
-    :param executor: The executor of the task that uses the hook; None: Airflow's first. Where it gives each task a
-        container of its own, the stage runners that the hook starts are this task's own, too.
+    :param runner_python: The Python program of another environment that runs stage runners and workers, over the
+        connection's.
+    :param executor: The executor of the task that uses the hook. Default: Airflow's first. With an executor that gives
+        each task a container, stage runners end with the task.
     """
 
     conn_name_attr = "conn_id"
@@ -105,7 +113,7 @@ class SamzaHook(RootHook):
         self._runtime: SparkRuntime | None = None
 
     def get_conn(self) -> SparkRuntime:
-        """The runtime under the connection's root, with all systems bound."""
+        """Return the runtime under the root, with all systems bound."""
         if self._runtime is None:
             from airflow_samza.launch.runtime import SparkRuntime
 
@@ -140,11 +148,11 @@ class SamzaHook(RootHook):
         return self.runner_python or str(self._extra().get("runner_python") or "")
 
     def bindings(self) -> dict[str, SystemBinding]:
-        """The bindings of systems, from their connections; secrets are marked."""
+        """Return the bindings of the systems, from their connections; secrets are marked."""
         return bind_connections(self.systems, self._connection)
 
     def spark_place(self) -> SparkPlace:
-        """The master of the Spark connection that the Samza connection names; without one, this machine."""
+        """Return the Spark master of the Spark connection, and how it is reached; without one, this machine."""
         spark_conn_id = str(self._extra().get("spark_conn_id") or "")
         if not spark_conn_id:
             return SparkPlace()
@@ -167,9 +175,22 @@ class SamzaHook(RootHook):
         tables: Mapping[str, str] | None = None,
         origin: Mapping[str, str] | None = None,
     ) -> PlannedRun:
-        """Plan the run ``run_id``, as :class:`~airflow_samza.prepare.run_request.RunRequest` describes the parameters.
+        """Plan a run, and store the plan; the same generation again returns the stored plan.
 
-        ``origin`` and errors as of :meth:`plan_run`.
+        Raises :class:`~airflow_samza.errors.StateBusy` at once if another run holds the application's state.
+
+        :param application: The application, as ``package.module:attribute``.
+        :param run_id: The id of the run.
+        :param generation: The number of the plan of this run, from 1.
+        :param interval: The data interval to read.
+        :param config: Configuration keys, over those of the application.
+        :param shape: The fingerprint of the application when the Dag file was parsed; a plan of a changed application
+            is rejected.
+        :param mode: ``staged``, ``pipelined`` or ``continuous``.
+        :param state_from: ``previous``, ``fresh``, or the id of a run.
+        :param sections: The runs whose parts of shared streams are read, by stream. Default: all new ones.
+        :param tables: The versions of pushed tables, by table: ``current``, ``as_of_interval``, or the id of a push.
+        :param origin: The Dag run that asks; kept with the run's records.
         """
         request = RunRequest(
             application,
@@ -186,10 +207,10 @@ class SamzaHook(RootHook):
         return self.plan_run(request, origin)
 
     def plan_run(self, request: RunRequest, origin: Mapping[str, str] | None = None) -> PlannedRun:
-        """Plan a run and store the plan; the same generation again returns the stored plan.
+        """Plan a run from a request, as :meth:`plan` does.
 
-        Does not wait: another run that holds the application's state is a :class:`StateBusy` at once. ``origin`` says
-        where the run comes from, and is kept with its records.
+        :param request: The request.
+        :param origin: The Dag run that asks; kept with the run's records.
         """
         from airflow_samza.planner.explain import explain
 
@@ -199,85 +220,134 @@ class SamzaHook(RootHook):
         return PlannedRun(run, explain(run.plan, run.engine_texts, run.notes))
 
     def preview(self, request: RunRequest) -> RunPlan:
-        """Return the plan that a run would get now; nothing is made or stored."""
+        """Return the plan that a run would get now; nothing is stored.
+
+        :param request: The request.
+        """
         return self.get_conn().preview(request)
 
     def has_run(self, application: str, run_id: str) -> bool:
-        """Return whether the run ``run_id`` of an application is on record."""
+        """Return whether a run of an application is on record.
+
+        :param application: The application's name.
+        :param run_id: The id of the run.
+        """
         return bool(RunFolder(application, run_id).plan_generations(self.files))
 
     def holder_works(self, application: str, app_id: str) -> bool:
-        """Return whether the run that holds an application's state is running, so that waiting for it helps."""
+        """Return whether the run that holds an application's state is running, so that waiting for it helps.
+
+        :param application: The application's name.
+        :param app_id: The id of its copy.
+        """
         return holder_works(self.files, application, app_id)
 
     def drain(self, run: RunPlan, who: str = "") -> None:
-        """End a run of concurrent stages for good: messages that have arrived are processed, stages end in order.
+        """End a pipelined or continuous run for good: messages that have arrived are processed, windows are flushed.
 
-        ``who`` asks is kept on record, here and in :meth:`stop`.
+        :param run: The plan of the run.
+        :param who: The name to keep on record.
         """
         self.get_conn().drain(run, who)
 
     def stop(self, run: RunPlan, *, at: float | None = None, who: str = "") -> None:
-        """Stop a run of concurrent stages, now or ``at`` a time (seconds since 1970): no flush, state is kept."""
+        """Stop a pipelined or continuous run for now: nothing is flushed, the state is kept.
+
+        :param run: The plan of the run.
+        :param at: The time of the end, in seconds since 1970. Default: now.
+        :param who: The name to keep on record.
+        """
         self.get_conn().stop(run, who, at=at)
 
     def abort(self, handle: StageHandle, why: str = "") -> None:
-        """Record that a stage failed for good, and ``why``: stages that read its output stop."""
+        """Record that a stage failed for good; stages that read its output stop.
+
+        :param handle: The handle that :meth:`submit` returned.
+        :param why: The reason.
+        """
         self.get_conn().abort(handle, why)
 
     def load_plan(self, ticket: PlanTicket) -> RunPlan:
-        """Return the stored plan that a ticket names."""
+        """Return the stored plan that a plan task's output names.
+
+        :param ticket: The output of a :class:`SamzaPlanOperator`.
+        """
         return self.load_run(ticket.application, ticket.run_id, ticket.generation)
 
     def load_run(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
-        """Return the stored plan of the run ``run_id``, the newest without a ``generation``.
+        """Return the stored plan of a run; raise :class:`~airflow_samza.errors.UnknownName` if there is none.
 
-        UnknownName when there is none.
+        :param application: The application's name.
+        :param run_id: The id of the run.
+        :param generation: The number of the plan. Default: the newest.
         """
         return self.get_conn().load_plan(application, run_id, generation)
 
     def reject_short_lived(self, task_id: str, executor: str | None = None) -> None:
-        """Reject deferring a task whose stage runner would end with it; ``executor`` is the task's own."""
+        """Reject deferring a task whose stage runner would end with it.
+
+        :param task_id: The task.
+        :param executor: The executor of that task.
+        """
         connection, here = self._connection(self.conn_id), executor == self.executor
         reject_short_lived(task_id, self.conn_id, connection, executor, self.spark_place().in_cluster, here=here)
 
     def reject_own_disk(self) -> None:
-        """Reject a root that ends with the container of the task that uses this hook."""
+        """Reject a root on the disk of a container that ends with the task."""
         why = why_it_ends(self.conn_id, self._connection(self.conn_id), self.executor)
         if why is not None:
             reject_own_disk(self.conn_id, self.root, why)
 
     def submit(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
-        """Submit the stage ``stage_id``, or re-attach to it; ``generation`` counts the stage's clears from 1.
+        """Submit a stage and return its handle at once; a stage that runs already is not started again.
 
-        Returns at once.
+        :param run: The plan of the run.
+        :param stage_id: The stage.
+        :param generation: The generation of the stage, from 1; a clear counts it up.
         """
         return self.get_conn().submit(run, stage_id, generation)
 
     def status(self, handle: StageHandle) -> StageStatus:
-        """Return the status of a stage."""
+        """Return the status of a stage.
+
+        :param handle: The handle that :meth:`submit` returned.
+        """
         return self.get_conn().status(handle)
 
     def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
-        """Return a stage's progress by partition; a known ``status`` saves a look."""
+        """Return the progress of a stage, by partition.
+
+        :param handle: The handle that :meth:`submit` returned.
+        :param status: Its status, where it is known already.
+        """
         return self.get_conn().progress(handle, status)
 
     def newest_handle(self, run: RunPlan, stage_id: str) -> StageHandle:
-        """Return the newest generation of a stage that was submitted under this plan."""
+        """Return the handle of the newest generation of a stage that was submitted under a plan.
+
+        :param run: The plan of the run.
+        :param stage_id: The stage.
+        """
         return StageHandle(run.application, run.run_id, stage_id, newest_generation(self.files, run, stage_id))
 
     def cancel(self, handle: StageHandle) -> None:
-        """Request the end of a stage's Spark work, and of no other's."""
+        """Request the end of a stage's Spark work.
+
+        :param handle: The handle that :meth:`submit` returned.
+        """
         self.get_conn().cancel(handle)
 
     def finish(self, handle: StageHandle) -> StageResult:
-        """Return the result of a stage that has ended; raise its error."""
+        """Return the result of a stage that has ended, or raise its error.
+
+        :param handle: The handle that :meth:`submit` returned.
+        """
         return self.get_conn().finish(handle)
 
     def last_lines(self, log: str) -> list[str]:
-        """Return the last lines of what a stage runner has printed, by the log's path from the root, without secrets.
+        """Return the last lines of a stage runner's log, without secrets; none if the log is missing.
 
-        [] where there is no log, or it cannot be read.
+        :param log: The path of the log, from the root on.
         """
         from airflow_samza.runs.stages.runner_log import last_lines
 
@@ -286,7 +356,7 @@ class SamzaHook(RootHook):
         return []
 
     def secrets(self) -> list[object]:
-        """Return the secrets of the connections of the systems and the root, which no text may show."""
+        """Return the secrets of the connections of systems and root, which no text may show."""
         found: list[object] = [bound.options[name] for bound in self.bindings().values() for name in bound.secret]
         return [*found, *(self.access.options[name] for name in self.access.secret)]
 
@@ -302,18 +372,26 @@ class SamzaHook(RootHook):
         config: Mapping[str, str] | None = None,
         **options: Any,
     ) -> StageHandle:
-        """Submit a push of a table from a Spark source, or re-attach to the push ``push_id``; return at once.
+        """Submit a push of a table and return its handle at once; a push that runs already is not started again.
 
-        ``source`` is that of ``SparkRuntime.push``; ``source_conn_id`` says how to get at it. ``interval`` is the data
-        interval that the rows are of, ``config`` the application's further configuration. ``options`` are those of
-        ``PushRequest``: mode, columns, deletes, guards and so on.
+        :param application: The application, as ``package.module:attribute``.
+        :param table: The table's id.
+        :param source: What to read, as for :class:`SamzaTablePushOperator`.
+        :param push_id: The unique id of the version.
+        :param source_conn_id: A connection with URL, user and password of the source.
+        :param interval: The data interval of the rows.
+        :param config: Configuration keys, over those of the application.
+        :param options: ``mode``, ``columns``, ``deletes``, ``min_rows`` and others of :class:`SamzaTablePushOperator`.
         """
         secrets = source_options(source_conn_id, self._connection(source_conn_id)) if source_conn_id else None
         given = {"interval": interval, "config": config, "secrets": secrets, **options}
         return self.get_conn().push(application, table, source, push_id, **given)
 
     def source_url(self, source_conn_id: str | None) -> str:
-        """Return the URL of a database that a connection describes; empty without one. It may hold a password."""
+        """Return the URL of the database of a connection, which may hold a password; empty without a connection.
+
+        :param source_conn_id: The connection.
+        """
         return (
             str(source_options(source_conn_id, self._connection(source_conn_id)).get("url", ""))
             if source_conn_id
@@ -321,23 +399,31 @@ class SamzaHook(RootHook):
         )
 
     def finish_push(self, handle: StageHandle) -> TableVersion:
-        """Return the version that a push has become; raise its error."""
+        """Return the version that a push has made, or raise its error.
+
+        :param handle: The handle that :meth:`push` returned.
+        """
         return self.get_conn().finish_push(handle)
 
     def close_push(self, handle: StageHandle) -> None:
-        """End the runner of a push that will not be retried."""
+        """End the runner of a push that is not retried.
+
+        :param handle: The handle that :meth:`push` returned.
+        """
         write_once(self.files, handle.run.closed, RunEnd())
 
     def rollback(
         self, application: str, table: str, to: str | int, push_id: str, config: Mapping[str, str] | None = None
     ) -> tuple[TableVersion, str]:
-        """Make the rows of an older version of a table current again; needs no Spark.
+        """Make an older version of a table current again, and return the new version with a text for a log.
 
-        Returns the new version, and a text that says so.
+        Raises :class:`~airflow_samza.errors.NoSuchVersion` if the version does not exist or has expired.
 
-        ``to`` is the number or the push id of the older version, ``push_id`` what the new one is known by: under the
-        same one it is made once. A version that is not there or expired is a
-        :class:`~airflow_samza.errors.NoSuchVersion`.
+        :param application: The application, as ``package.module:attribute``.
+        :param table: The table's id.
+        :param to: The version: ``previous``, a number, or the id of its push.
+        :param push_id: The unique id of the new version; with a known id nothing is done.
+        :param config: Configuration keys, over those of the application.
         """
         from airflow_samza.runs.tables.rollback import rollback
         from airflow_samza.runs.tables.version_text import rollback_text
@@ -351,11 +437,21 @@ class SamzaHook(RootHook):
         return made, rollback_text(made, newest(self.files, place.system, place.topic))
 
     def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
-        """Return the place of a pushed table's versions; ``config`` is the application's further configuration."""
+        """Return the place of a pushed table's versions.
+
+        :param application: The application, as ``package.module:attribute``.
+        :param table: The table's id.
+        :param config: Configuration keys, over those of the application.
+        """
         return self.get_conn().pushed_table(application, table, config)
 
     def close(self, run: RunPlan, *, after_success: timedelta, after_failure: timedelta) -> ClosedRun:
-        """End a run: its runners stop, and its topics are marked to expire ``after_success`` or ``after_failure``."""
+        """End a run: its stage runners stop, its topics are marked to expire.
+
+        :param run: The plan of the run.
+        :param after_success: The time for which topics are kept if every stage has succeeded.
+        :param after_failure: The time for which they are kept otherwise.
+        """
         runtime = self.get_conn()
         succeeded = self.has_succeeded(run)
         keep = after_success if succeeded else after_failure
@@ -363,7 +459,7 @@ class SamzaHook(RootHook):
 
     @property
     def keep(self) -> Keep:
-        """Return how many runs are kept, and for how long: ``[samza] keep_runs`` and ``keep_runs_days``."""
+        """Return the number of runs that are kept, and the days: ``[samza] keep_runs`` and ``keep_runs_days``."""
         from airflow_samza.runs.upkeep.kept_runs import Keep
 
         usual = Keep()
@@ -371,11 +467,18 @@ class SamzaHook(RootHook):
         return Keep(runs, conf.getfloat(CONFIG_SECTION, "keep_runs_days", fallback=usual.days))
 
     def sweep_after(self, application: str, tell: Callable[[str], None]) -> None:
-        """Delete what has expired of an application, in ten seconds at most; log what was deleted, and never fail."""
+        """Delete what has expired of an application, in at most ten seconds; it never raises.
+
+        :param application: The application's name.
+        :param tell: A function that logs a line.
+        """
         self.get_conn().upkeep.sweep_after(application, self.keep, tell)
 
     def results(self, run: RunPlan) -> list[StageResult]:
-        """Return the results of the stages of this plan whose newest generation has ended, in the plan's order."""
+        """Return the results of the stages of a run that have ended, in the order of the plan.
+
+        :param run: The plan of the run.
+        """
         from airflow_samza.runs.records.folders import read_fixed
         from airflow_samza.runs.records.stage_result import StageResult
 
@@ -387,7 +490,10 @@ class SamzaHook(RootHook):
         return [found for path in paths if (found := read_fixed(files, path, StageResult)) is not None]
 
     def has_succeeded(self, run: RunPlan) -> bool:
-        """Return whether the newest generation of every stage of this plan has succeeded, as the run's records say."""
+        """Return whether every stage of a run has succeeded, in its newest generation.
+
+        :param run: The plan of the run.
+        """
         files = self.files
         folder = RunFolder(run.application, run.run_id)
         for stage in run.plan.stages:
@@ -404,7 +510,7 @@ class SamzaHook(RootHook):
         return True
 
     def test_connection(self) -> tuple[bool, str]:
-        """Return whether the root and Spark can be reached; for the button in the connection's form."""
+        """Return whether root and Spark can be reached, and a text; for the button of the connection form."""
         try:
             from airflow_samza.launch.tried_place import try_place
             from airflow_samza.prepare.root_check import check_root

@@ -18,15 +18,18 @@ _PORT = "9092"
 
 
 def kafka_topic(topic: str, brokers: str | Sequence[str], *, watchers: Sequence[AssetWatcher] = ()) -> Asset:
-    """Return the asset of a topic.
+    """Return the asset of a topic of Kafka, for ``schedule=`` of Dags.
 
-    :param topic: The topic's name.
-    :param brokers: The addresses of ``bootstrap.servers``, in any order; a port that is missing is 9092.
-    :param watchers: The asset watchers that announce messages of other senders, with a
-        :class:`~airflow_samza.triggers.KafkaMessagesTrigger`.
+    A run that has published messages to the topic is an event. With a watcher, messages of other senders are events,
+    too.
 
     >>> kafka_topic("views", "kafka-2:9093, kafka-1").uri
     'kafka://kafka-1:9092,kafka-2:9093/views'
+
+    :param topic: The topic's name.
+    :param brokers: The addresses of ``bootstrap.servers``, in any order; the port is 9092 unless it is given.
+    :param watchers: Asset watchers with a :class:`~airflow_samza.triggers.KafkaMessagesTrigger`, which announce
+        messages of other senders.
     """
     uri = topic_uri(topic, brokers)
     return Asset(name=uri, uri=uri, watchers=list(watchers))

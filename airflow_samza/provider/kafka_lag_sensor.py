@@ -16,18 +16,23 @@ from airflow_samza.provider.kafka_brokers import DEFAULT_KAFKA, find_brokers
 
 
 class SamzaKafkaLagSensor(BaseSensorOperator):
-    """Waits until a consumer group has at most so many messages of topics left to read.
+    """Waits until a consumer group of Kafka has at most a number of messages left to read.
 
-    Any group will do: that of another reader, or the one to which runs commit what they have read (option ``group`` of
-    an input stream). All messages of a partition count for which the group has committed nothing. Brokers that are away
-    are waited for; what no later look can fix (a missing topic, a wrong password) fails the task. The return value is
-    the lag by topic.
+    The group can be that of another reader, or the one to which runs commit their offsets (option ``group`` of an input
+    stream). Of a partition without a committed offset all messages count. The sensor waits for brokers that do not
+    answer; a missing topic or a wrong password fails the task. The return value is the lag by topic, in messages.
+
+    ```python
+    SamzaKafkaLagSensor(task_id="wait", group="page-views-report", topics=["page-views"], at_most=1000, deferrable=True)
+    ```
 
     :param group: The consumer group (templated).
     :param topics: The topics (templated).
-    :param at_most: The greatest number of messages left to read (templated).
+    :param at_most: The greatest number of messages left to read, of all topics together (templated).
     :param kafka_conn_id: The connection of type ``kafka`` (templated).
-    :param deferrable: If true, the sensor waits in the triggerer; default ``[operators] default_deferrable``.
+    :param deferrable: If true, the sensor waits in the triggerer, without a worker slot. Default ``[operators]
+        default_deferrable``.
+    :param kwargs: Parameters of Airflow's ``BaseSensorOperator``: ``poke_interval``, ``timeout``, …
     """
 
     template_fields: Sequence[str] = ("group", "topics", "at_most", "kafka_conn_id")

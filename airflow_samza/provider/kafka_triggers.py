@@ -32,19 +32,27 @@ STORED_SECONDS = 5.0
 
 
 class KafkaMessagesTrigger(BaseEventTrigger):
-    """Watches a topic for an asset: an event whenever committed messages are there that none has announced yet.
+    """Watches a topic for an asset: an event whenever committed messages have arrived.
 
-    An event's payload has ``topic``, ``topic_id``, ``messages`` (how many offsets) and ``offsets``, ``[from, to)`` by
-    partition. Each message is announced at least once: at the first start what the topic holds; after a restart of the
-    triggerer, what came behind the last event, which the asset's state keeps (Airflow 3.3; in older releases, and where
-    one trigger watches several assets, everything is announced once more). Brokers that cannot be asked, and a topic
-    that is missing, are warnings in the triggerer's log; the watch goes on.
+    The payload of an event has ``topic``, ``topic_id``, ``messages`` (a number of offsets) and ``offsets``, ``[from,
+    to)`` by partition. Each message is announced at least once. The first event announces what the topic holds; after a
+    restart of the triggerer the watch continues behind the last event (with Airflow 3.3; in older releases, and if one
+    trigger watches several assets, all is announced again). Brokers that do not answer, and a missing topic, are
+    warnings in the triggerer's log, and the watch goes on.
+
+    ```python
+    arrivals = kafka_topic(
+        "page-views",
+        "broker:9092",
+        watchers=[AssetWatcher(name="page-views", trigger=KafkaMessagesTrigger(topic="page-views", at_most_every=60))],
+    )
+    ```
 
     :param topic: The topic's name.
     :param conn_id: The connection of type ``kafka``.
-    :param min_messages: The least number of new messages.
-    :param at_most_every: The least time between two events, in seconds or as a timedelta.
-    :param poll_interval: Seconds between two checks, or a timedelta.
+    :param min_messages: The smallest number of new messages for an event.
+    :param at_most_every: The shortest time between two events, in seconds or as a timedelta.
+    :param poll_interval: The time between two checks, in seconds or as a timedelta; at least 0.1 s.
     """
 
     def __init__(

@@ -21,14 +21,19 @@ PLAN_TEXT = "plan_text"
 
 
 class SamzaPlanOperator(TellsLineage, PlanningOperator):
-    """Plans a run: fixes counts and input ranges, rejects what cannot run, and stores the plan.
+    """Plans a run: fixes partition counts and input ranges, rejects what cannot run, and stores the plan.
 
-    The return value says where the plan lies, for ``SamzaStreamOperator(plan=...)``; the XCom ``plan_text`` is the plan
-    to read. Parameters as of :class:`PlanningOperator`.
+    The return value says where the plan is, for ``SamzaStreamOperator(plan=…)``. The XCom ``plan_text`` is the plan to
+    read.
 
-    :param expected_stages: The stages that the Dag has tasks for; a plan with others is rejected.
-    :param deferrable_tasks: The executors (None: Airflow's first) of the run's tasks that defer, by task id; one whose
-        stage runner would end with it is rejected before anything runs.
+    ```python
+    plan = SamzaPlanOperator(task_id="plan", application="pipelines.flights:flights_of_the_year")
+    SamzaStreamOperator(task_id="all", application="pipelines.flights:flights_of_the_year", plan=plan.output)
+    ```
+
+    :param expected_stages: The stages for which the Dag has tasks; a plan with other stages is rejected.
+    :param deferrable_tasks: The tasks of the run that defer, as executors by task id (None: Airflow's first executor).
+        A task whose stage runner would end with it is rejected.
     """
 
     def __init__(

@@ -31,19 +31,20 @@ STATE_POLL_SECONDS = 5.0
 class PlanningOperator(SamzaOperator):
     """A task that plans a run.
 
-    :param mode: How the stages run: ``staged``, ``fused`` (the same in one task), ``pipelined`` or ``continuous``.
-    :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
-    :param data_interval: The data interval to read instead of the Dag run's: two moments, or a text ``start/end``
-        (templated).
-    :param state_from: Where the state of the run comes from, if the application carries state from run to run:
-        ``previous`` (what the run before left; ``lineage`` is another name), ``fresh`` (nothing), or the id of a run.
-        By default runs of a backfill start fresh and all others continue from the previous state (templated).
-    :param table_versions: The version of each pushed table that the run reads: ``current`` (the default),
-        ``as_of_interval`` (the one that was current when the run's data interval began), or the id of a push
-        (templated).
-    :param wait_for_state: If true, the task waits, deferred, while another run holds the state; if false, it fails, and
-        may be retried.
-    :param shape: The fingerprint of the application as the Dag file saw it; a plan of another one is rejected.
+    :param mode: How the stages run: ``staged`` (one after the other), ``fused`` (the same in one task), ``pipelined``
+        (all at the same time), or ``continuous`` (all at the same time, without an end).
+    :param run_for: The time after which a continuous run stops: ``"10 minutes"``, a timedelta or seconds (templated).
+    :param data_interval: The data interval to read: two datetimes, or a text ``start/end`` (templated). Default: the
+        Dag run's.
+    :param state_from: The state with which the run starts, if the application carries state: ``previous`` (the run
+        before), ``fresh`` (none), or the id of a run (templated). Default: ``fresh`` in a backfill, otherwise
+        ``previous``.
+    :param table_versions: The versions of pushed tables to read, by table: ``current``, ``as_of_interval`` (the version
+        that was current when the data interval began), or the id of a push (templated). Default: ``current``.
+    :param wait_for_state: If true, the task waits, deferred, while another run holds the state; if false, it fails and
+        can be retried.
+    :param shape: The fingerprint of the application when the Dag file was parsed; a plan of a changed application is
+        rejected. Task groups set it.
     """
 
     template_fields: Sequence[str] = (

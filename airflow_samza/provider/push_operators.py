@@ -40,15 +40,14 @@ from airflow_samza.systems.filesystems.pace import Looks
 
 
 class TableOperator(TellsLineage, SamzaOperator):
-    """The shared part of operators that make a version of a table.
+    """The base class of operators that make a version of a pushed table.
 
-    Each of its versions is an event of the asset :func:`pushed_table`, and of one by where the table lies.
+    Each version is an event of the asset :func:`pushed_table`, and of an asset for the place where the table is.
 
-    :param table: The table, as the application names it (templated).
-    :param push_id: The unique id of the version; by default made of the Dag run and the task, so that a retry or a
-        clear finds its version (templated).
-    :param partition_key: A partition key for the asset's event (templated).
-    :param conn_id: The Samza connection (templated); further parameters as of :class:`SamzaOperator`.
+    :param table: The table's id in the application (templated).
+    :param push_id: The unique id of the version (templated). Default: made of Dag run and task, so that a retry or a
+        clear finds its version.
+    :param partition_key: The partition key of the asset event (templated).
     """
 
     template_fields: Sequence[str] = (*SamzaOperator.template_fields, "table", "push_id", "partition_key")
@@ -102,37 +101,47 @@ class TableOperator(TellsLineage, SamzaOperator):
 
 
 class SamzaTablePushOperator(TableOperator):
-    """Fills a pushed table from anything that Spark reads; readers that start afterwards see all of it, or nothing.
+    """Fills a pushed table from anything that Spark reads, as a new version.
 
-    A retry continues where the former try died; a second run of the same push id finds its version. Killing the task
-    cancels its Spark work. The return value holds ``version``, ``rows``, ``bytes``, ``offsets`` and more.
+    Readers see all of a push or nothing. A retry continues where the former try died; a push with a known id finds its
+    version. Killing the task cancels its Spark work. The return value has ``version``, ``rows``, ``bytes``, ``offsets``
+    and more.
 
-    :param source: A path (``hdfs://``, ``s3a://``, …), or a mapping with one of ``path`` (with ``format``,
-        ``options``), ``table`` (of the catalog, Hive's for one), ``query`` (SQL), ``jdbc`` (options), ``callable``
-        (``module:function`` of a Spark session); or such a function (templated).
-    :param source_conn_id: A connection of type jdbc, postgres or mysql with the source's URL, user and password
+    ```python
+    SamzaTablePushOperator(
+        task_id="push",
+        application="pipelines.delay_model:scores",
+        table="delay-model",
+        source="/data/models/{{ ds }}.parquet",
+        min_rows=5,
+    )
+    ```
+
+    :param source: What to read (templated): a path, a function ``module:function`` of the Spark session, or a mapping
+        with one of ``path`` (and ``format``, ``options``), ``table`` (of the catalog), ``query`` (SQL), ``jdbc``
+        (options of Spark's reader), ``callable``.
+    :param source_conn_id: A connection of type ``jdbc``, ``postgres`` or ``mysql`` with URL, user and password of the
+        source (templated).
+    :param mode: ``full`` replaces all rows; ``incremental`` changes the rows whose keys the source has (templated).
+    :param columns: The columns of the source to take, or SQL by column of the table (templated). Default: the table's
+        columns.
+    :param deletes: A boolean column or SQL condition; rows of an incremental push for which it is true delete their key
         (templated).
-    :param mode: ``full`` replaces all rows, ``incremental`` changes those of the keys that come (templated).
-    :param columns: The columns of the source to take, or SQL by the table's column; by default the source must have the
-        table's columns (templated).
-    :param deletes: A boolean column or SQL condition: rows of an incremental push for which it is true delete their key
-        (templated).
-    :param on_null_key: ``fail`` or ``drop``.
-    :param on_duplicate: The rule for a key that comes twice: ``fail``, ``last`` (the row with the greatest
-        ``latest_by`` stays) or ``any``.
-    :param latest_by: The column that says which row is the last.
-    :param min_rows: The least number of rows; a push with fewer is rejected. Default 1, for an incremental push 0
-        (templated).
-    :param max_change_ratio: A full push is rejected whose rows differ by more from the current version (0.2: a fifth),
-        an incremental one that changes more; default: a full push may not lose more than half; ``inf``: anything goes
-        (templated).
-    :param keep_versions: The number of versions that are kept, for rollbacks and backfills.
-    :param compact_after: After so many incremental pushes on a full one, or many changes, the rows are written as one
-        full section anew, for new readers and further pushes; 0: never.
-    :param data_interval: The time that the rows describe, instead of the Dag run's data interval: two moments, or
-        ``start/end`` (templated).
-    :param poll_interval: Seconds between two checks of the state; default ``[samza] poll_interval``.
-    :param deferrable: If true, the task gives its worker slot back while Spark works; default ``[operators]
+    :param on_null_key: The treatment of rows without a key: ``fail`` or ``drop``.
+    :param on_duplicate: The treatment of keys that come twice: ``fail``, ``last`` (keep the row with the greatest
+        ``latest_by``), or ``any``.
+    :param latest_by: The column by which the last row is chosen.
+    :param min_rows: The smallest number of rows; a smaller push is rejected (templated). Default: 1, of an incremental
+        push 0.
+    :param max_change_ratio: The greatest difference from the current version, as a part of its rows; a larger one is
+        rejected (templated). ``0.2`` is a fifth, ``inf`` allows any. Default: a full push may lose half of the rows.
+    :param keep_versions: The number of versions to keep, for rollbacks and backfills.
+    :param compact_after: The number of incremental pushes after which the rows are written as one section, for new
+        readers. 0: never.
+    :param data_interval: The data interval of the rows: two datetimes, or a text ``start/end`` (templated). Default:
+        the Dag run's.
+    :param poll_interval: Seconds between two checks of the push. Default ``[samza] poll_interval`` (1).
+    :param deferrable: If true, the task gives its worker slot back while Spark works. Default ``[operators]
         default_deferrable``.
     """
 
@@ -333,11 +342,15 @@ class SamzaTablePushOperator(TableOperator):
 
 
 class SamzaTableRollbackOperator(TableOperator):
-    """Makes what an older version of a table read current again, as a new version.
+    """Makes an older version of a pushed table current again, as a new version.
 
-    Nothing is copied, and no Spark is needed.
+    Nothing is copied, and Spark is not needed.
 
-    :param to: ``previous``, a version's number, or the push id that made it (templated).
+    ```python
+    SamzaTableRollbackOperator(task_id="rollback", application="pipelines.delay_model:scores", table="delay-model")
+    ```
+
+    :param to: The version to return to: ``previous``, a number, or the id of its push (templated).
     """
 
     template_fields: Sequence[str] = (*TableOperator.template_fields, "to")

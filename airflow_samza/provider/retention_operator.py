@@ -14,20 +14,23 @@ from airflow_samza.runs.upkeep.kept_runs import Keep
 
 
 class SamzaRetentionOperator(BaseOperator):
-    """Deletes what has expired under the root of a connection.
+    """Deletes what has expired under the root: topics, runs, and what dead processes have left.
 
-    Expired topics, runs beyond number and age, and what dead processes have left.
+    A run is kept while it is open, while its topics are kept, while the state of its application needs it, and until
+    other applications have read what it wrote. The return value lists what was deleted: ``runs``, ``topics``,
+    ``folders``, ``files``, ``bytes``, and ``kept`` with the reason for each run.
 
-    A run stays in any case while it is open, while its topics are kept, while the state of its application holds what
-    it left, and while another application has not read what it wrote. The list of what was deleted is the return
-    value, and is printed in the log.
+    ```python
+    SamzaRetentionOperator(task_id="sweep", keep_runs=50, keep_runs_days=14)
+    ```
 
-    :param conn_id: The Samza connection whose root is swept (templated).
-    :param samza_conn_id: Another name of ``conn_id``.
-    :param systems: Connection ids by the names of systems: logs among them are swept, too (templated).
-    :param keep_runs: The number of runs of each application that are kept; by default ``[samza] keep_runs``.
-    :param keep_runs_days: The number of days for which they are kept; by default ``[samza] keep_runs_days``.
-    :param dry_run: If true, nothing is deleted; the log lists what would be.
+    :param conn_id: The connection of type ``samza`` (templated). Default ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``; give one of the two.
+    :param systems: Connection ids by the names of systems; logs among them are swept, too (templated).
+    :param keep_runs: The number of runs of each application to keep. Default ``[samza] keep_runs`` (100).
+    :param keep_runs_days: The days for which they are kept. Default ``[samza] keep_runs_days`` (30).
+    :param dry_run: If true, nothing is deleted, and the log lists what would be.
+    :param kwargs: Parameters of Airflow's ``BaseOperator``.
     """
 
     template_fields: Sequence[str] = ("conn_id", "systems")

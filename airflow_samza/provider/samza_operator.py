@@ -18,16 +18,18 @@ class SamzaOperator(BaseOperator):
     """The base class of all operators on an application.
 
     :param application: The application, as ``package.module:attribute`` (templated).
-    :param conn_id: The Samza connection (templated).
-    :param samza_conn_id: Another name of ``conn_id``.
-    :param systems: Connection ids by the names of the application's systems (templated).
-    :param config: Samza's configuration keys, over those of the application (templated).
+    :param conn_id: The connection of type ``samza`` (templated). Default ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``; give one of the two.
+    :param systems: The connections of the application's systems: connection ids by the names of systems (templated).
+    :param config: Configuration keys, over those of the application (templated).
     :param spark_conf: Spark settings, over those of the connection (templated).
-    :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
-    :param archives: Archives that the workers unpack, by path (templated).
-    :param runner_python: The Python program that runs stage runners and workers, over the connection's (templated).
-    :param scope: A name that distinguishes this use of the application from others in the same Dag; by default the task
-        group's id, or the task's.
+    :param py_modules: Further Python code for the workers, by path: files, package folders, zips or wheels (templated).
+    :param archives: Archives that the workers unpack, by path, each with ``#name`` to name its folder (templated).
+    :param runner_python: The Python program of another environment that runs stage runners (the driver processes) and
+        workers, over the connection's (templated).
+    :param scope: The name that tells several uses of an application in one Dag apart. Default: the id of the task
+        group, otherwise of the task.
+    :param kwargs: Parameters of Airflow's ``BaseOperator``: ``task_id``, ``retries``, ``pool``, …
     """
 
     template_fields: Sequence[str] = (

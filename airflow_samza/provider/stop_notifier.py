@@ -19,17 +19,26 @@ from airflow_samza.runs.stages.run_ends import ask_to_drain, ask_to_stop
 
 
 class SamzaStopNotifier(BaseNotifier):
-    """Ends the running continuous (or pipelined) runs of an application, as a callback: ``on_failure_callback``, ….
+    """A callback that ends the running continuous or pipelined runs of an application.
 
-    It leaves a request under the root and does not wait. Where none is running, it does nothing.
+    It requests the end and does not wait. It does nothing if no such run is running.
+
+    ```python
+    stop = SamzaStopNotifier(application="pipelines.departures:departures_live")
+    SamzaTablePushOperator(
+        task_id="push_all", application="pipelines.delay_model:scores", table="delay-model", source="/data/model",
+        on_failure_callback=stop,
+    )
+    ```
 
     :param application: The application, as ``package.module:attribute`` (templated).
-    :param action: ``stop`` (nothing more is read, state is kept) or ``drain`` (what has arrived is processed).
-    :param run_id: Only this run, by its own id or by Airflow's (templated).
+    :param action: ``stop`` (nothing more is read, the state is kept) or ``drain`` (what has arrived is processed).
+    :param run_id: Only this run, by its own id or by that of the Dag run (templated).
     :param dag_id: Only runs of this Dag (templated).
-    :param conn_id: The Samza connection (templated).
-    :param samza_conn_id: Another name of ``conn_id``.
-    :param config: Samza's configuration keys, over those of the application (templated).
+    :param conn_id: The connection of type ``samza`` (templated). Default ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``; give one of the two.
+    :param config: Configuration keys, over those of the application (templated).
+    :param kwargs: Parameters of Airflow's ``BaseNotifier``.
     """
 
     template_fields: Sequence[str] = ("application", "run_id_", "dag_id_", "conn_id", "config")

@@ -50,25 +50,29 @@ LOOK_AGAIN_SECONDS = 15.0
 
 
 class SamzaStreamOperator(TellsLineage, PlanningOperator):
-    """Runs one stage of an application, or the whole of it, on Spark.
+    """Runs an application, or one stage of it, on Spark.
 
-    A retry re-attaches to what still runs and never doubles output; a clear starts a new generation, whose output
-    replaces the former one's. Killing the task cancels its Spark work and no other, deferred or not. The return value
-    holds ``rows``, ``outputs`` and ``offsets`` by stream, ``seconds`` and the ``generation``.
+    A retry continues the same generation and never doubles output; a clear begins a new generation, whose output
+    replaces the former one. Killing the task cancels its Spark work. The return value has ``rows``, ``outputs`` and
+    ``offsets`` by stream, ``seconds`` and ``generation``.
 
-    In a run whose stages run at the same time, a stage waits, deferred, until its producers have started; if one of
-    them fails for good, it stops, too.
+    ```python
+    SamzaStreamOperator(
+        task_id="delays",
+        application="pipelines.flights:flights_of_the_year",
+        systems={"data": "flights_data", "warehouse": "flights_warehouse"},
+    )
+    ```
 
-    :param stage: The stage to run, by its id or its title; None runs the whole application in this one task.
-    :param plan: The output of a :class:`SamzaPlanOperator` (templated). Without one the task plans by itself, and takes
-        the parameters of :class:`PlanningOperator`.
-    :param producers: The tasks of the stages that write what this one reads, task ids by stage; where stages run at the
-        same time.
-    :param partition_key: The partition key of the assets' events: a text, or ``data_interval`` for the beginning of the
-        run's data interval (templated); by default the events of a Dag run that has a key get that one.
-    :param poll_interval: Seconds between two checks of the state; default ``[samza] poll_interval``.
-    :param progress_interval: Seconds between two reports of progress; default ``[samza] progress_interval``.
-    :param deferrable: If true, the task gives its worker slot back while the stage runs; default ``[operators]
+    :param stage: The stage to run, by its id or its title. Without it the task runs the whole application.
+    :param plan: The output of a :class:`SamzaPlanOperator` (templated). Without it the task plans the run itself.
+    :param producers: The tasks of the stages that write what this one reads, as task ids by stage; for modes in which
+        stages run at the same time. Such a task waits, deferred, until its producers have started.
+    :param partition_key: The partition key of the asset events: a text, or ``data_interval`` for the start of the data
+        interval (templated). By default the key of the Dag run, if it has one.
+    :param poll_interval: Seconds between two checks of the stage's state. Default ``[samza] poll_interval`` (1).
+    :param progress_interval: Seconds between two reports of progress. Default ``[samza] progress_interval`` (30).
+    :param deferrable: If true, the task gives its worker slot back while the stage runs. Default ``[operators]
         default_deferrable``.
     """
 

@@ -32,41 +32,57 @@ CLEANUP_TASK = "cleanup"
 
 
 class SamzaTaskGroup(TaskGroup):
-    """The tasks of one application.
+    """A task group with the tasks of one application: ``plan``, a task per stage, ``cleanup``.
 
-    ``mode="staged"``: a task per stage, each starts when its producers have ended. ``mode="fused"``: one task runs all
-    stages. ``mode="pipelined"``: a task per stage, all at the same time; each waits, deferred, until its producers run,
-    and ends when its inputs have ended. ``mode="continuous"``: the same over unbounded inputs, until the run is
-    drained or stopped, or ``run_for`` is over.
+    | ``mode`` | tasks |
+    |---|---|
+    | ``staged`` | a task per stage, which starts when its producers have ended |
+    | ``fused`` | one task ``run`` for all stages |
+    | ``pipelined`` | a task per stage, all at the same time; each ends when its inputs have ended |
+    | ``continuous`` | the same over unbounded inputs, until the run is drained or stopped, or ``run_for`` is over |
+    | ``auto`` | ``fused`` or ``staged``, as the plan task decides by the size of the inputs (``[samza] fuse_below``) |
 
-    :param group_id: The group's id; it also distinguishes this use of the application from others in the Dag.
-    :param application: The application, as ``package.module:attribute``; loaded when the Dag file is parsed.
-    :param conn_id: The Samza connection (templated).
-    :param samza_conn_id: Another name of ``conn_id``.
-    :param systems: Connection ids by the names of the application's systems (templated).
-    :param mode: ``staged``, ``fused``, ``pipelined``, ``continuous``, or ``auto``: fused or staged, as the plan task
-        decides by the sizes of the inputs.
-    :param run_for: A continuous run stops after this long: ``"10 minutes"``, a timedelta or seconds (templated).
-    :param stages: Settings by stage, under its id or its title: ``pool``, ``retries``, ``executor_config``,
-        ``spark_conf`` and whatever else an operator takes.
-    :param config: Samza's configuration keys, over those of the application (values templated).
+    ```python
+    SamzaTaskGroup(
+        group_id="delays",
+        application="pipelines.flights:flights_of_the_year",
+        systems={"data": "flights_data", "warehouse": "flights_warehouse"},
+        spark_conf={"spark.driver.memory": "4g"},
+    )
+    ```
+
+    :param group_id: The group's id; it also tells several uses of an application in one Dag apart.
+    :param application: The application, as ``package.module:attribute``; it is loaded when the Dag file is parsed.
+    :param conn_id: The connection of type ``samza`` (templated). Default ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``; give one of the two.
+    :param systems: The connections of the application's systems: connection ids by the names of systems (templated).
+    :param mode: How the stages run, as in the table above.
+    :param run_for: The time after which a continuous run stops: ``"10 minutes"``, a timedelta or seconds (templated).
+    :param stages: Settings of single stages, by id or title: ``pool``, ``retries``, ``executor_config``, ``spark_conf``
+        and other parameters of :class:`SamzaStreamOperator`.
+    :param config: Configuration keys, over those of the application (values templated).
     :param spark_conf: Spark settings of all stages, over those of the connection (templated).
-    :param py_modules: Further code for the workers: files, package folders, zips or wheels, by path (templated).
-    :param archives: Archives that the workers unpack, by path (templated).
-    :param runner_python: The Python program that runs stage runners and workers, over the connection's (templated).
-    :param data_interval: The data interval to read instead of the Dag run's (templated).
-    :param state_from: Where the state of the run comes from, if the application carries state: ``previous`` (or
-        ``lineage``), ``fresh`` or a run's id (templated).
-    :param table_versions: The version of each pushed table that a run reads: ``current``, ``as_of_interval`` or a push
-        id (templated).
-    :param wait_for_state: If true, ``plan`` waits, deferred, while another run holds the state; if false, it fails, and
-        may be retried.
-    :param partition_key: The partition key of the assets' events: a text, or ``data_interval`` for the beginning of the
-        run's data interval (templated); by default the events of a Dag run that has a key get that one.
-    :param poll_interval: Seconds between two checks of a stage's state.
-    :param progress_interval: Seconds between two reports of a stage's progress.
-    :param deferrable: Whether tasks give their worker slot back while their stage runs; default ``[operators]
+    :param py_modules: Further Python code for the workers, by path: files, package folders, zips or wheels (templated).
+    :param archives: Archives that the workers unpack, by path, each with ``#name`` to name its folder (templated).
+    :param runner_python: The Python program of another environment that runs stage runners (the driver processes) and
+        workers, over the connection's (templated).
+    :param data_interval: The data interval to read: two datetimes, or a text ``start/end`` (templated). Default: the
+        Dag run's.
+    :param state_from: The state with which the run starts, if the application carries state: ``previous`` (the run
+        before), ``fresh`` (none), or the id of a run (templated). Default: ``fresh`` in a backfill, otherwise
+        ``previous``.
+    :param table_versions: The versions of pushed tables to read, by table: ``current``, ``as_of_interval`` (the version
+        that was current when the data interval began), or the id of a push (templated). Default: ``current``.
+    :param wait_for_state: If true, ``plan`` waits, deferred, while another run holds the state; if false, it fails and
+        can be retried.
+    :param partition_key: The partition key of the asset events: a text, or ``data_interval`` for the start of the data
+        interval (templated). By default the key of the Dag run, if it has one.
+    :param poll_interval: Seconds between two checks of a stage's state. Default ``[samza] poll_interval`` (1).
+    :param progress_interval: Seconds between two reports of a stage's progress. Default ``[samza] progress_interval``
+        (30).
+    :param deferrable: If true, tasks give their worker slot back while their stage runs. Default ``[operators]
         default_deferrable``.
+    :param group: Parameters of Airflow's ``TaskGroup``: ``default_args``, ``tooltip``, …
     """
 
     def __init__(

@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a stream's messages, in order, and the dataclass that callables get, if one was declared.
+    """The columns of a stream's messages, in order, and the dataclass that callables get.
 
-    Two schemas are equal when their columns are; the Python class plays no part in it.
+    Two schemas are equal if their columns are; the dataclass plays no part.
+
+    >>> Schema.of("member_id bigint not null, country string").names
+    ('member_id', 'country')
+
+    :param fields: The columns, each with name, type and nullability.
+    :param python_class: The dataclass of a message. Without one callables get a ``Row``.
     """
 
     fields: tuple[Field, ...]
@@ -40,7 +46,10 @@ class Schema:
 
     @classmethod
     def of(cls, declared: object) -> Schema:
-        """Return the schema of a declaration: a :class:`Schema`, a dataclass, a DDL string or a ``pyarrow.Schema``."""
+        """Return the schema of a declaration.
+
+        :param declared: A :class:`Schema`, a dataclass, a DDL string or a ``pyarrow.Schema``.
+        """
         if isinstance(declared, Schema):
             return declared
         if isinstance(declared, str):
@@ -57,7 +66,7 @@ class Schema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The column names, in order."""
+        """Return the names of the columns, in order."""
         return tuple(field.name for field in self.fields)
 
     def __contains__(self, name: object) -> bool:
@@ -72,13 +81,13 @@ class Schema:
         )
 
     def ddl(self) -> str:
-        """Return the schema as a Spark DDL string; :func:`parse_ddl` reads it back."""
+        """Return the schema as a DDL string of Spark, which :meth:`of` reads."""
         return ", ".join(
             f"{quoted(field.name)} {field.type.ddl()}{'' if field.nullable else ' not null'}" for field in self.fields
         )
 
     def to_arrow(self) -> pyarrow.Schema:
-        """Return the Arrow schema."""
+        """Return the schema as a ``pyarrow.Schema``."""
         import pyarrow as pa
 
         return pa.schema([pa.field(field.name, field.type.to_arrow(), field.nullable) for field in self.fields])

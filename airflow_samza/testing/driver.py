@@ -54,17 +54,30 @@ _EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 class TestDriver:
-    """Runs an application in this process.
+    """A driver for tests: plans an application, and runs it in this process, without Spark.
 
-    Planned by the real planner, every stage in turn, every task after the other.
+    Pipe messages in, run, and compare the output. :meth:`run` is one run over all that was piped in; :meth:`catch_up`
+    is one scheduled run; :meth:`step` runs continuously, until :meth:`drain` or :meth:`stop`. What only Spark can run
+    (``transform``, ``from_dataframe``, some SQL functions) is rejected.
 
-    ``config`` adds Samza keys; ``partitions`` is the count of every input whose count the application does not declare,
-    one number or a mapping by stream id. Messages are piped in, :meth:`run` processes all of them as one bounded run,
-    and what came out is read with :meth:`output`. :meth:`step` runs it continuously instead, until :meth:`drain` or
-    :meth:`stop`; :meth:`catch_up` is one scheduled run. What only Spark can run, and what cannot run yet, is rejected
-    with a sentence. Whole messages go through intermediate streams, so that they can be looked at; ``reduced`` sends
-    only what is read, as stages on Spark do. Messages of streams with a serde are kept as its bytes;
-    ``intermediate_serde`` does so with intermediate streams, control messages among them in the wire form (rule C1).
+    >>> from airflow_samza import stream_application
+    >>> @stream_application("page-views")
+    ... def page_views(app):
+    ...     views = app.input_stream("page-views", schema="member_id bigint, dwell_ms int")
+    ...     views.where("dwell_ms > 1000").send_to(app.output_stream("long-views"))
+    >>> driver = TestDriver(page_views)
+    >>> driver = driver.pipe("page-views", [{"member_id": 1, "dwell_ms": 1500}, {"member_id": 2, "dwell_ms": 20}])
+    >>> driver.run().output("long-views")
+    [Row(member_id=1, dwell_ms=1500)]
+
+    :param application: The application, its class, or its name ``"package.module:attribute"``.
+    :param config: Configuration keys, over those of the application.
+    :param partitions: The partition count of inputs that declare none: a number, or a mapping by stream id (others have
+        1).
+    :param reduced: If true, only the columns that are read go through intermediate streams, as on Spark; if false,
+        whole messages do, so that :meth:`output` shows them.
+    :param intermediate_serde: A serde by which messages of intermediate streams are turned into bytes, for
+        :meth:`output_bytes`.
     """
 
     __test__ = False  # for pytest: a tool, not a test
@@ -101,11 +114,13 @@ class TestDriver:
     def pipe(
         self, stream: str, messages: Iterable[Any] | pa.Table | pa.RecordBatch, *, partition: int | None = None
     ) -> TestDriver:
-        """Add messages to an input or side input: dataclass instances, dicts, Rows or Arrow data.
+        """Add messages to an input or a side input, and return the driver.
 
-        They go to ``partition``, or each to the partition of its key, or in turn to all where the stream has no key. An
-        input with ``on_error=`` also takes what is no message of it, as something that cannot be read (a text stands
-        for itself). To a stream with a serde, ``bytes`` are sent as they are (to partition 0 unless it is said).
+        :param stream: The stream's id.
+        :param messages: Dataclass instances, dicts, Rows, or Arrow data. An input with ``on_error=`` also takes
+            anything else, as a message that cannot be read. A stream with a serde takes ``bytes`` as they are.
+        :param partition: The partition. By default that of each message's key; without a key messages go to all
+            partitions in turn, ``bytes`` to partition 0.
         """
         inputs = {**self.spec.inputs, **self.spec.side_inputs}
         if stream not in inputs:
@@ -126,7 +141,11 @@ class TestDriver:
         return self
 
     def table(self, table: str, rows: Iterable[Any] | pa.Table | pa.RecordBatch) -> TestDriver:
-        """Fill a pushed table, by piping the rows into its side input."""
+        """Fill a pushed table, and return the driver.
+
+        :param table: The table's id.
+        :param rows: The rows, as for :meth:`pipe`.
+        """
         descriptor = self.spec.table(table)
         if len(descriptor.side_inputs) != 1:
             raise InvalidApplication(
@@ -141,7 +160,7 @@ class TestDriver:
 
     @property
     def clock(self) -> datetime.datetime:
-        """The time that tasks see (``context.now_ms()``), in UTC; it stands still until it is set or advanced."""
+        """Return the time that tasks see, in UTC; it stands still until it is set or advanced."""
         return datetime.datetime.fromtimestamp(self._now_ms / 1000, datetime.timezone.utc)
 
     @clock.setter
@@ -151,7 +170,10 @@ class TestDriver:
         self._now_ms = round(now.timestamp() * 1000)
 
     def advance(self, duration: str | int) -> TestDriver:
-        """Move the clock on, by text (``"5 minutes"``) or ms."""
+        """Move the clock on, and return the driver.
+
+        :param duration: The length of time: ms, or a text such as ``"5 minutes"``.
+        """
         self._now_ms += duration_ms(duration)
         return self
 
@@ -159,7 +181,7 @@ class TestDriver:
 
     @property
     def plan(self) -> ExecutionPlan:
-        """The plan, made on first use."""
+        """Return the plan, which is made on first use."""
         if self._plan is None:
             streams = {**self.spec.side_inputs, **self.spec.inputs}
             metadata = {stream_id: self._count(stream) for stream_id, stream in streams.items()}
@@ -176,11 +198,14 @@ class TestDriver:
     def run(
         self, *, mode: str = "staged", epoch_messages: int | None = None, shuffle: random.Random | None = None
     ) -> TestDriver:
-        """Run the application over all that was piped in so far, from the beginning to the end.
+        """Run the application over all that was piped in so far, and return the driver.
 
-        ``mode="staged"``: stage after stage, each in one go. ``"pipelined"``: all at once, in epochs of up to
-        ``epoch_messages`` per task, in an order that ``shuffle`` draws. An unbounded input ends as a slice does:
-        nothing is flushed (rule C9).
+        An unbounded input ends as an input range does: nothing is flushed (rule C9).
+
+        :param mode: ``"staged"``: one stage after the other, in one epoch; ``"pipelined"``: all stages at the same
+            time, in several epochs.
+        :param epoch_messages: The greatest number of messages that a task reads in an epoch.
+        :param shuffle: A random generator that draws the order of the stages in each round.
         """
         if mode not in ("staged", "pipelined"):
             raise InvalidApplication(
@@ -202,34 +227,45 @@ class TestDriver:
         return self
 
     def step(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
-        """Run the application continuously.
+        """Run the application continuously over what was piped in since the last step, and return the driver.
 
-        Processes what was piped in since the last step, and leaves unbounded inputs open.
+        Unbounded inputs stay open. Windows and timers that are due, by the watermark or by the clock, give their
+        results.
 
-        The clock stands where it was set; windows and timers that are due by it, or by watermarks, come out.
+        :param epoch_messages: The greatest number of messages that a task reads in an epoch.
+        :param shuffle: A random generator that draws the order of the stages in each round.
         """
         self._open()
         self._work(lambda stream: True if self.plan.stream(stream).bounded else None, epoch_messages, shuffle)
         return self
 
     def drain(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
-        """End a continuous run for good.
+        """End a continuous run for good, and return the driver.
 
         What was piped in is processed, all inputs end, windows and joins are flushed.
+
+        :param epoch_messages: The greatest number of messages that a task reads in an epoch.
+        :param shuffle: A random generator that draws the order of the stages in each round.
         """
         return self._end(lambda stream: True, epoch_messages, shuffle)
 
     def stop(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
-        """End a continuous run as an input range ends.
+        """End a continuous run for now, and return the driver.
 
-        Nothing is flushed, and the next :meth:`step` goes on from the state that was kept.
+        What was piped in is processed, nothing is flushed, and the next :meth:`step` continues from the state.
+
+        :param epoch_messages: The greatest number of messages that a task reads in an epoch.
+        :param shuffle: A random generator that draws the order of the stages in each round.
         """
         return self._end(self._ends_of_slices, epoch_messages, shuffle)
 
     def catch_up(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
-        """Do one scheduled run.
+        """Do one scheduled run over unbounded inputs, and return the driver.
 
-        It reads unbounded inputs from the end of the former run up to the latest offset, and keeps its state.
+        It reads from the end of the former run to the latest offset, and keeps its state for the next one.
+
+        :param epoch_messages: The greatest number of messages that a task reads in an epoch.
+        :param shuffle: A random generator that draws the order of the stages in each round.
         """
         return self.stop(epoch_messages=epoch_messages, shuffle=shuffle)
 
@@ -353,7 +389,13 @@ class TestDriver:
     # -- what comes out ------------------------------------------------------------------------------------------------
 
     def output(self, stream: str, *, partition: int | None = None) -> list[Any]:
-        """Return the messages of an output or intermediate stream, by partition: dataclass instances or Rows."""
+        """Return the messages of an output or intermediate stream, in the order of partitions.
+
+        They are instances of the stream's dataclass, otherwise Rows.
+
+        :param stream: The stream's id.
+        :param partition: Only this partition.
+        """
         table = self.output_table(stream, partition=partition)
         schema = Schema.of(table.schema)
         declared = self._declared(stream)
@@ -361,7 +403,10 @@ class TestDriver:
         return [message for batch in table.to_batches() for message in reader.read(batch)]
 
     def output_bytes(self, stream: str) -> list[bytes]:
-        """Return the bytes of a stream with a serde, partition by partition, control messages among them."""
+        """Return the bytes of a stream with a serde, in the order of partitions, control messages included.
+
+        :param stream: The stream's id.
+        """
         topic = self._topic_written(stream)
         if topic.wire is None:
             raise InvalidApplication(
@@ -372,7 +417,11 @@ class TestDriver:
         return topic.all_bytes()
 
     def output_table(self, stream: str, *, partition: int | None = None) -> pa.Table:
-        """Return the messages of a stream as an Arrow table."""
+        """Return the messages of a stream as an Arrow table.
+
+        :param stream: The stream's id.
+        :param partition: Only this partition.
+        """
         import pyarrow as pa
 
         topic = self._topic_written(stream)
@@ -415,13 +464,19 @@ class TestDriver:
         return None
 
     def table_rows(self, table: str) -> list[Any]:
-        """Return the rows of a table after the last run, task by task."""
+        """Return the rows of a table after the last run, in the order of tasks.
+
+        :param table: The table's id.
+        """
         self.spec.table(table)
         stores = [tables[table] for stage in self._stages for tables in stage.tables if table in tables]
         return [row for store in stores for row in MessageReader(store.schema).read(store.rows)]
 
     def reports(self, stage: str | None = None) -> Sequence[TaskReport]:
-        """Return the reports of each task of a stage (or of all) for its last epoch; a staged run has one."""
+        """Return the report of each task for its last epoch: messages in and out, operators, metrics.
+
+        :param stage: Only tasks of this stage.
+        """
         if stage is not None:
             self.plan.stage(stage)
         return tuple(
