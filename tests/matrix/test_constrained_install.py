@@ -35,7 +35,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def commands_of_the_page() -> list[str]:
     """The commands with which the page has users install."""
     section = PAGE.read_text().partition("## Installing beside an Airflow that is there\n")[2].partition("\n## ")[0]
-    return re.findall(r"^    (pip .*)$", section, re.MULTILINE)
+    return re.findall(r"^(pip .*)$", section, re.MULTILINE)
 
 
 def combination_of_the_page() -> Combination:
