@@ -234,13 +234,15 @@ class SamzaHook(RootHook):
         """
         return bool(RunFolder(application, run_id).plan_generations(self.files))
 
-    def holder_works(self, application: str, app_id: str) -> bool:
+    def holder_works(self, application: str, app_id: str, grace_seconds: float) -> bool:
         """Return whether the run that holds an application's state is running, so that waiting for it helps.
 
         :param application: The application's name.
         :param app_id: The id of its copy.
+        :param grace_seconds: The seconds without a sign of life after which a run counts as over
+            (``job.state.lease.grace.ms``).
         """
-        return holder_works(self.files, application, app_id)
+        return holder_works(self.files, application, app_id, grace_seconds)
 
     def drain(self, run: RunPlan, who: str = "") -> None:
         """End a pipelined or continuous run for good: messages that have arrived are processed, windows are flushed.

@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.windows import duration_ms
+from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, StateBusy
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, PREVIOUS_ALIAS, RunRequest
 from airflow_samza.provider.assets import consumed_sections
@@ -96,17 +97,20 @@ class PlanningOperator(SamzaOperator):
             )
             planned = hook.plan_run(request, airflow_run_of(context))
         except StateBusy as busy:
-            if not self.wait_for_state or not hook.holder_works(spec.name, spec.app_id):
+            grace = Config(spec.config).state_lease_grace_ms / 1000
+            if not self.wait_for_state or not hook.holder_works(spec.name, spec.app_id, grace):
                 raise
             self.tell(f"{busy.sentence} This task waits for it, deferred.")
-            self._defer_for_state(hook, spec.name, spec.app_id, deadline)
+            self._defer_for_state(hook, spec.name, spec.app_id, grace, deadline)
         if self.run_for is not None:
             hook.stop(
                 planned.run, at=time.time() + seconds_of(self.run_for, self.task_id), who=f"run_for={self.run_for}"
             )
         return planned
 
-    def _defer_for_state(self, hook: SamzaHook, application: str, app_id: str, deadline: float | None) -> None:
+    def _defer_for_state(
+        self, hook: SamzaHook, application: str, app_id: str, grace: float, deadline: float | None
+    ) -> None:
         from airflow_samza.provider.triggers import SamzaStateTrigger
 
         self.defer(
@@ -116,6 +120,7 @@ class PlanningOperator(SamzaOperator):
                 deadline=deadline,
                 application=application,
                 app_id=app_id,
+                grace_seconds=grace,
             ),
             method_name="execute_again",
             kwargs={"deadline": deadline},

@@ -316,20 +316,23 @@ class SamzaStateTrigger(RunTrigger):
 
     :param application: The application's name.
     :param app_id: Which copy of it.
+    :param grace_seconds: The seconds without a sign of life after which a run counts as over.
     """
 
-    def __init__(self, *, application: str, app_id: str, **given: Any) -> None:
+    def __init__(self, *, application: str, app_id: str, grace_seconds: float, **given: Any) -> None:
         super().__init__(**given)
         self.application = application
         self.app_id = app_id
+        self.grace_seconds = grace_seconds
 
     def given(self) -> dict[str, Any]:
         """Return the further arguments of the class."""
-        return {"application": self.application, "app_id": self.app_id}
+        return {"application": self.application, "app_id": self.app_id, "grace_seconds": self.grace_seconds}
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when the state is free, or has to be freed by hand."""
-        return None if holder_works(files, self.application, self.app_id) else {"state": "free"}
+        works = holder_works(files, self.application, self.app_id, self.grace_seconds)
+        return None if works else {"state": "free"}
 
 
 class SamzaRunTrigger(RunTrigger):

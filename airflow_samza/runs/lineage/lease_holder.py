@@ -99,7 +99,7 @@ def _utc(at: float) -> str:
     return f"{datetime.fromtimestamp(at, timezone.utc):%H:%M:%S} UTC"
 
 
-def holder_works(files: Filesystem, application: str, app_id: str, grace_seconds: float = 600.0) -> bool:
+def holder_works(files: Filesystem, application: str, app_id: str, grace_seconds: float) -> bool:
     """Return whether a run that is at work, or about to be, holds the state of an application: then waiting helps."""
     lineage = LineageFolder(application, app_id)
     lease = newest_lease(files, lineage)

@@ -290,9 +290,22 @@ def test_a_run_waits_deferred_while_another_one_holds_the_state(
         operator.execute(make_context(operator))
     assert isinstance(raised.value.trigger, SamzaStateTrigger)
     assert raised.value.trigger.application == "views"
+    assert raised.value.trigger.grace_seconds == 600.0
     monkeypatch.setattr(runtime, "prepare", prepare)
     operator.poll_interval = 0.001
     assert operator.execute_again(make_context(operator), {"state": "free"}, **(raised.value.kwargs or {}))["run_id"]
+
+
+def test_a_run_waits_for_a_silent_one_for_as_long_as_its_configuration_says(
+    runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(SamzaHook, "holder_works", lambda *given: asked.append(given[-1]) or True)
+    monkeypatch.setattr(runtime, "prepare", busy)
+    operator = plan_operator(config={"job.state.lease.grace.ms": "1800000"})
+    with pytest.raises(TaskDeferred) as raised:
+        operator.execute(make_context(operator))
+    assert (asked, raised.value.trigger.grace_seconds) == ([1800.0], 1800.0)
 
 
 def test_a_state_that_is_held_by_a_run_that_does_not_go_on_is_an_error(

@@ -301,8 +301,15 @@ def test_a_run_waits_until_the_one_that_holds_the_state_is_over(run: Run) -> Non
     lineage = LineageFolder("views")
     lease = take(run.files, lineage, 1, "run-1", 1, start=0, head=0)
     assert lease is not None
-    trigger = SamzaStateTrigger(root=run.root, poll_interval=0.01, application="views", app_id="1")
+    trigger = SamzaStateTrigger(root=run.root, poll_interval=0.01, application="views", app_id="1", grace_seconds=600.0)
     assert event_of(trigger, lambda: end(run.files, lineage, lease, FINISHED)) == {"state": "free"}
+
+
+def test_a_run_that_was_silent_for_longer_than_its_grace_is_waited_for_no_more(run: Run) -> None:
+    assert take(run.files, LineageFolder("views"), 1, "run-1", 1, start=0, head=0) is not None
+    run.files.delete(RunnerFolder(run.folder, "key", 1).claim)  # a runner that lives gives signs of life
+    trigger = SamzaStateTrigger(root=run.root, poll_interval=0.01, application="views", app_id="1", grace_seconds=0.0)
+    assert event_of(trigger) == {"state": "free"}
 
 
 def test_a_trigger_says_nothing_before_the_scheduler_has_heard_of_the_deferral(
