@@ -1,7 +1,7 @@
 """Typed reading of Samza's configuration keys. Keys keep Samza's spelling; values come as texts.
 
-Each reader documents a key's meaning, unit and default, and raises :class:`~airflow_samza.errors.ConfigError` with
-the key, the value and where it came from.
+Each reader says what a key means, with unit and ``Default: …``, which the reference shows; it raises
+:class:`~airflow_samza.errors.ConfigError` with the key, the value and where it came from.
 """
 
 from __future__ import annotations
@@ -128,15 +128,18 @@ class Config(Mapping[str, str]):
 
     @property
     def intermediate_partitions(self) -> int | None:
-        """The partition count of intermediate streams that nothing else decides.
+        """Return the partition count of intermediate streams that nothing else decides; -1: unset (rule P3).
 
-        -1 and absence are None (rule P3).
+        At most 65,536. Default: the largest count of inputs and outputs, at most the cap
         """
         return self._count(INTERMEDIATE_PARTITIONS, MAX_PARTITIONS)
 
     @property
     def intermediate_partitions_max(self) -> int:
-        """The cap on inferred counts (rule P2): 256 unless set. Larger than any count, it lifts the cap."""
+        """Return the cap on partition counts that the planner infers (rule P2).
+
+        Default: 256
+        """
         return self._count(INTERMEDIATE_PARTITIONS_MAX, _MAX_INT) or 256
 
     def _count(self, key: str, most: int) -> int | None:
@@ -149,47 +152,30 @@ class Config(Mapping[str, str]):
 
     @property
     def whole_messages(self) -> bool:
-        """Return whether whole messages go through intermediate streams, for inspection, not only columns read later.
+        """Return whether whole messages go through intermediate streams, not only the columns that are read later.
 
-        Off unless set.
+        Default: false
         """
         return self.boolean(INTERMEDIATE_WHOLE_MESSAGES)
 
     @property
     def app_mode(self) -> str:
-        """``STREAM`` (default) or ``BATCH``."""
+        """Return the mode of the application, ``STREAM`` or ``BATCH``.
+
+        ``BATCH`` rejects host affinity that is switched on; nothing else depends on it. Default: STREAM
+        """
         mode = (self.text(APP_MODE) or "STREAM").upper()
         if mode not in ("STREAM", "BATCH"):
             self.reject(APP_MODE, "STREAM or BATCH")
         return mode
 
     @property
-    def standby_replication(self) -> int:
-        """Return the number of hosts that keep a task's state: 1 unless set (rule S9). More need host affinity."""
-        copies = self.integer(STANDBY_REPLICATION, 1, least=1) or 1
-        if copies > 1 and not self.host_affinity:
-            self.reject(
-                STANDBY_REPLICATION, f"1 where {self.host_affinity_key} is false: nobody would know where a copy serves"
-            )
-        return copies
-
-    @property
-    def host_affinity(self) -> bool:
-        """Return whether tasks come back to the hosts where their state is: they do unless it is switched off."""
-        return self.boolean(self.host_affinity_key or HOST_AFFINITY, True)
-
-    @property
     def messages_shown(self) -> bool:
-        """Return whether errors, reports and logs quote messages that fail: they do unless it is switched off."""
-        return self.boolean(SHOW_MESSAGES, True)
+        """Return whether errors, reports and logs quote the messages that fail.
 
-    @property
-    def host_affinity_key(self) -> str | None:
-        """Return the key that decides about host affinity: today's name, else the one that Samza used before.
-
-        None when neither is set.
+        Default: true
         """
-        return next((key for key in (HOST_AFFINITY, HOST_AFFINITY_BEFORE) if self.text(key) is not None), None)
+        return self.boolean(SHOW_MESSAGES, True)
 
     def check(self) -> None:
         """Reject every invalid value, and keys that contradict each other, before anything depends on them.
@@ -211,11 +197,43 @@ class Config(Mapping[str, str]):
         for store in self.store_names:
             self.store_backend(store, "memory")
 
+    # -- hosts --------------------------------------------------------------------------------------------------------
+
+    @property
+    def standby_replication(self) -> int:
+        """Return the number of hosts that keep the state of each task (rule S9); more than 1 needs host affinity.
+
+        Default: 1
+        """
+        copies = self.integer(STANDBY_REPLICATION, 1, least=1) or 1
+        if copies > 1 and not self.host_affinity:
+            self.reject(
+                STANDBY_REPLICATION, f"1 where {self.host_affinity_key} is false: nobody would know where a copy serves"
+            )
+        return copies
+
+    @property
+    def host_affinity(self) -> bool:
+        """Return whether tasks run where their state is; otherwise any executor runs any task, without copies on hosts.
+
+        ``yarn.samza.host-affinity.enabled``, Samza's former name, counts where this key is not set. Default: true
+        """
+        return self.boolean(self.host_affinity_key or HOST_AFFINITY, True)
+
+    @property
+    def host_affinity_key(self) -> str | None:
+        """Return the key that decides about host affinity: today's name, else the one that Samza used before.
+
+        None when neither is set.
+        """
+        return next((key for key in (HOST_AFFINITY, HOST_AFFINITY_BEFORE) if self.text(key) is not None), None)
+
     @property
     def store_local_dir(self) -> str | None:
-        """Return the folder for copies of state and stores on each host; ``$NAME`` is a variable of its environment.
+        """Return the folder of each host for copies of state and stores.
 
-        None: the default.
+        ``$NAME`` in it is replaced from the host's environment. Default: a folder of the user in the host's folder for
+        temporary files
         """
         return self.text(STORE_LOCAL_DIR)
 
@@ -223,30 +241,43 @@ class Config(Mapping[str, str]):
 
     @property
     def batch_size(self) -> int | None:
-        """Return how many messages of one partition are read in a row (rule M4); None when not set."""
+        """Return the number of messages of one partition that are read in a row (rule M4).
+
+        Default: no batches
+        """
         return self.integer(BATCH_SIZE, least=1)
 
     @property
     def epoch_max_messages(self) -> int | None:
-        """Return how many messages a task reads in one epoch, where its stage runs several; None when not set."""
+        """Return the greatest number of messages that a task reads in one epoch, where its stage runs several.
+
+        Default: 1,000,000
+        """
         return self.integer(EPOCH_MAX_MESSAGES, least=1)
 
     @property
     def epoch_max_ms(self) -> int | None:
-        """Return for how long a task reads further messages in one epoch of several; None when not set.
+        """Return the ms after which a task reads no more messages in an epoch, where its stage runs several.
 
-        What a chooser prefers comes first in every epoch, so this bounds how long it waits behind the rest.
+        Messages that the chooser prefers come first in every epoch, so this bounds how long they wait. Default: no
+        limit
         """
         return self.integer(EPOCH_MAX_MS, least=1)
 
     @property
     def chooser_class(self) -> str | None:
-        """The user's own chooser factory (rule M1)."""
+        """Return the name ``package.module:factory`` of the chooser factory (rule M1).
+
+        Default: partitions in turn
+        """
         return self.text(CHOOSER_CLASS)
 
     @property
     def waits_for_head_of_all(self) -> bool:
-        """Return whether every input is read to its head before the first message is chosen (rule M3)."""
+        """Return True for ``all``: every input is read to its head before the first message is chosen (rule M3).
+
+        Default: unset
+        """
         value = self.text(CHOOSER_WAIT_FOR_HEAD)
         if value not in (None, "all"):
             self.reject(CHOOSER_WAIT_FOR_HEAD, 'the word "all", or unset')
@@ -254,9 +285,9 @@ class Config(Mapping[str, str]):
 
     @property
     def watermark_idle_timeout_ms(self) -> int | None:
-        """Return the ms after which an idle producer is left out of the watermark.
+        """Return the ms after which a silent producer no longer holds back the watermark; -1: never (rule C8).
 
-        None when off, as it is unless set (rule C8).
+        Default: -1
         """
         return self._milliseconds(WATERMARK_IDLE_TIMEOUT)
 
@@ -264,19 +295,25 @@ class Config(Mapping[str, str]):
 
     @property
     def window_ms(self) -> int | None:
-        """Return how often ``window()`` of a task is called, in ms; None when off, as it is unless set."""
+        """Return the ms between two calls of ``window()`` of a low-level task; -1: never.
+
+        A task with ``window()`` needs it. Default: none
+        """
         return self._milliseconds(TASK_WINDOW)
 
     @property
     def max_concurrency(self) -> int:
-        """Return how many messages of an async task are in flight at most: 1 unless set."""
+        """Return the greatest number of messages that an ``AsyncStreamTask`` has in flight, in each task.
+
+        Default: 1
+        """
         return self.integer(TASK_MAX_CONCURRENCY, 1, least=1) or 1
 
     @property
     def callback_timeout_ms(self) -> int | None:
-        """Return how long an async task may take for one message, in ms.
+        """Return the longest time that an ``AsyncStreamTask`` may take for one message, in ms; -1: no limit.
 
-        None when it may take any time, as it may unless set.
+        Default: -1
         """
         return self._milliseconds(TASK_CALLBACK_TIMEOUT)
 
@@ -293,33 +330,33 @@ class Config(Mapping[str, str]):
 
     @property
     def state_lease_wait_ms(self) -> int:
-        """Return how long the plan of a run waits for the state of a run that has not ended.
+        """Return the ms for which a plan waits for the state of a run that has not ended; 0: it fails at once.
 
-        0 unless set, which rejects at once.
+        In Airflow the plan task waits, deferred, in place of this (``wait_for_state``). Default: 0
         """
         return self.integer(STATE_LEASE_WAIT, 0, least=0) or 0
 
     @property
     def state_lease_grace_ms(self) -> int:
-        """Return how long a run that shows no sign of life, and was not closed, keeps the state to itself.
+        """Return the ms for which a silent run that was not closed keeps the state to itself.
 
-        Ten minutes unless set.
+        Default: 600,000 (ten minutes)
         """
         found = self.integer(STATE_LEASE_GRACE, 600_000, least=0)
         return 600_000 if found is None else found
 
     @property
     def state_versions_keep(self) -> int:
-        """Return how many versions of the state are kept: 5 unless set.
+        """Return the number of versions of the state that are kept, at least 2.
 
-        Two at least: a run that is planned anew starts from the former one.
+        Default: 5
         """
         return self.integer(STATE_VERSIONS_KEEP, 5, least=2) or 5
 
     def first_offset(self, stream: str) -> str:
-        """Return where the first run of an application begins to read an unbounded input.
+        """Return the offset at which the first run begins to read an unbounded input: ``oldest`` or ``upcoming``.
 
-        ``oldest`` (default) or ``upcoming``.
+        Default: oldest
         """
         key = f"streams.{stream}.samza.offset.default"
         value = self.text(key, "oldest") or "oldest"
@@ -336,23 +373,32 @@ class Config(Mapping[str, str]):
         return tuple(sorted({match[1] for match in found if match is not None}))
 
     def side_inputs(self, store: str) -> tuple[str, ...]:
-        """The side inputs of a store, ``stores.<s>.side.inputs``: ``system.stream`` or stream ids."""
+        """Return the side inputs of a table: stream ids, or ``system.stream``, with commas between them (rule S8).
+
+        Default: those of the application
+        """
         return self.listing(f"stores.{store}.side.inputs")
 
     def side_inputs_processor(self, store: str) -> str | None:
-        """The factory of a store's side input processor, ``stores.<s>.side.inputs.processor.factory``."""
+        """Return the factory of the processor of a table's side inputs, as ``package.module:factory`` (rule S8).
+
+        Default: that of the application
+        """
         return self.text(f"stores.{store}.side.inputs.processor.factory")
 
     @property
     def store_local_max_bytes(self) -> int | None:
-        """Return the size limit of all tables that a host keeps, in bytes; None (no limit) unless set.
+        """Return the greatest size of all tables that a host keeps, in bytes.
 
-        The least recently opened is deleted first.
+        The least recently opened is deleted first. Default: no limit
         """
         return self.integer(STORE_LOCAL_MAX_BYTES, None, least=1)
 
     def store_backend(self, store: str, default: str) -> str:
-        """Return the kind of a store (``stores.<s>.factory``): ``memory`` or ``rocksdb``, or Samza's class names."""
+        """Return the backend of a store: ``memory``, ``rocksdb``, or the name of Samza's class.
+
+        Default: that of the application
+        """
         key = f"stores.{store}.factory"
         found = self.text(key, default) or default
         backend = _BACKENDS.get(found.rpartition(".")[2], found)
@@ -361,10 +407,16 @@ class Config(Mapping[str, str]):
         return backend
 
     def store_ttl_ms(self, store: str, default: int | None) -> int | None:
-        """Return an entry's time to live, ``stores.<s>.rocksdb.ttl.ms``; -1 is for ever, as in Samza."""
+        """Return the ms for which an entry of a store is kept after it was written; -1: for ever.
+
+        Default: that of the application
+        """
         found = self.integer(f"stores.{store}.rocksdb.ttl.ms", default, least=-1)
         return None if found == -1 else found
 
     def changelog(self, store: str) -> str | None:
-        """The changelog of a store, ``stores.<s>.changelog``."""
+        """Return the stream to which ``send_to`` also writes the rows of a local table: ``system.stream``.
+
+        Default: that of the application
+        """
         return self.text(f"stores.{store}.changelog")

@@ -73,7 +73,8 @@ class MessageStream(Stream[T]):
     - ``on_error``: the treatment of messages on which the operator fails: ``"fail"`` (the stage fails), ``"drop"``, or
     ``dead_letter(app.output_stream("bad"))``.
     - ``key``: a column, or a list of columns.
-    - ``system``: the system of an intermediate stream. By default the run's log.
+    - ``system``: the system of an intermediate stream. By default the default system if it can hold a run's topics (a
+    log, Kafka), otherwise the log under the root.
     - Lengths of time (``ttl``, ``timeout``): ms, a ``timedelta``, or a text such as ``"5 minutes"``.
 
     A call that cannot be right raises :class:`~airflow_samza.errors.InvalidApplication` (``BadId``, ``DuplicateId``),

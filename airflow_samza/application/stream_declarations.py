@@ -91,7 +91,7 @@ class PushedTableOptions(TypedDict, total=False):
     before the first push; later pushes keep it.
     """
     system: str | None
-    """The log that holds the pushes. By default the application's default system."""
+    """The log that holds the pushes. By default the default system if it is a log, otherwise the log under the root."""
     partitioner: str
     """The rule from key to partition. Default: ``"samza"``"""
     processor: Callable[..., Any] | str | None

@@ -104,7 +104,12 @@ def _configured_inputs(config: Config) -> Iterator[str]:
 
 
 def _ids_of_streams(config: Config) -> dict[str, list[str]]:
-    """Return the ids under which streams are configured (``streams.<id>.samza.…``), by ``system.stream``."""
+    """Return the ids under which streams are configured (``streams.<id>.samza.…``), by ``system.stream``.
+
+    - ``samza.system``: the system in the name ``system.stream`` by which keys of choosers address the input; it moves
+    no stream. Default: that of the application
+    - ``samza.physical.name``: the name of the stream in its system. Default: the stream's id
+    """
     found: dict[str, list[str]] = {}
     for stream_id in sorted({match[1] for match in map(_STREAM_KEY.match, config) if match is not None}):
         system = config.text(f"streams.{stream_id}.samza.system") or config.text("job.default.system")
@@ -114,9 +119,9 @@ def _ids_of_streams(config: Config) -> dict[str, list[str]]:
 
 
 def _configured_priority(config: Config, names: Iterable[str], stream_ids: Iterable[str]) -> int | None:
-    """Return the first priority that is set.
+    """Return the priority of an input ``system.stream``: a whole number, the highest is read first.
 
-    The chooser's own key leads over those of Samza's streams, where a negative one means unset.
+    It takes precedence over the priorities of ``streams.…`` and ``systems.…``. Default: that of the application
     """
     for name in names:
         priority = config.integer(f"task.chooser.priorities.{name}")
@@ -132,7 +137,12 @@ def _configured_priority(config: Config, names: Iterable[str], stream_ids: Itera
 def _stream_keys(
     names: Iterable[str], stream_ids: Iterable[str], what: Literal["priority", "bootstrap"]
 ) -> Iterator[str]:
-    """Yield the keys of an input's ``priority`` (a number, the highest first) or ``bootstrap`` (true or false)."""
+    """Yield the keys that set one thing of an input, the leading one first.
+
+    - ``samza.priority``: the priority of an input: a whole number, the highest is read first; a negative one means
+    unset. Default: that of the application
+    - ``samza.bootstrap``: true if the input is read to its head before all others. Default: that of the application
+    """
     for name in names:
         system, _, stream = name.partition(".")
         yield f"systems.{system}.streams.{stream}.samza.{what}"

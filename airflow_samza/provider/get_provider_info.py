@@ -59,8 +59,8 @@ def get_provider_info() -> dict[str, Any]:
                 "description": "Settings of the airflow-samza provider.",
                 "options": {
                     "poll_interval": {
-                        "description": "Seconds between two looks of a task at the state of its stage. A stage that "
-                        "has just begun is looked at more often.",
+                        "description": "Seconds between two checks of a stage's state by its task. A stage that has "
+                        "just begun is checked more often.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "5",
@@ -75,22 +75,24 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "30",
                     },
                     "fuse_below": {
-                        "description": 'Bytes of inputs up to which a run of a group with mode="auto" is one task.',
+                        "description": 'Bytes of all inputs together up to which mode="auto" runs all stages in one '
+                        "task.",
                         "version_added": "0.1.0",
                         "type": "integer",
                         "example": "1073741824",
                         "default": "67108864",
                     },
                     "page_samples": {
-                        "description": "Whether the page shows messages of topics and samples of bad records.",
+                        "description": "If true, the page in Airflow shows messages of topics and samples of bad "
+                        "records.",
                         "version_added": "0.1.0",
                         "type": "boolean",
                         "example": "False",
                         "default": "True",
                     },
                     "page_masked_columns": {
-                        "description": "Columns whose values the page never shows: names or patterns, with commas "
-                        "between them.",
+                        "description": "Columns whose values the page in Airflow never shows: names or patterns, "
+                        "with commas between them.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "*email*,card_number",
@@ -105,50 +107,50 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "24",
                     },
                     "keep_topics_after_failure": {
-                        "description": "Hours for which the topics of a failed run are kept, so that it can be cleared "
-                        "and resumed.",
+                        "description": "Hours for which the intermediate topics of a failed run are kept, so that it "
+                        "can be cleared and resumed.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "720",
                         "default": "168",
                     },
                     "keep_runs": {
-                        "description": "Number of runs of an application that stay on record. Older ones are deleted "
-                        "with their topics, except those that are open or still needed.",
+                        "description": "Number of runs of each application that stay on record. Older ones are "
+                        "deleted with their topics, except those that are open or still needed.",
                         "version_added": "0.1.0",
                         "type": "integer",
                         "example": "500",
                         "default": "100",
                     },
                     "keep_runs_days": {
-                        "description": "Days for which a run stays on record.",
+                        "description": "Days for which a run stays on record. An older one is deleted with its "
+                        "topics, unless it is open or still needed.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "90",
                         "default": "30",
                     },
                     "driver_start_timeout": {
-                        "description": "Seconds that a driver in a cluster, started by spark-submit, may take until it "
-                        "reports. In a full cluster it has to wait for room.",
+                        "description": "Seconds within which a driver that spark-submit starts in a cluster has to "
+                        "report. In a full cluster it waits for room.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "1800",
                         "default": "600",
                     },
                     "class_archives": {
-                        "description": "A folder of the worker's host for archives of Spark's classes, with which a "
-                        "local Spark starts "
-                        "sooner. The first runner has one made when it ends. Whoever can write there can run code. "
-                        "Empty: none.",
+                        "description": "Folder of the worker's host for archives of Spark's classes, with which a "
+                        "local Spark starts faster. The first runner has one made when it ends. Whoever can "
+                        "write there can run code. Empty: none.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "/var/lib/airflow/class-archives",
                         "default": "",
                     },
                     "warm_runners": {
-                        "description": "Number of local Sparks of a worker's host that stay for the next run of the "
-                        "same connection, root and environment. Bounds may follow it: seconds without a run, runs, "
-                        "seconds since the start, MiB. 0 or empty: none.",
+                        "description": "Number of local Sparks that stay on a worker's host for the next run of the "
+                        "same connection, root and environment. Bounds may follow: idle (seconds without a run), "
+                        "runs, age (seconds since the start), memory (MiB). 0 or empty: none.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "2,idle=600,runs=50,age=21600,memory=4096",
@@ -178,27 +180,26 @@ def _samza_connection() -> dict[str, Any]:
         "conn-fields": {
             "root": {
                 "label": "Root",
-                "description": "The folder of topics and run records, reachable under this path by Airflow's workers "
-                "and by Spark, or a URL such as s3://bucket/samza.",
+                "description": "Folder of topics and run records, under this path on Airflow's workers and on "
+                "Spark's hosts, or a URL such as s3://bucket/samza.",
                 "schema": dict(_TEXT),
             },
             "root_conn_id": {
                 "label": "Root connection",
-                "description": "The id of a connection of type aws, google_cloud_platform or wasb, with which a root "
-                "on an object store is opened; without one, as the environment or the host's role says.",
+                "description": "Connection of type aws, google_cloud_platform or wasb that opens a root on an object "
+                "store. Without it the environment or the host's role opens it.",
                 "schema": dict(_TEXT),
             },
             "default_system": {
                 "label": "Default system",
-                "description": "The system of streams that name none; it is the log under the root unless systems= "
-                "binds it.",
+                "description": "System of streams that name none, if the application has no default system of its "
+                "own. Without it: log, the log under the root.",
                 "schema": dict(_TEXT),
             },
             "spark_conn_id": {
                 "label": "Spark connection",
-                "description": "The id of a connection of type spark (local, standalone, YARN, Kubernetes) or "
-                "spark_connect; "
-                "without one, stages run on this worker's machine, on local[*].",
+                "description": "Connection of type spark (local, standalone, YARN, Kubernetes) or spark_connect. "
+                "Without it stages run on the worker's host, on local[*].",
                 "schema": dict(_TEXT),
             },
             "spark_conf": {
@@ -208,16 +209,16 @@ def _samza_connection() -> dict[str, Any]:
             },
             "runner_python": {
                 "label": "Python of stage runners",
-                "description": "The Python program of another environment, by its path on the worker's host (with the "
-                "deploy mode cluster: on the cluster's hosts), which runs stage runners and their Python workers; "
-                "without one, Airflow's own does.",
+                "description": "Python program of another environment, which runs stage runners and their Python "
+                "workers: a path on the worker's host, in deploy mode cluster on the cluster's hosts. Without it "
+                "Airflow's own Python does.",
                 "schema": dict(_TEXT),
             },
             "runners_outlive_tasks": {
                 "label": "Runners outlive tasks",
-                "description": "Whether a process that a task leaves on its worker's host lives on: deferrable tasks "
-                "need it. If this is not set, it does, except where the executor gives each task a container "
-                "(Kubernetes, ECS, Batch, Lambda).",
+                "description": "If true, a process that a task leaves on its worker's host lives on, as deferrable "
+                "tasks need. Without it: true, unless the executor gives each task a container (Kubernetes, ECS, "
+                "Batch, Lambda).",
                 "schema": {"type": ["boolean", "null"]},
             },
         },

@@ -27,7 +27,12 @@ class StoreSettings:
 
     @staticmethod
     def of(config: Config, store: str, backend: str, ttl_ms: int | None) -> StoreSettings:
-        """Return what was declared, overridden by configuration: limits in bytes of a key, a value, a task's store."""
+        """Return what was declared, overridden by configuration; the limits are bytes.
+
+        - ``max.key.bytes``: the largest key; for RocksDB. Default: 1,048,576 (1 MiB)
+        - ``max.value.bytes``: the largest value; for RocksDB. Default: 67,108,864 (64 MiB)
+        - ``max.bytes``: the largest size of all entries of one task. Default: no limit
+        """
         return StoreSettings(
             config.store_backend(store, backend),
             config.store_ttl_ms(store, ttl_ms),

@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 KEY = re.compile(r"(?:app|job|stores|streams|systems|task)\.[\w.<>-]+")
-READERS = ("config.py", "storage/backends.py", "chooser/settings.py")
-"""Modules whose functions read configuration keys."""
+HEADING = re.compile(r" *# -- (.+?) -+$")
+PLACES = {"stream_id": "<stream>", "name": "<system>.<stream>"}
+"""The parts of keys that code calls otherwise than the reference."""
+
+READERS = {"config.py": "", "storage/backends.py": "stores", "chooser/settings.py": "reading"}
+"""Modules whose functions read configuration keys, and the section of these; empty: as headings in the module say."""
 
 
 def command_line() -> str:
@@ -26,16 +31,36 @@ def command_line() -> str:
     return text.partition("\n\n")[2]  # the page has a heading of its own
 
 
+@dataclass(frozen=True)
+class Key:
+    """A configuration key as the reference shows it."""
+
+    section: str
+    name: str
+    meaning: str
+    default: str
+
+
 def configuration() -> str:
-    """Return a table of the configuration keys of applications, with what the code says of each."""
-    rows = sorted({f"| `{key}` | {said} |" for key, said in configuration_keys()})
-    return "\n".join(["| key | value |", "|---|---|", *rows])
+    """Return tables of the configuration keys of applications, with what the code says of each, by section."""
+    found = sorted(configuration_keys(), key=lambda key: key.name)
+    parts = []
+    for section in dict.fromkeys(key.section for key in configuration_keys()):
+        rows = [f"| `{key.name}` | {key.default} | {key.meaning} |" for key in found if key.section == section]
+        title = section[:1].upper() + section[1:]
+        parts.append("\n".join([f"### {title}", "", "| key | default | value |", "|---|---|---|", *rows]))
+    return "\n\n".join(parts)
 
 
-def configuration_keys() -> Iterator[tuple[str, str]]:
-    """Yield the keys that the package reads, ``<name>`` where a name stands, with what their readers say of them."""
-    for module in READERS:
-        tree = ast.parse((PACKAGE / module).read_text(encoding="utf-8"))
+def configuration_keys() -> Iterator[Key]:
+    """Yield the keys that the package reads, ``<name>`` where a name stands, each once."""
+    seen = set()
+    for module, section in READERS.items():
+        source = (PACKAGE / module).read_text(encoding="utf-8")
+        headings = {
+            number: found[1] for number, line in enumerate(source.splitlines()) if (found := HEADING.match(line))
+        }
+        tree = ast.parse(source)
         constants = {
             target.id: str(node.value.value)
             for node in tree.body
@@ -43,11 +68,29 @@ def configuration_keys() -> Iterator[tuple[str, str]]:
             for target in node.targets
             if isinstance(target, ast.Name)
         }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef) and not node.name.endswith("_key"):
-                for key in _keys_in(node, constants):
-                    said = _in_a_cell(ast.get_docstring(node) or "").removeprefix("Return ").removeprefix("Yield ")
-                    yield key, said[:1].upper() + said[1:]
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        for function in sorted(functions, key=lambda function: function.lineno):
+            above = [heading for number, heading in headings.items() if number < function.lineno]
+            for name in () if function.name.endswith("_key") else _keys_in(function, constants):
+                if name not in seen:
+                    seen.add(name)
+                    yield Key(section or above[-1], name, *_meaning(name, ast.get_docstring(function) or ""))
+
+
+def _meaning(key: str, docstring: str) -> tuple[str, str]:
+    """Return what a reader says of a key, and the default; a line ``- ``ending``: …`` is about one of several keys."""
+    text, _, listed = docstring.partition("\n\n- ")
+    for ending, said in re.findall(r"(?:^|\n- )``(.+?)``: ((?:.|\n(?!- ))+)", listed):
+        if key.endswith(f".{ending}"):
+            text = said
+    meaning, _, default = _in_a_cell(text).partition("Default: ")
+    meaning = re.sub(
+        r"^(?:Return whether|Return True for|Return|Yield) ",
+        lambda verb: "if true, " if "whether" in verb[0] else "",
+        meaning,
+    )
+    meaning = meaning.strip().removesuffix(".")
+    return meaning[:1].lower() + meaning[1:] if meaning[1:2].islower() else meaning, default.strip()
 
 
 def _keys_in(function: ast.FunctionDef, constants: dict[str, str]) -> Iterator[str]:
@@ -64,7 +107,9 @@ def _keys_in(function: ast.FunctionDef, constants: dict[str, str]) -> Iterator[s
         elif isinstance(node, ast.JoinedStr):
             for part in node.values:
                 name = ast.unparse(part.value) if isinstance(part, ast.FormattedValue) else ""
-                ends = words.get(name) or [str(part.value) if isinstance(part, ast.Constant) else f"<{name}>"]
+                ends = words.get(name) or [
+                    str(part.value) if isinstance(part, ast.Constant) else PLACES.get(name, f"<{name}>")
+                ]
                 texts = [text + end for text in texts for end in ends]
         yield from filter(KEY.fullmatch, texts)
 
@@ -75,10 +120,11 @@ def settings() -> str:
 
     options: dict[str, dict[str, Any]] = get_provider_info()["config"][CONFIG_SECTION]["options"]
     rows = [
-        f"| `{name}` | {option['type']} | {_code(option['default'])} | {_in_a_cell(option['description'])} |"
+        f"| `{name}` | {option['type']} | {_code(option['default'])} | {_code(option['example'])} "
+        f"| {_in_a_cell(option['description'])} |"
         for name, option in options.items()
     ]
-    return "\n".join(["| option | type | default | |", "|---|---|---|---|", *rows])
+    return "\n".join(["| option | type | default | example | value |", "|---|---|---|---|---|", *rows])
 
 
 def connections() -> str:
@@ -86,11 +132,11 @@ def connections() -> str:
     from airflow_samza.provider.get_provider_info import get_provider_info
 
     rows = [
-        f"| `{kind['connection-type']}` | `{name}` | {field['label']} | {_in_a_cell(field['description'])} |"
+        f"| `{name}` | {field['label']} | {_in_a_cell(field['description'])} |"
         for kind in get_provider_info()["connection-types"]
         for name, field in kind["conn-fields"].items()
     ]
-    return "\n".join(["| type | field | in the form | |", "|---|---|---|---|", *rows])
+    return "\n".join(["| field | in the form | value |", "|---|---|---|", *rows])
 
 
 def metrics() -> str:

@@ -70,7 +70,10 @@ def test_the_reference_has_every_public_name_once() -> None:
 
 
 def test_the_reference_has_every_configuration_key() -> None:
-    shown = {key for key, said in reference.configuration_keys() if said}
+    found = list(reference.configuration_keys())
+    assert [key.name for key in found if not key.meaning or not key.default] == []
+    assert len({key.name for key in found}) == len(found)
+    shown = {key.name for key in found}
     keys = {value for value in vars(config).values() if isinstance(value, str) and reference.KEY.fullmatch(value)}
     assert keys <= shown
     patterns = [pattern for pattern in vars(config).values() if isinstance(pattern, re.Pattern)]
@@ -82,6 +85,11 @@ def test_the_reference_has_every_configuration_key() -> None:
 def test_the_reference_has_every_option_of_airflow() -> None:
     options = get_provider_info()["config"][CONFIG_SECTION]["options"]
     assert re.findall(r"^\| `(\w+)` \|", reference.settings(), flags=re.MULTILINE) == list(options)
+
+
+def test_the_reference_has_every_field_of_the_connection() -> None:
+    (kind,) = get_provider_info()["connection-types"]
+    assert re.findall(r"^\| `(\w+)` \|", reference.connections(), flags=re.MULTILINE) == list(kind["conn-fields"])
 
 
 def test_the_reference_has_every_command() -> None:
