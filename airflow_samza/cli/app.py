@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -36,22 +37,11 @@ from airflow_samza.errors import ConfigError
 
 app = typer.Typer(
     cls=ReportingGroup,
-    help="Plans and runs stream applications, and looks after their topics.",
+    help="Plan and run stream applications, and look after their runs, topics and tables.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(topics, name="topics")
-app.add_typer(state, name="state")
-app.add_typer(tables, name="tables")
-app.add_typer(warm, name="warm")
-app.add_typer(runs, name="runs")
-app.command()(logs)
-app.command()(cancel)
-app.command()(init)
-app.command("backfill-preview")(backfill_preview)
-app.command()(plan)
-app.command()(explain)
 
 
 def _print_version(asked: bool) -> None:
@@ -64,15 +54,16 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _common(
-    debug: Annotated[bool, typer.Option("--debug", help="Show where in the code an error arose.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where in the code an error arose; give it before the command.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Plans and runs stream applications, and looks after their topics."""
+    """Plan and run stream applications, and look after their runs, topics and tables."""
 
 
-@app.command()
 @at_place(EVERYTHING)
 def run(
     place: Place,
@@ -81,11 +72,14 @@ def run(
     run_id: Annotated[
         str | None,
         typer.Option(
-            "--run-id", metavar="ID", help="Name the run; the same name again resumes it. Otherwise by the clock."
+            "--run-id", metavar="ID", help="The name of the run; a known name resumes that run. Default: the time."
         ),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Run a run of this name anew; what it wrote replaces the former output.")
+        bool,
+        typer.Option(
+            "--again", help="Run the run of this name again from the start; its output replaces the former one."
+        ),
     ] = False,
     master: Master = None,
     deploy_mode: DeployMode = None,
@@ -96,20 +90,20 @@ def run(
             "--mode",
             "-m",
             metavar="MODE",
-            help="staged (unless said): stage after stage; pipelined: all at once; continuous: until drained or "
-            "stopped.",
+            help="staged: one stage after the other (default). pipelined: all at the same time. continuous: until it "
+            "is drained or stopped.",
         ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--for", metavar="LENGTH", help='Stop a continuous run after this time: --for "10 minutes".'),
+        typer.Option("--for", metavar="LENGTH", help='Stop a continuous run after a time: --for "10 minutes".'),
     ] = None,
     state_from: Annotated[
         str,
         typer.Option(
             "--state-from",
             metavar="RUN",
-            help="Continue from the state of: previous (the run before), fresh (no state), or a run by its id.",
+            help="The state to start from: previous (the run before), fresh (none), or the id of a run.",
         ),
     ] = "previous",
     section: Annotated[
@@ -117,7 +111,8 @@ def run(
         typer.Option(
             "--section",
             metavar="STREAM=RUN",
-            help="The run whose section of a shared stream is read; otherwise all new ones.",
+            help="The run of another application whose part of a shared stream is read. Default: all new ones. Can "
+            "be repeated.",
         ),
     ] = None,
     table: Annotated[
@@ -125,16 +120,19 @@ def run(
         typer.Option(
             "--table",
             metavar="TABLE=VERSION",
-            help="The version of a pushed table that is read: current (unless said), as_of_interval, or the id of a "
-            "push.",
+            help="The version of a pushed table to read: current (default), as_of_interval, or the id of a push. Can "
+            "be repeated.",
         ),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="Of the summary: text or json.")
+        str, typer.Option("--format", "-f", metavar="FORMAT", help="The format of the summary: text or json.")
     ] = "text",
     as_json: Json = False,
 ) -> None:
-    """Plan an application and run its stages on Spark. Progress goes to standard error."""
+    """Plan an application and run its stages on Spark.
+
+    Progress goes to standard error, the summary to standard output.
+    """
     from airflow_samza.cli import run_command
     from airflow_samza.prepare.run_request import RunRequest
 
@@ -165,22 +163,24 @@ def run(
     typer.echo(run_command.summary_json(done, results) if form == "json" else run_command.summary(done, results))
 
 
-@app.command()
 @at_place(SYSTEMS)
 def status(
     place: Place,
     names: Names = None,
     watch: Annotated[
         float | None,
-        typer.Option("--watch", "-w", metavar="SECONDS", help="Look again so often, until the run is over."),
+        typer.Option("--watch", "-w", metavar="SECONDS", help="Repeat every so many seconds, until the run is over."),
     ] = None,
     worst: Annotated[
-        int, typer.Option("--worst", metavar="N", help="Partitions of an input to show, furthest behind first.", min=0)
+        int,
+        typer.Option(
+            "--worst", metavar="N", help="The number of partitions of each input to show, furthest behind first.", min=0
+        ),
     ] = 3,
-    form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="text or json.")] = "text",
+    form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="The format: text or json.")] = "text",
     as_json: Json = False,
 ) -> None:
-    """Show how far the stages of a run have come.
+    """Show the progress of a run, stage by stage.
 
     Offsets, lag, watermarks, end-of-stream, rates, late and dropped messages.
     """
@@ -210,35 +210,29 @@ def status(
         typer.echo("\n".join(status_command.status_lines(found.known, found.run, reports, worst, *about)))
 
 
-@app.command()
 @at_place(ROOT)
 def drain(place: Place, names: Names = None) -> None:
-    """End a run on unbounded inputs for good.
-
-    What has arrived is processed, windows give what they hold, the stages end in order.
-    """
+    """End a continuous or pipelined run for good: process what has arrived, and flush windows and joins."""
     from airflow_samza.cli import ending_commands
 
     look_from_here()
     typer.echo(ending_commands.end_run(place.environment(), names or (), drains=True))
 
 
-@app.command()
 @at_place(ROOT)
 def stop(place: Place, names: Names = None) -> None:
-    """Stop a run on unbounded inputs: nothing is flushed, and windows and tables are kept for the next run."""
+    """Stop a continuous or pipelined run for now: flush nothing, and keep the state for the next run."""
     from airflow_samza.cli import ending_commands
 
     look_from_here()
     typer.echo(ending_commands.end_run(place.environment(), names or (), drains=False))
 
 
-@app.command()
 @at_place(SYSTEMS)
 def fsck(place: Place, as_json: Json = False) -> None:
-    """Check all topics, runs, states and written files of a root, and report damage (exit code 1).
+    """Check all topics, runs, states and written files of a root, and report damage. Changes nothing.
 
-    Changes nothing.
+    The exit code is 1 if something is damaged.
     """
     from airflow_samza.cli import fsck_command
 
@@ -259,30 +253,33 @@ def fsck(place: Place, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-@app.command()
 @at_place(SYSTEMS)
 def gc(
     place: Place,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be deleted, and why old runs stay.")
+        bool, typer.Option("--dry-run", help="Delete nothing; show what would be deleted, and why old runs stay.")
     ] = False,
     keep_runs: Annotated[
         int | None,
         typer.Option(
-            "--keep-runs", metavar="N", help="Keep so many runs of each application; otherwise as configured, or 100."
+            "--keep-runs",
+            metavar="N",
+            help="The number of runs of each application to keep. Default: as configured, otherwise 100.",
         ),
     ] = None,
     keep_runs_days: Annotated[
         float | None,
         typer.Option(
-            "--keep-runs-days", metavar="DAYS", help="Keep no run for longer; otherwise as configured, or 30."
+            "--keep-runs-days",
+            metavar="DAYS",
+            help="The number of days for which runs are kept. Default: as configured, otherwise 30.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Delete what has expired under the root: topics, old runs, and leftovers of processes that died.
+    """Delete what has expired under the root: topics, old runs, and leftovers of dead processes.
 
-    What is needed stays.
+    Runs and topics that are still needed stay.
     """
     from airflow_samza.cli import gc_command
 
@@ -295,7 +292,6 @@ def gc(
     typer.echo("\n".join(gc_command.swept_lines(swept, dry=dry_run)))
 
 
-@app.command("version")
 def show_versions() -> None:
     """Show the versions of this package, Python, Airflow, PySpark, pyarrow and sqlglot."""
     import platform
@@ -311,3 +307,42 @@ def show_versions() -> None:
             typer.echo(f"{name} {version_of(name)}")
         except PackageNotFoundError:
             typer.echo(f"{name} is not installed")
+
+
+# In the order of --help and of the reference, each with an example.
+_COMMANDS: tuple[tuple[str, dict[str, tuple[Callable[..., None], str]]], ...] = (
+    (
+        "Applications",
+        {
+            "init": (init, "first"),
+            "plan": (plan, "page_views:page_views --env dev"),
+            "explain": (explain, "page_views:page_views"),
+            "run": (run, "page_views:page_views --interval 2026-01-01/2026-01-02"),
+            "backfill-preview": (backfill_preview, "page_views --from 2026-01-01 --to 2026-01-31"),
+        },
+    ),
+    (
+        "Runs",
+        {
+            "status": (status, "page-views --watch 2"),
+            "logs": (logs, "page-views -n 50"),
+            "stop": (stop, "page-views"),
+            "drain": (drain, "page-views"),
+            "cancel": (cancel, "page-views --stage by-country"),
+        },
+    ),
+    ("The root", {"fsck": (fsck, "--root /data/samza"), "gc": (gc, "--dry-run")}),
+    ("This installation", {"version": (show_versions, "")}),
+)
+for _panel, _commands in _COMMANDS:
+    for _name, (_command, _words) in _commands.items():
+        _example = f"Example: airflow-samza {_name} {_words}".rstrip()
+        app.command(_name, rich_help_panel=_panel, epilog=_example)(_command)
+for _group, _name, _panel in (
+    (runs, "runs", "Runs"),
+    (state, "state", "The root"),
+    (tables, "tables", "The root"),
+    (topics, "topics", "The root"),
+    (warm, "warm", "This installation"),
+):
+    app.add_typer(_group, name=_name, rich_help_panel=_panel)

@@ -33,20 +33,23 @@ UNKNOWN = "?"
 
 
 def backfill_preview(
-    dag: Annotated[str, typer.Argument(metavar="DAG", help="The Dag's id.", show_default=False)],
+    dag: Annotated[str, typer.Argument(metavar="DAG", help="The id of the Dag.", show_default=False)],
     first: Annotated[
-        str, typer.Option("--from", metavar="DATE", help="The first logical date, in ISO form; without a zone: UTC.")
+        str,
+        typer.Option(
+            "--from", metavar="DATE", help="The first logical date, an ISO date or time, in UTC unless it has a zone."
+        ),
     ],
-    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last logical date; it is part of it.")],
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last logical date, which is included.")],
     dag_file: Annotated[
         Path | None,
         typer.Option(
-            "--dag-file", metavar="FILE", help="The Dag's file; otherwise Airflow's bundles are looked through."
+            "--dag-file", metavar="FILE", help="The file of the Dag. Default: it is searched in Airflow's Dag bundles."
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a backfill of a Dag would do: its slices, what each reads, what is there, what it may cost.
+    """Show what a backfill of a Dag would do: its runs, what each reads, what exists already, what it may cost.
 
     Nothing runs, and nothing is written. Needs Airflow, with the Dag's connections.
     """

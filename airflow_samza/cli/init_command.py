@@ -96,11 +96,13 @@ def files_of(name: str) -> dict[str, str]:
 
 def init(
     folder: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="Where to write; otherwise here.", show_default=False)
+        Path, typer.Argument(metavar="[FOLDER]", help="The folder to write. Default: this one.", show_default=False)
     ] = Path("."),
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The application's module.")] = "page_views",
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The name of the application's module.")
+    ] = "page_views",
 ) -> None:
-    """Write a first application, its test, a Dag, samza.toml and some input. No file is ever replaced."""
+    """Write a first application, its test, a Dag, samza.toml and some input. Existing files are never replaced."""
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise ConfigError(
             f"--name {name!r} is not the name of a module.",

@@ -20,7 +20,7 @@ Application = Annotated[
     str,
     typer.Argument(
         metavar="APP",
-        help="The application: package.module:attribute, looked for from the current folder on.",
+        help="The application, as package.module:attribute. The current folder is on the Python path.",
         show_default=False,
     ),
 ]
@@ -28,7 +28,7 @@ Names = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[APP] [RUN]",
-        help="An application, a run, or both; without a word the newest run of all.",
+        help="An application, a run, or both. Default: the newest run.",
         show_default=False,
     ),
 ]
@@ -41,13 +41,16 @@ Environments = Annotated[
         "--config-file",
         "--environments",
         metavar="FILE",
-        help="The file of environments; otherwise samza.toml here or in a folder above.",
+        help="The file of environments. Default: samza.toml in this folder or one above.",
     ),
 ]
 Root = Annotated[
     str | None,
     typer.Option(
-        "--root", metavar="DIR", help="Where topics and run records lie; otherwise the environment's, or .samza here."
+        "--root",
+        metavar="DIR",
+        help="The root: the folder or URL of topics and run records. Default: that of the "
+        "environment, otherwise .samza.",
     ),
 ]
 System = Annotated[
@@ -56,28 +59,36 @@ System = Annotated[
         "--system",
         "-s",
         metavar="NAME=KIND:PLACE",
-        help="Bind a system, such as logs=files:/data/logs or events=kafka:broker:9092. May be given several times.",
+        help="Bind a system: logs=files:/data/logs, events=kafka:broker:9092. Can be repeated.",
     ),
 ]
 Config = Annotated[
     list[str] | None,
-    typer.Option(
-        "--config", "-c", metavar="KEY=VALUE", help="Set one of Samza's configuration keys. May be given several times."
-    ),
+    typer.Option("--config", "-c", metavar="KEY=VALUE", help="Set a configuration key. Can be repeated."),
 ]
 Interval = Annotated[
     str | None,
-    typer.Option("--interval", "-i", metavar="START/END", help="The data interval, in ISO form; without a zone: UTC."),
+    typer.Option(
+        "--interval",
+        "-i",
+        metavar="START/END",
+        help="The data interval, as two ISO dates or times, in UTC unless they have a zone.",
+    ),
 ]
 Master = Annotated[
     str | None,
     typer.Option(
-        "--master", metavar="URL", help="Spark's master: local[2], spark://host:7077, yarn, k8s://…, sc://host:15002."
+        "--master",
+        metavar="URL",
+        help="The Spark master: local[2], spark://host:7077, yarn, k8s://…, "
+        "sc://host:15002. Default: that of the environment, otherwise local[*].",
     ),
 ]
 DeployMode = Annotated[
     str | None,
-    typer.Option("--deploy-mode", metavar="MODE", help="Where spark-submit starts the driver: client or cluster."),
+    typer.Option(
+        "--deploy-mode", metavar="MODE", help="The place where spark-submit starts the driver: client or cluster."
+    ),
 ]
 
 RunnerPython = Annotated[
@@ -85,20 +96,21 @@ RunnerPython = Annotated[
     typer.Option(
         "--runner-python",
         metavar="PATH",
-        help="The Python of another environment, which runs the stage runner and its workers.",
+        help="The Python program of another environment that runs the stage runner (the driver process) and its "
+        "workers.",
     ),
 ]
 
 ConnId = Annotated[
     str | None,
     typer.Option(
-        "--conn-id", metavar="ID", help="The Samza connection of Airflow whose root it is, instead of an environment."
+        "--conn-id", metavar="ID", help="The Airflow connection of type samza to use in place of an environment."
     ),
 ]
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @dataclass(frozen=True)

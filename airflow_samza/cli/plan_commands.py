@@ -20,17 +20,22 @@ def plan(
     application: Application,
     interval: Interval = None,
     diff: Annotated[
-        str | None, typer.Option("--diff", metavar="last|FILE", help="Say what differs from an earlier plan.")
+        str | None,
+        typer.Option(
+            "--diff",
+            metavar="last|FILE",
+            help="Show the differences from an earlier plan: that of the last run, or one in a file.",
+        ),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="text, json, mermaid, dot or svg.")
+        str, typer.Option("--format", "-f", metavar="FORMAT", help="The format: text, json, mermaid, dot or svg.")
     ] = "text",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of printing.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the plan: stages, streams with their partition counts and the reasons, tables. Nothing is stored or run."""
+    """Show the plan: stages, streams, tables, and why each partition count is what it is. Nothing is run."""
     from airflow_samza.cli import planning
     from airflow_samza.cli.run_command import parse_interval
 
@@ -63,13 +68,11 @@ def explain(
     interval: Interval = None,
     shuffles: Annotated[
         bool,
-        typer.Option(
-            "--shuffles", help="Start Spark, make the DataFrames of from_dataframe, and name each of their shuffles."
-        ),
+        typer.Option("--shuffles", help="Start Spark, make the DataFrames of from_dataframe, and list their shuffles."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the plan with the engine of every operator, and why: Arrow in the task, or Spark's Catalyst."""
+    """Show the plan, and for each operator which engine runs it, and why: Arrow, or Catalyst in Spark."""
     from airflow_samza.cli import planning
     from airflow_samza.cli.run_command import parse_interval
 

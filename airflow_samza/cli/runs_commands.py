@@ -25,25 +25,23 @@ from airflow_samza.runs.upkeep.waiting_output import is_worked_on, publish_waiti
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
-runs = typer.Typer(help="List the runs that are on record, and finish them.", no_args_is_help=True)
+runs = typer.Typer(help="List runs, and finish those that died.", no_args_is_help=True)
 
 Stage = Annotated[
-    str | None, typer.Option("--stage", metavar="STAGE", help="Only this stage; otherwise all of the run.")
+    str | None, typer.Option("--stage", metavar="STAGE", help="Only this stage. Default: all stages of the run.")
 ]
 
 
-@runs.command("list")
+@runs.command("list", epilog="Example: airflow-samza runs list page-views --open")
 @at_place(ROOT)
 def list_runs(
     place: Place,
-    application: Annotated[
-        str, typer.Argument(metavar="[APP]", help="Only runs of this application, by its name.")
-    ] = "",
-    limit: Annotated[int, typer.Option("-n", metavar="N", help="How many, newest first; 0: all.", min=0)] = 20,
+    application: Annotated[str, typer.Argument(metavar="[APP]", help="Only runs of this application; its name.")] = "",
+    limit: Annotated[int, typer.Option("-n", metavar="N", help="The number of runs to list; 0: all.", min=0)] = 20,
     only_open: Annotated[bool, typer.Option("--open", help="Only runs that have not ended.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List runs, newest first: state, mode, data interval, when they were planned, and the Dag run of each."""
+    """List runs, newest first: state, mode, data interval, time of the plan, and the Dag run."""
     files = open_filesystem(place.environment().root)
     found = [run for run in known_runs(files, application or None) if not (only_open and run.closed)]
     shown = [facts_of(files, run) for run in (found[:limit] if limit else found)]
@@ -63,10 +61,10 @@ def list_runs(
         typer.echo(f"{len(found) - len(shown)} older runs are left out (-n 0 shows all).", err=True)
 
 
-@runs.command()
+@runs.command(epilog="Example: airflow-samza runs finish page-views")
 @at_place(SYSTEMS)
 def finish(place: Place, names: Names = None) -> None:
-    """Publish what a run has committed and not published, because its runner died and no retry came."""
+    """Publish what a run has committed and not published, because its stage runner died before it could."""
     look_from_here()
     environment = place.environment()
     files = open_filesystem(environment.root)
@@ -89,9 +87,11 @@ def finish(place: Place, names: Names = None) -> None:
 def logs(
     place: Place,
     names: Names = None,
-    lines: Annotated[int, typer.Option("-n", metavar="N", help="Lines of each runner's log; 0: all.", min=0)] = 200,
+    lines: Annotated[
+        int, typer.Option("-n", metavar="N", help="The number of lines of each log; 0: all.", min=0)
+    ] = 200,
 ) -> None:
-    """Print the logs of a run's stage runners (its driver processes, with Spark's lines), oldest runner first."""
+    """Print the logs of a run's stage runners (the driver processes), with Spark's lines, oldest first."""
     look_from_here()
     files = open_filesystem(place.environment().root)
     run = chosen_run(files, _two(names, "logs"))
@@ -114,7 +114,7 @@ def logs(
 
 @at_place(ROOT)
 def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
-    """Cancel the Spark work of a run, or of one of its stages. What was committed stays; its task in Airflow fails."""
+    """Cancel a run, or one of its stages. What was committed stays; the task in Airflow fails."""
     look_from_here()
     files = open_filesystem(place.environment().root)
     run = plan_of(files, chosen_run(files, _two(names, "cancel")))

@@ -20,40 +20,38 @@ from airflow_samza.runs.lineage.versions import Version, find_version, is_reset,
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
-state = typer.Typer(help="Show and set right what an application carries from run to run.", no_args_is_help=True)
+state = typer.Typer(help="Show and reset the state that an application carries from run to run.", no_args_is_help=True)
 
 Name = Annotated[
     str,
-    typer.Argument(
-        metavar="APP", help="The application's name, or package.module:attribute as elsewhere.", show_default=False
-    ),
+    typer.Argument(metavar="APP", help="The application: its name, or package.module:attribute.", show_default=False),
 ]
 Copy = Annotated[
-    str, typer.Option("--app-id", metavar="ID", help="Which copy of the application, where APP is its name.")
+    str, typer.Option("--app-id", metavar="ID", help="The id of the application's copy, if APP is a name.")
 ]
 
 
-@state.command()
+@state.command(epilog="Example: airflow-samza state show page-views")
 @at_place(ROOT)
 def show(place: Place, application: Name, app_id: Copy = "1", as_json: Json = False) -> None:
-    """Show the versions of an application's state, which run left each, and which run holds it now."""
+    """Show the versions of an application's state, the run that left each, and the run that holds it now."""
     files, lineage = _lineage(application, place, app_id)
     report = report_state(files, lineage)
     typer.echo(json_line(report_facts(lineage, report)) if as_json else report_text(lineage, report))
 
 
-@state.command()
+@state.command(epilog="Example: airflow-samza state files page-views")
 @at_place(ROOT)
 def files(
     place: Place,
     application: Name,
     app_id: Copy = "1",
     version: Annotated[
-        int, typer.Option("--version", metavar="VERSION", help="The version of the state; 0 is the newest.")
+        int, typer.Option("--version", metavar="VERSION", help="The version of the state; 0: the newest.")
     ] = 0,
     as_json: Json = False,
 ) -> None:
-    """Show which files an application has read of its inputs with files that keep coming."""
+    """Show which files an application has read of inputs with slice="checkpoint"."""
     root, lineage = _lineage(application, place, app_id)
     found = find_version(root, lineage, version or newest_number(root, lineage))
     if as_json:
@@ -63,17 +61,17 @@ def files(
     typer.echo(files_text(lineage, found))
 
 
-@state.command()
+@state.command(epilog="Example: airflow-samza state abandon page-views RUN")
 @at_place(ROOT)
 def abandon(
     place: Place,
     application: Name,
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run, as `state show` names it.", show_default=False)],
     app_id: Copy = "1",
-    force: Annotated[bool, typer.Option("--force", help="Also a run that seems to be at work.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also give up a run that seems to be at work.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Give up a run that will not finish. Its output stays; the next run reads its input range again."""
+    """Give up a run that will not finish. Its output stays, and the next run reads its input range again."""
     files, lineage = _lineage(application, place, app_id)
     question = (
         f"Give up the run {run!r} of {lineage.application!r}? What it has written stays, and the next run "
@@ -88,20 +86,18 @@ def abandon(
         typer.echo(f"The run {run!r} is given up; the next run of {lineage.application!r} may start.")
 
 
-@state.command()
+@state.command(epilog="Example: airflow-samza state reset page-views --to 4")
 @at_place(ROOT)
 def reset(
     place: Place,
     application: Name,
     app_id: Copy = "1",
-    to: Annotated[
-        int, typer.Option("--to", metavar="VERSION", help="The version to go back to; 0 forgets everything.")
-    ] = 0,
+    to: Annotated[int, typer.Option("--to", metavar="VERSION", help="The version to go back to; 0: no state.")] = 0,
     yes: Yes = False,
 ) -> None:
-    """Go back to an earlier version of the state, or forget it.
+    """Go back to an earlier version of the state, or to none.
 
-    Outputs stay as they are; the versions between stay for a while.
+    Outputs stay as they are. The versions in between stay for a while.
     """
     files, lineage = _lineage(application, place, app_id)
     if not newest_number(files, lineage) and newest_lease(files, lineage) is None:

@@ -37,21 +37,22 @@ from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
-tables = typer.Typer(help="List pushed tables and their versions, push one, roll one back.", no_args_is_help=True)
+tables = typer.Typer(help="List, push and roll back pushed tables.", no_args_is_help=True)
 
-Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table.", show_default=False)]
-Named = Annotated[
-    str, typer.Option("--log-system", metavar="NAME", help="The system of the push stream, where it is not the log.")
-]
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table's id.", show_default=False)]
+Named = Annotated[str, typer.Option("--log-system", metavar="NAME", help="The system of the pushes.")]
 PushId = Annotated[
-    str | None, typer.Option("--push-id", metavar="ID", help="Name the push; the same name again finds its version.")
+    str | None,
+    typer.Option(
+        "--push-id", metavar="ID", help="The unique id of the push; a known id finds its version. Default: the time."
+    ),
 ]
 
 
-@tables.command("list")
+@tables.command("list", epilog="Example: airflow-samza tables list")
 @at_place(ROOT)
 def list_tables(place: Place, as_json: Json = False) -> None:
-    """List the tables that were pushed, with their current versions."""
+    """List pushed tables with their current versions."""
     files = open_filesystem(place.environment().root)
     found = [(folder, versions.newest(files, folder.system, folder.topic)) for folder in versions.tables(files)]
     if as_json:
@@ -72,10 +73,10 @@ def list_tables(place: Place, as_json: Json = False) -> None:
     typer.echo(columns(heading, rows) if rows else "No table was pushed.")
 
 
-@tables.command("versions")
+@tables.command("versions", epilog="Example: airflow-samza tables versions members")
 @at_place(ROOT)
 def show_versions(place: Place, table: Table, system: Named = EMBEDDED, as_json: Json = False) -> None:
-    """List the versions of a table, oldest first: push, the time since it was current, rows written."""
+    """List the versions of a table, oldest first: push, time from which it was current, rows."""
     files = open_filesystem(place.environment().root)
     topic = f"{table}-push"
     found, gone = versions.versions(files, system, topic), versions.expired_numbers(files, system, topic)
@@ -89,7 +90,7 @@ def show_versions(place: Place, table: Table, system: Named = EMBEDDED, as_json:
         typer.echo(f"Nothing was pushed to table {table!r}.")
 
 
-@tables.command()
+@tables.command(epilog="Example: airflow-samza tables push page_views:page_views members /data/members.parquet")
 @at_place(EVERYTHING)
 def push(
     place: Place,
@@ -98,7 +99,9 @@ def push(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="A path, or as JSON what the operator takes: '{\"query\": …}'.", show_default=False
+            metavar="SOURCE",
+            help="A path, or a source of SamzaTablePushOperator as JSON: '{\"query\": …}'.",
+            show_default=False,
         ),
     ],
     interval: Interval = None,
@@ -106,32 +109,61 @@ def push(
     master: Master = None,
     deploy_mode: DeployMode = None,
     runner_python: RunnerPython = None,
-    mode: Annotated[str, typer.Option("--mode", help="full or incremental.")] = FULL,
+    mode: Annotated[
+        str, typer.Option("--mode", help="full replaces all rows; incremental changes the rows of the keys that come.")
+    ] = FULL,
     columns_: Annotated[
-        str | None, typer.Option("--columns", metavar="A,B", help="Columns of the source to take; or JSON.")
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="A,B",
+            help="The columns of the source to take, or SQL by "
+            "column of the table as JSON. Default: the table's columns.",
+        ),
     ] = None,
     deletes: Annotated[
-        str | None, typer.Option("--deletes", metavar="SQL", help="Rows whose key an incremental push deletes.")
+        str | None,
+        typer.Option(
+            "--deletes",
+            metavar="SQL",
+            help="A condition; rows of an incremental push for which it is true delete their key.",
+        ),
     ] = None,
-    on_null_key: Annotated[str, typer.Option("--on-null-key", help="fail or drop.")] = "fail",
-    on_duplicate: Annotated[str, typer.Option("--on-duplicate", help="fail, last or any.")] = "fail",
+    on_null_key: Annotated[str, typer.Option("--on-null-key", help="Rows without a key: fail or drop.")] = "fail",
+    on_duplicate: Annotated[
+        str, typer.Option("--on-duplicate", help="Keys that come twice: fail, last or any.")
+    ] = "fail",
     latest_by: Annotated[
-        str | None, typer.Option("--latest-by", metavar="COLUMN", help="Which row of a key is the last.")
+        str | None,
+        typer.Option("--latest-by", metavar="COLUMN", help="The column by which the last row of a key is chosen."),
     ] = None,
-    min_rows: Annotated[int | None, typer.Option("--min-rows", help="Reject a push of fewer.")] = None,
+    min_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--min-rows",
+            help="The smallest number of rows; a smaller push is rejected. Default: 1, of an incremental push 0.",
+        ),
+    ] = None,
     max_change_ratio: Annotated[
-        float | None, typer.Option("--max-change-ratio", help="Reject one that differs more; inf: none.")
+        float | None,
+        typer.Option(
+            "--max-change-ratio",
+            help="The greatest difference from the current version: 0.2 "
+            "is a fifth of its rows, inf allows any. Default: a full push may lose half.",
+        ),
     ] = None,
-    keep: Annotated[int, typer.Option("--keep", metavar="N", help="How many versions are kept.")] = 10,
+    keep: Annotated[int, typer.Option("--keep", metavar="N", help="The number of versions to keep.")] = 10,
     compact_after: Annotated[
         int,
         typer.Option(
-            "--compact-after", metavar="N", help="Incremental pushes on a full one that are then made one; 0: never."
+            "--compact-after",
+            metavar="N",
+            help="The number of incremental pushes after which the rows are written as one section; 0: never.",
         ),
     ] = COMPACT_AFTER,
     as_json: Json = False,
 ) -> None:
-    """Push a table from anything that Spark reads."""
+    """Push a table from anything that Spark reads, as a new version."""
     from airflow_samza.cli.run_command import parse_interval, runtime_of
 
     look_from_here()
@@ -165,18 +197,21 @@ def push(
     typer.echo(json_line(plain(version)) if as_json else describe_version(version))
 
 
-@tables.command()
+@tables.command(epilog="Example: airflow-samza tables rollback members --to previous")
 @at_place(ROOT)
 def rollback(
     place: Place,
     table: Table,
     system: Named = EMBEDDED,
     to: Annotated[
-        str, typer.Option("--to", metavar="VERSION", help="previous, a version's number, or a push id.")
+        str,
+        typer.Option(
+            "--to", metavar="VERSION", help="The version to return to: previous, a number, or the id of its push."
+        ),
     ] = PREVIOUS,
     push_id: PushId = None,
 ) -> None:
-    """Make the rows of an older version of a table current again, as a new version."""
+    """Make an older version of a table current again, as a new version."""
     environment = place.environment()
     files = open_filesystem(environment.root)
     bound = bind_system(system, environment.systems.get(system) or UNDER_ROOT, environment.root)
@@ -184,12 +219,12 @@ def rollback(
     typer.echo(rollback_text(made, versions.newest(files, system, f"{table}-push")))
 
 
-@tables.command()
+@tables.command(epilog="Example: airflow-samza tables compact members")
 @at_place(EVERYTHING)
 def compact(place: Place, table: Table, log_system: Named = EMBEDDED) -> None:
-    """Write the rows of the current version as one section, for new readers and further changes.
+    """Write the rows of the current version as one section, so that new readers start faster.
 
-    Here, without Spark.
+    It runs in this process, without Spark.
     """
     from airflow_samza.engine.table_compaction import compact_here
 

@@ -16,13 +16,13 @@ from airflow_samza.systems.bindings import bind_log, is_log, log_under
 if TYPE_CHECKING:
     from airflow_samza.systems.log.system import LogSystem
 
-topics = typer.Typer(help="List, show, read, check and expire the topics of a log.", no_args_is_help=True)
+topics = typer.Typer(help="List, read, check and expire topics.", no_args_is_help=True)
 
 OF = "--of"
 Of = Annotated[
     str | None,
     typer.Option(
-        OF, metavar="SYSTEM", help="The log, or the brokers, that are meant; otherwise the log under the root."
+        OF, metavar="SYSTEM", help="The system of the topics, a log or Kafka. Default: the log under the root."
     ),
 ]
 Topic = Annotated[
@@ -30,15 +30,15 @@ Topic = Annotated[
 ]
 
 
-@topics.command("list")
+@topics.command("list", epilog="Example: airflow-samza topics list page-views")
 @at_place(SYSTEMS)
 def list_topics(
     place: Place,
-    matching: Annotated[str, typer.Argument(metavar="[PART]", help="Only topics whose name holds this.")] = "",
+    matching: Annotated[str, typer.Argument(metavar="[PART]", help="Only topics whose name contains this text.")] = "",
     of: Of = None,
     as_json: Json = False,
 ) -> None:
-    """List the topics: partitions, messages, bytes, last commit, expiry."""
+    """List topics: partitions, messages, bytes, last commit, expiry."""
     log = _log(place, of)
     if as_json:
         from airflow_samza.systems.log.topic_facts import list_facts
@@ -49,10 +49,10 @@ def list_topics(
     typer.echo(topic_reports.list_text(log, matching))
 
 
-@topics.command()
+@topics.command(epilog="Example: airflow-samza topics show TOPIC")
 @at_place(SYSTEMS)
 def show(place: Place, topic: Topic, of: Of = None, as_json: Json = False) -> None:
-    """Show one topic: schema, offsets of every partition, and its writers."""
+    """Show a topic: schema, offsets of each partition, writers."""
     log = _log(place, of)
     if as_json:
         from airflow_samza.systems.log.topic_facts import show_facts
@@ -62,7 +62,7 @@ def show(place: Place, topic: Topic, of: Of = None, as_json: Json = False) -> No
     typer.echo(topic_reports.show_text(log, topic))
 
 
-@topics.command()
+@topics.command(epilog="Example: airflow-samza topics tail TOPIC -n 5 --follow")
 @at_place(SYSTEMS)
 def tail(
     place: Place,
@@ -71,22 +71,24 @@ def tail(
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", metavar="K", help="Only this partition.")
     ] = None,
-    count: Annotated[int, typer.Option("-n", metavar="N", help="How many messages of each partition.")] = 10,
+    count: Annotated[int, typer.Option("-n", metavar="N", help="The number of messages of each partition.")] = 10,
     control: Annotated[
-        bool, typer.Option("--control", help="Show control messages, too (end-of-stream, watermarks).")
+        bool, typer.Option("--control", help="Also print control messages (end-of-stream, watermarks).")
     ] = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is added, until Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for new messages and print them, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Print the last messages of a topic as JSON lines."""
     log = _log(place, of)
     topic_reports.tail(log, topic, partition=partition, count=count, control=control, follow=follow, tell=typer.echo)
 
 
-@topics.command()
+@topics.command(epilog="Example: airflow-samza topics fsck TOPIC")
 @at_place(SYSTEMS)
 def fsck(
     place: Place,
-    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="One topic; otherwise all.")] = None,
+    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The topic. Default: all.")] = None,
     of: Of = None,
     as_json: Json = False,
 ) -> None:
@@ -112,23 +114,24 @@ def fsck(
         raise typer.Exit(1)
 
 
-@topics.command()
+@topics.command(epilog="Example: airflow-samza topics expire TOPIC --older-than '7 days'")
 @at_place(SYSTEMS)
 def expire(
     place: Place,
     topic: Annotated[
-        str | None, typer.Argument(metavar="[TOPIC]", help="One topic; otherwise what is due everywhere.")
+        str | None,
+        typer.Argument(metavar="[TOPIC]", help="The topic to expire. Default: none, only delete what has expired."),
     ] = None,
     of: Of = None,
     older_than: Annotated[
         str | None,
         typer.Option(
-            "--older-than", metavar="AGE", help="Of TOPIC, expire only the messages older than this: '7 days'."
+            "--older-than", metavar="AGE", help="Expire only messages of TOPIC that are older, for example '7 days'."
         ),
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Delete expired topics. With TOPIC, expire all of it first, or its older part."""
+    """Delete expired topics. With TOPIC, expire that topic first, or its older messages."""
     log = _log(place, of)
     if older_than is not None and topic is None:
         raise ConfigError(

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from airflow_samza.launch.warm_places import WarmPlace
 
 warm = typer.Typer(
-    help="Shows and ends warm runners: Sparks of this host that wait for the next run.", no_args_is_help=True
+    help="List and end warm runners: processes on this host that keep a Spark for the next run.", no_args_is_help=True
 )
 
 
-@warm.command("list")
+@warm.command("list", epilog="Example: airflow-samza warm list")
 def list_runners(as_json: Json = False) -> None:
-    """List the warm runners of this user on this host; delete what is left of those that have died."""
+    """List the warm runners of this user on this host, and delete what dead ones have left."""
     from airflow_samza.launch.warm_places import sweep_orphans, warm_places
 
     for place in sweep_orphans():
@@ -37,16 +37,16 @@ def list_runners(as_json: Json = False) -> None:
     typer.echo(columns(heading, [_row(place) for place in places]))
 
 
-@warm.command("end")
+@warm.command("end", epilog="Example: airflow-samza warm end --now")
 def end_runners(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUNNER]…", help="Runners as listed; without one all of them.")
+        list[str] | None, typer.Argument(metavar="[RUNNER]…", help="The runners, as listed. Default: all.")
     ] = None,
     now: Annotated[
-        bool, typer.Option("--now", help="Also those that serve a run, which then fails and can be retried.")
+        bool, typer.Option("--now", help="Also end runners that serve a run; the run fails and can be retried.")
     ] = False,
 ) -> None:
-    """End warm runners. One that serves a run stays, unless --now is given."""
+    """End warm runners. A runner that serves a run stays, unless --now is given."""
     from airflow_samza.launch.warm_places import warm_places
     from airflow_samza.launch.warm_taking import end_warm
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,20 +16,87 @@ HEADING = re.compile(r" *# -- (.+?) -+$")
 PLACES = {"stream_id": "<stream>", "name": "<system>.<stream>"}
 """The parts of keys that code calls otherwise than the reference."""
 
+OPTIONS = "| option | default | |\n|---|---|---|"
+SHARED = 4
+"""The number of commands from which on an option is described apart from them."""
+
 READERS = {"config.py": "", "storage/backends.py": "stores", "chooser/settings.py": "reading"}
 """Modules whose functions read configuration keys, and the section of these; empty: as headings in the module say."""
 
 
 def command_line() -> str:
-    """Return every command with its arguments and options, as ``--help`` has them."""
+    """Return every command with its arguments, options and an example, as ``--help`` has them.
+
+    Options of several commands are described once, in a table of their own.
+    """
     import typer
-    from typer.cli import get_docs_for_click
 
     from airflow_samza.cli.app import app
 
     command = typer.main.get_command(app)
-    text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="airflow-samza")
-    return text.partition("\n\n")[2]  # the page has a heading of its own
+    found = dict(commands(command, "airflow-samza"))
+    uses = Counter(text for one in found.values() for text in {_option_row(option) for option in _options(one)})
+    shared = {row for row, count in uses.items() if count >= SHARED}
+    rows = dict.fromkeys(row for one in found.values() for row in map(_option_row, _options(one)) if row in shared)
+    top = "\n".join(map(_option_row, _options(command)))
+    parts = [
+        f"{OPTIONS}\n{top}",
+        f"## Options of several commands\n\n{OPTIONS}\n" + "\n".join(rows),
+        *(_command(name, one, shared) for name, one in found.items()),
+    ]
+    return "\n\n".join(parts)
+
+
+def commands(group: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield commands and groups in the order of ``--help``, a group before its commands."""
+    panels = list(dict.fromkeys(getattr(command, "rich_help_panel", None) for command in group.commands.values()))
+    words = sorted(
+        group.commands, key=lambda word: panels.index(getattr(group.commands[word], "rich_help_panel", None))
+    )
+    for word in words:
+        command = group.commands[word]
+        yield f"{name} {word}", command
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{name} {word}")
+
+
+def _command(name: str, command: Any, shared: Collection[str]) -> str:
+    heading = f"{'#' * name.count(' ')}# `{name}`\n\n{_paragraphs(command.help)}"
+    if hasattr(command, "commands"):
+        return heading
+    example = (command.epilog or "").removeprefix("Example: ")
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    parts = [heading, f"```console\n{example}\n```"]
+    if arguments:
+        rows = [f"| `{one.metavar or one.name.upper()}` | {_in_a_cell(one.help or '')} |" for one in arguments]
+        parts.append("\n".join(["| argument | |", "|---|---|", *rows]))
+    own = [row for row in map(_option_row, _options(command)) if row not in shared]
+    if own:
+        parts.append("\n".join([OPTIONS, *own]))
+    others = [
+        f"`{next(name for name in one.opts if name.startswith('--'))}`"
+        for one in _options(command)
+        if _option_row(one) in shared
+    ]
+    if others:
+        parts.append(f"[Options of several commands](#options-of-several-commands): {', '.join(others)}.")
+    return "\n\n".join(parts)
+
+
+def _options(command: Any) -> list[Any]:
+    return [one for one in command.params if one.param_type_name == "option"]
+
+
+def _option_row(option: Any) -> str:
+    names = ", ".join(f"`{name}`" for name in sorted(option.opts, key=len))
+    value = f" `{option.metavar}`" if option.metavar and not option.is_flag else ""
+    default = "" if option.default is None or option.default is False else f"`{option.default}`"
+    required = "required" if option.required else default
+    return f"| {names}{value} | {required} | {_in_a_cell(option.help or '')} |"
+
+
+def _paragraphs(text: str | None) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in (text or "").split("\n\n"))
 
 
 @dataclass(frozen=True)

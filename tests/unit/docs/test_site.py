@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
 from griffe import Class, Docstring, DocstringSectionKind
 
 import airflow_samza
 from airflow_samza import config
+from airflow_samza.cli.app import app
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION, get_provider_info
 from airflow_samza.provider.stats import COUNTERS, METRICS, gauges_of
 from scripts.site import reference
 from scripts.site.docstrings import PlainDocstrings
 from scripts.site.hooks import ROOT_PAGES, boxes, moved, rows_with_anchors
+from tests.unit.docs.test_commands import problem
 from tests.unit.docs.test_metrics_page import FULL as FULL_REPORT
 from tests.unit.provider.test_import_paths import FIRST_NAMES, HOMES
 
@@ -95,6 +98,20 @@ def test_the_reference_has_every_field_of_the_connection() -> None:
 def test_the_reference_has_every_command() -> None:
     headings = set(re.findall(r"^#+ `airflow-samza (.+)`$", reference.command_line(), flags=re.MULTILINE))
     assert {"plan", "run", "status", "topics", "topics list", "state abandon", "tables versions"} <= headings
+
+
+def test_the_reference_has_every_option_and_an_example_of_each_command() -> None:
+    text = reference.command_line()
+    root: Any = typer.main.get_command(app)
+    found = [command for _, command in reference.commands(root, "airflow-samza") if not hasattr(command, "commands")]
+    assert len(found) > 25
+    options = {
+        name for command in found for one in command.params if one.param_type_name == "option" for name in one.opts
+    }
+    assert [name for name in sorted(options) if f"`{name}`" not in text] == []
+    examples = re.findall(r"^```console\n(.+)\n```$", text, flags=re.MULTILINE)
+    assert len(examples) == len(found)
+    assert [(example, why) for example in examples if (why := problem(example)) is not None] == []
 
 
 def test_the_reference_has_every_metric_that_is_sent() -> None:
