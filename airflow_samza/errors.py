@@ -15,14 +15,19 @@ from airflow_samza.quoting import printable
 class SamzaError(Exception):
     """Base class of all errors that this package raises on purpose.
 
-    ``sentence`` describes the problem, ``hint`` the remedy, ``facts`` hold the values for code that reads them.
+    ``str(error)`` is the sentence and the hint. An error can be pickled, and has a JSON form, so that it reaches the
+    Airflow task from a Spark worker.
+
+    :param sentence: The problem: one sentence with the thing and the value.
+    :param hint: What to do.
+    :param facts: The values of the sentence, for code that reads them: ``error.facts``.
     """
 
     rule: ClassVar[str] = "error"
-    """A short stable keyword for programs."""
+    """A short keyword of the kind of error, which stays the same from release to release."""
 
     retryable: ClassVar[bool] = False
-    """True where a retry can help; Airflow tasks map False to *no retry*."""
+    """True if trying again may help. If it is false, a task in Airflow fails at once, whatever its retries."""
 
     def __init__(self, sentence: str, *, hint: str = "", **facts: object) -> None:
         self.sentence = printable(sentence)
@@ -37,7 +42,7 @@ class SamzaError(Exception):
         return (_rebuild, (type(self), self.sentence, self.hint, self.facts))
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form: ``type``, ``rule``, ``sentence``, ``hint``, ``retryable`` and the facts as text."""
+        """Return the JSON form: ``type``, ``rule``, ``sentence``, ``hint``, ``retryable``, and the facts as texts."""
         return {
             "type": type(self).__name__,
             "rule": self.rule,
@@ -49,7 +54,10 @@ class SamzaError(Exception):
 
     @classmethod
     def from_dict(cls, data: dict[str, object]) -> SamzaError:
-        """The error that :meth:`to_dict` described; an unknown type comes back as a plain :class:`SamzaError`."""
+        """Return the error that :meth:`to_dict` describes; an unknown type becomes a plain :class:`SamzaError`.
+
+        :param data: The JSON form.
+        """
         known = {kind.__name__: kind for kind in _tree(SamzaError)}
         kind = known.get(str(data.get("type")), SamzaError)
         parts = data.get("errors")
@@ -76,13 +84,16 @@ def _tree(kind: type[SamzaError]) -> list[type[SamzaError]]:
 
 
 class ConfigError(SamzaError):
-    """Error for a configuration key whose value cannot be used (facts: ``key``, ``value``)."""
+    """Error for a setting with an invalid value: a configuration key, an option, a parameter.
+
+    Facts: ``key``, ``value``.
+    """
 
     rule = "invalid-config"
 
 
 class SchemaError(SamzaError):
-    """Error for a schema that cannot be read, or data that does not have its declared schema."""
+    """Error for a schema that cannot be read, or data that does not fit its schema."""
 
     rule = "schema"
 
@@ -94,7 +105,7 @@ class PlanError(SamzaError):
 
 
 class PlanErrors(PlanError):
-    """All conflicts of one application, reported at once (``errors`` in the order of the plan)."""
+    """Error for several conflicts of one application, which are in ``errors`` in the order of the plan."""
 
     rule = "plan"
 
@@ -107,7 +118,7 @@ class PlanErrors(PlanError):
         return (PlanErrors, (list(self.errors),))
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form, with that of each conflict under ``errors``."""
+        """Return the JSON form, with that of each conflict under ``errors``."""
         return {**super().to_dict(), "errors": [error.to_dict() for error in self.errors]}
 
 
@@ -122,49 +133,64 @@ def raise_all(errors: Sequence[SamzaError]) -> None:
 
 
 class InvalidApplication(PlanError):
-    """Error for a wrong use of the API, raised at the call; it names file and line of the user's code."""
+    """Error for a wrong call while an application is described; the sentence ends with file and line of your code."""
 
     rule = "invalid-application"
 
 
 class DuplicateId(InvalidApplication):
-    """Error for two operators, streams, tables or systems of one application with the same id."""
+    """Error for two operators, streams, tables, stores or systems with the same id.
+
+    Facts: ``name``.
+    """
 
     rule = "duplicate-id"
 
 
 class BadId(InvalidApplication):
-    """Error for an id with characters other than letters, digits, ``-`` and ``_``."""
+    """Error for an id with characters other than letters, digits, ``-`` and ``_``.
+
+    Facts: ``value``.
+    """
 
     rule = "bad-id"
 
 
 class UnknownName(InvalidApplication):
-    """Error for the name of a stream, table, column, system or stage that is not known."""
+    """Error for a name that does not exist: a module, stream, table, column, system, stage or run.
+
+    Facts: ``name``.
+    """
 
     rule = "unknown-name"
 
 
 class ProcessorMissing(InvalidApplication):
-    """Error for side inputs whose messages are no rows of their table, without a processor (facts: ``store``)."""
+    """Error for side inputs whose messages are no rows of their table, and that have no processor.
+
+    Facts: ``store``.
+    """
 
     rule = "processor-missing"
 
 
 class SideInputsWithChangelog(InvalidApplication):
-    """Error for a store with both side inputs, which restore it, and a changelog (facts: ``table``)."""
+    """Error for a table with side inputs, which bring it back after a loss, and a changelog.
+
+    Facts: ``table``.
+    """
 
     rule = "side-inputs-with-changelog"
 
 
 class PartitionMismatch(PlanError):
-    """Error for streams of one join with different partition counts."""
+    """Error for a join of streams with different partition counts."""
 
     rule = "partition-mismatch"
 
 
 class PartitioningMismatch(PlanError):
-    """Error for streams of one join, or rows of one key, that are not partitioned alike (rule P11)."""
+    """Error for a join of streams, or rows of one key, that are partitioned in different ways (rule P11)."""
 
     rule = "partitioning-mismatch"
 
@@ -176,52 +202,61 @@ class UnresolvedPartitions(PlanError):
 
 
 class UnsupportedShape(PlanError):
-    """Error for an operator graph with a shape that cannot be planned."""
+    """Error for a graph of operators that cannot be cut into stages."""
 
     rule = "unsupported-shape"
 
 
 class Unreachable(PlanError):
-    """Error for a part of the application that has no input."""
+    """Error for a part of an application that no input reaches."""
 
     rule = "unreachable"
 
 
 class PlanChanged(PlanError):
-    """Error for a plan that differs from an earlier one so that state or a run would break (rule P10)."""
+    """Error for a plan that differs from an earlier one in a way that would break state or a run (rule P10)."""
 
     rule = "plan-changed"
 
 
 class NotYet(PlanError):
-    """Error for an application that the planner accepts and this version of the runtime cannot run yet."""
+    """Error for an application that can be planned, and that this version cannot run."""
 
     rule = "not-yet"
 
 
 class ControlError(SamzaError):
-    """Error for an invalid control message, or one that contradicts another (facts: stream, partition, offset)."""
+    """Error for an invalid control message.
+
+    Facts: ``stream``, ``partition``, ``offset``.
+    """
 
     rule = "control"
 
 
 class TopicError(SamzaError):
-    """Error for a stream that cannot be read or written: missing, damaged, or rejected by its storage."""
+    """Error for a stream that cannot be read or written: missing, damaged, or rejected by its storage.
+
+    Facts: ``stream``.
+    """
 
     rule = "topic"
 
 
 class RecordUnreadable(TopicError):
-    """Error for a damaged durable record.
+    """Error for a damaged record of a run under the root.
 
-    Not JSON, without a key, or with a value of the wrong type (facts: ``path``, ``why``).
+    Facts: ``path``, ``why``.
     """
 
     rule = "record"
 
 
 class SectionOpen(TopicError):
-    """Error for a section of a shared stream that its run has not ended (facts: ``stream``, ``run``)."""
+    """Error for a part of a shared stream whose run has not ended.
+
+    Facts: ``stream``, ``run``.
+    """
 
     rule = "section-open"
     retryable = True
@@ -235,14 +270,17 @@ class StorageFull(TopicError):
 
 
 class StorageUnavailable(TopicError):
-    """Error for storage that did not answer, or failed for a reason that may pass (network, time-out, device)."""
+    """Error for storage that does not answer, or fails for a reason that may pass: network, time-out, device."""
 
     rule = "storage-unavailable"
     retryable = True
 
 
 class StageError(SamzaError):
-    """Base class of errors of a stage (facts: ``stage``, ``run``)."""
+    """Error for a stage of a run; its subclasses say more.
+
+    Facts: ``stage``, ``run``.
+    """
 
     rule = "stage"
 
@@ -262,16 +300,16 @@ class StageCancelled(StageError):
 
 
 class StageLost(StageError):
-    """Error for a stage runner that has stopped: no heartbeat, no process. A retry goes on after the last commit."""
+    """Error for a stage runner that has died, or shows no sign of life. A retry continues after the last commit."""
 
     rule = "stage-lost"
     retryable = True
 
 
 class UpstreamCleared(StageError):
-    """Error for a running stage whose producer got a newer generation.
+    """Error for a running stage whose producer was cleared; a new generation reads the new output.
 
-    A newer generation of this stage reads that one (facts: ``upstream``).
+    Facts: ``upstream``.
     """
 
     rule = "upstream-cleared"
@@ -279,61 +317,82 @@ class UpstreamCleared(StageError):
 
 
 class MessageError(StageError):
-    """Error for a user's callable that failed on a message (facts: operator, file, line, message)."""
+    """Error for a callable of yours that failed on a message.
+
+    Facts: ``operator``, ``file``, ``line``, ``message``.
+    """
 
     rule = "message"
     retryable = True
 
 
 class StateError(SamzaError):
-    """Error for an application's state that cannot be used as requested (facts: ``application``, ``run``)."""
+    """Error for state of an application that cannot be used as requested.
+
+    Facts: ``application``, ``run``.
+    """
 
     rule = "state"
 
 
 class StateBusy(StateError):
-    """Error for state that another run holds, or has left half written (facts: ``holder``)."""
+    """Error for state that another run holds, or has left half written.
+
+    Facts: ``holder``.
+    """
 
     rule = "state-busy"
     retryable = True
 
 
 class StateFenced(StateError):
-    """Error for a run that lost the state it was planned with to another run (facts: ``fence``)."""
+    """Error for a run that has lost its state to another run.
+
+    Facts: ``fence``.
+    """
 
     rule = "state-fenced"
 
 
 class StoreError(SamzaError):
-    """Error for a task's local store that cannot be opened, read or written."""
+    """Error for a store or a table of a task that cannot be opened, read or written."""
 
     rule = "store"
 
 
 class RemoteTableError(StageError):
-    """Error for a remote table's function that failed, or returned no row (facts: ``table``, ``key``, ``attempts``)."""
+    """Error for a function of a remote table that failed, or returned no row.
+
+    Facts: ``table``, ``key``, ``attempts``.
+    """
 
     rule = "remote-table"
     retryable = True
 
 
 class PushError(SamzaError):
-    """Error for a table push that was rejected or failed."""
+    """Error for a push of a table that was rejected, or failed.
+
+    Facts: ``table``.
+    """
 
     rule = "push"
 
 
 class SourceUnavailable(PushError):
-    """Error for a push whose source did not answer, or failed for a reason that may pass (facts: ``table``)."""
+    """Error for a source of a push that does not answer, or fails for a reason that may pass.
+
+    Facts: ``table``.
+    """
 
     rule = "source-unavailable"
     retryable = True
 
 
 class ConcurrentPush(PushError):
-    """Error for a push whose version number another push took (facts: ``table``, ``number``, ``winner``).
+    """Error for a push whose version number another push took.
 
-    A retry comes after it.
+    Facts: ``table``, ``number``, ``winner``.
     """
 
     rule = "concurrent-push"
@@ -341,12 +400,15 @@ class ConcurrentPush(PushError):
 
 
 class NoSuchVersion(PushError):
-    """Error for a version of a pushed table that does not exist, or no longer does (facts: ``table``, ``wanted``)."""
+    """Error for a version of a pushed table that does not exist, or has expired.
+
+    Facts: ``table``, ``wanted``.
+    """
 
     rule = "no-such-version"
 
 
 class RuntimeMissing(SamzaError):
-    """Error for Java or a package that is missing or too old."""
+    """Error for Java, Spark or a package that is missing, too old, or does not fit."""
 
     rule = "runtime-missing"

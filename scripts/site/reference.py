@@ -207,6 +207,29 @@ def connections() -> str:
     return "\n".join(["| field | in the form | value |", "|---|---|---|", *rows])
 
 
+def error_classes() -> str:
+    """Return a table of the error classes, each below its base class, with their facts."""
+    from airflow_samza import errors
+
+    def rows(kind: type[errors.SamzaError], depth: int) -> Iterator[str]:
+        text, _, facts = (kind.__doc__ or "").strip().partition("\n\n")
+        said = _in_a_cell(text).removeprefix("Error for ").removesuffix(".")
+        named = ", ".join(re.findall(r"``(\w+)``", facts)) if "Facts: " in facts else ""
+        again = "yes" if kind.retryable else ""
+        yield f"| {'&emsp;' * depth}`{kind.__name__}` | `{kind.rule}` | {said} | {again} | {named} |"
+        for below in kind.__subclasses__():
+            if below.__module__ == errors.__name__:
+                yield from rows(below, depth + 1)
+
+    found = [
+        row
+        for kind in errors.SamzaError.__subclasses__()
+        if kind.__module__ == errors.__name__
+        for row in rows(kind, 0)
+    ]
+    return "\n".join(["| class | `rule` | raised for | retried | facts |", "|---|---|---|---|---|", *found])
+
+
 def metrics() -> str:
     """Return a table of the metrics that stages send, with their units."""
     from airflow_samza.provider.stats import METRICS
@@ -241,6 +264,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "configuration": configuration,
     "settings": settings,
     "connections": connections,
+    "error classes": error_classes,
     "metrics": metrics,
     "counters": counters,
 }

@@ -104,6 +104,9 @@ def test_operators_and_declarations_have_examples() -> None:
     assert {"StreamTask", "AsyncStreamTask", "TimerListenerTask", "KeyValueStore"} <= {name for name, _ in OF_TASKS}
 
 
-def test_the_application_of_the_page_counts_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(examples("reference/applications.md")) == ["page_views.py"]
-    loaded("reference/applications.md", "page_views.py", tmp_path, monkeypatch).test_views_are_counted_by_tier()
+@pytest.mark.parametrize("page", ["applications.md", "error-classes.md"])
+def test_the_example_of_a_page_passes_its_test(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (name,) = examples(f"reference/{page}")
+    module = loaded(f"reference/{page}", name, tmp_path, monkeypatch)
+    (test,) = [function for word, function in vars(module).items() if word.startswith("test_")]
+    test()
