@@ -7,8 +7,8 @@ SHELL := /bin/bash
 VENV := .venv
 export VENV
 PYTHON_IN_VENV := $(VENV)/bin/python
-# pytest keeps what it compiles of the tests, for the other processes of a run and for the next.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PYTHON_IN_VENV) -m pytest
+# Hundreds of processes import Airflow, Spark and the tests: the first that compiles a module keeps it for the others.
+unexport PYTHONDONTWRITEBYTECODE
 ARGS ?=
 # Processes that share the tests: those that start no servers, which use a core each, and those that do, which wait a fifth of the time.
 WORKERS ?= 2
@@ -44,16 +44,16 @@ stack: setup ## Start an installation to try things with (Airflow on PostgreSQL 
 
 test: setup ## Run all tests but the nightly ones (ARGS="-k join" narrows them down).
 	@scripts/setup-browser.sh || true  # without one, the tests that need it fail and say so; the others run
-	@$(PYTEST) -m "not nightly and not spark and not airflow and not browser and not hdfs and not kafka" -n $(WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs and not kafka" -n $(WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
 	@$(PYTHON_IN_VENV) -m airflow_samza.launch.class_archive_maker $(VENV)/class-archives || true  # without it, each Spark starts slower
-	@$(PYTEST) -m "not nightly and (spark or airflow or browser or hdfs or kafka)" -n $(SERVER_WORKERS) --no-loadscope-reorder --ignore airflow_samza --ignore tests/unit $(ARGS) || [ $$? -eq 5 ]
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser or hdfs or kafka)" -n $(SERVER_WORKERS) --no-loadscope-reorder --ignore airflow_samza --ignore tests/unit $(ARGS) || [ $$? -eq 5 ]
 
 setup: ## Build .venv (PYTHON=... chooses the Python) and look for Java; nothing to do when up to date.
 	@scripts/setup.sh
 
 ##@ While working
 unit: setup ## Run the tests that need no Spark, Airflow, HDFS, Kafka or browser: seconds.
-	@$(PYTEST) -m "not nightly and not spark and not airflow and not browser and not hdfs and not kafka" $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs and not kafka" $(ARGS)
 
 lint: setup ## Check style and formatting.
 	@$(PYTHON_IN_VENV) -m ruff check .
@@ -79,11 +79,11 @@ setup-databases: setup ## Make sure that PostgreSQL and Redis are there for demo
 
 nightly: setup setup-browser setup-databases ## Run what takes long: the matrix of versions, soaks, big data, chaos (an hour of it; CHAOS_SECONDS=1800 for each half).
 	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check "uv>=0.9"  # builds the matrix
-	@$(PYTEST) -m nightly --timeout 7200 $(ARGS)
-	@FUZZ_SECONDS=600 $(PYTEST) --timeout 7200 tests/fuzz $(ARGS)
-	@CRASH_SECONDS=3600 $(PYTEST) -s tests/unit/engine/test_epoch_crashes.py $(ARGS)
-	@EXPRESSIONS_SCALE=20 $(PYTEST) --timeout 7200 tests/property/test_expressions_against_spark.py $(ARGS)
-	@MODES_EXAMPLES=5000 $(PYTEST) --timeout 7200 tests/property/test_modes.py $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest -m nightly --timeout 7200 $(ARGS)
+	@FUZZ_SECONDS=600 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/fuzz $(ARGS)
+	@CRASH_SECONDS=3600 $(PYTHON_IN_VENV) -m pytest -s tests/unit/engine/test_epoch_crashes.py $(ARGS)
+	@EXPRESSIONS_SCALE=20 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/property/test_expressions_against_spark.py $(ARGS)
+	@MODES_EXAMPLES=5000 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/property/test_modes.py $(ARGS)
 	@$(MAKE) --no-print-directory matrix
 
 matrix: setup ## Build an environment for each combination of Airflow, Spark and Python, and try it there (MATRIX="--only airflow-3.1").

@@ -60,13 +60,10 @@ build_venv() {
     say "Installing what requirements.txt lists (one to four minutes the first time)."
     # An old pip takes twice as long, and builds packages in a way that newer Pythons no longer know.
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25"
-    # Not compiling ahead of time saves a minute, as what is imported is compiled then; unless the environment forbids that,
-    # where each of the many processes of a run would compile all of Airflow and Spark anew.
-    local compile=--no-compile
-    [ -z "${PYTHONDONTWRITEBYTECODE:-}" ] || compile=--compile
+    # Modules are compiled when they are imported first; compiling all of them ahead of time takes a minute.
     # Each file that comes from an index has a hash in requirements.txt; pip rejects any other.
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "$compile" --require-hashes -r requirements.txt
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "$compile" --no-deps -e .
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -e .
 }
 
 java_version() {
