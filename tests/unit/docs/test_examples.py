@@ -29,13 +29,6 @@ def test_the_tests_of_an_example_pass(page: str, name: str, tmp_path: Path, monk
         test()
 
 
-@pytest.mark.parametrize(
-    "page", ["how-to/local-tables.md", "how-to/low-level.md", "concepts/stores.md", "how-to/windows.md"]
-)
-def test_every_block_of_code_is_an_example(page: str) -> None:
-    assert len(examples(page)) == text_of(page).count("```python") > 0
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_to_files(page: str) -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text_of(page)) if "://" not in link]
