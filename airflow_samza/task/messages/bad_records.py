@@ -174,7 +174,7 @@ class BadRecords:
             parts = [] if stream is None else [stream, f"partition {partition}"]
             parts += [] if offset is None else [f"offset {offset}"]
             at = f" ({', '.join(parts)})" if parts else ""
-            self.samples.append(f"{self._spec.title}{at}: {cut_short(error)}: {cut_short(text)}")
+            self.samples.append(f"{self._spec.title}{at}: {cut_short(error.removesuffix('.'))}: {cut_short(text)}")
         if self._dead_letters is not None:
             count = len(texts)
             columns = [
