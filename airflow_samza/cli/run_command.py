@@ -60,15 +60,18 @@ def run_application(
     from airflow_samza.application.loader import load_application
     from airflow_samza.cli.resumed_runs import planned_before, reject_other_options, tell_if_all_is_done
     from airflow_samza.planner.explain import explain
+    from airflow_samza.prepare.namesakes import reject_namesake
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
     reference, name = request.application, request.run_id
     application = load_application(reference)
     files = open_filesystem(environment.root)
-    before = planned_before(files, application.spec(request.config).name, name)
+    spec = application.spec(request.config)
+    before = planned_before(files, spec.name, name)
     resumed = before is not None and not again
     if before is not None:
         if resumed:
+            reject_namesake(before, spec, reference)
             reject_other_options(before, request)
             request = replace(request, mode=before.mode)
         request = replace(request, generation=before.generation + (1 if again else 0))

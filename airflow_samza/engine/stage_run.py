@@ -45,6 +45,8 @@ def run_stage(
     """Run an attempt at a stage to its result; every way to fail is a SamzaError."""
     handle = attempt.handle
     run = must_read(files, handle.run.plan(handle.generation.plan), RunPlan)
+    # The application may have moved since it was planned: what the runner imports is where it was submitted from.
+    run = dataclasses.replace(run, reference=attempt.request.reference or run.reference)
     systems = bind_systems(bindings, files.root)
     origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
     context = StageContext(files, bindings, systems, run, attempt, origins)

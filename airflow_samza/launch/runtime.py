@@ -188,6 +188,7 @@ class SparkRuntime:
             lambda: self._settings(run.reference, handle.run, bindings, conf),
             conf,
             lambda: reopen(self._files, systems, run),
+            run.reference,
         )
 
     @opens_root

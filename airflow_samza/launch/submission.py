@@ -43,18 +43,19 @@ def submit(
     settings: Callable[[], RunnerSettings],
     spark_conf: Mapping[str, str],
     reopen: Callable[[], None] | None = None,
+    reference: str = "",
 ) -> StageHandle:
     """Re-attach to the stage's attempt if it lives or has succeeded, else starts a new one.
 
     The handle of that attempt.
 
     ``settings`` is called only when a runner may have to be started, after ``reopen``: a run that is submitted to is
-    open again.
+    open again. ``reference`` loads the application where its plan names another place.
     """
     known_generations = supersede_older(files, handle)
     reopen = reopen or (lambda: files.delete(handle.run.closed))
     if handle.generation not in known_generations:  # nothing of it was ever written
-        return _attempt(files, handle, StageStatus(LOST), settings, spark_conf, reopen)
+        return _attempt(files, handle, StageStatus(LOST), settings, spark_conf, reopen, reference)
     status = stage_status(files, replace(handle, attempt=0))
     known = replace(handle, attempt=status.attempt)
     if status.state == SUCCEEDED:
@@ -70,10 +71,10 @@ def submit(
             return known
     if can_finish(files, handle.folder):  # everything is staged: no Spark is needed, ``finish`` continues from here
         known = replace(handle, attempt=status.attempt + 1)
-        write_once(files, handle.folder.attempt(known.attempt, "request"), _request(known, spark_conf))
+        write_once(files, handle.folder.attempt(known.attempt, "request"), _request(known, spark_conf, reference))
         return known
     files.delete(handle.folder.abort)
-    return _attempt(files, handle, status, settings, spark_conf, reopen)
+    return _attempt(files, handle, status, settings, spark_conf, reopen, reference)
 
 
 def supersede_older(files: Filesystem, handle: StageHandle) -> list[Generation]:
@@ -171,10 +172,11 @@ def _attempt(
     settings: Callable[[], RunnerSettings],
     spark_conf: Mapping[str, str],
     reopen: Callable[[], None],
+    reference: str,
 ) -> StageHandle:
     folder = handle.folder
     known = replace(handle, attempt=status.attempt + 1)
-    request = _request(known, spark_conf)
+    request = _request(known, spark_conf, reference)
     reopen()
     wanted = settings()
     if status.state == FAILED:
@@ -191,7 +193,7 @@ def _attempt(
         known = replace(known, attempt=known.attempt + 1)
 
 
-def _request(handle: StageHandle, spark_conf: Mapping[str, str]) -> StageRequest:
+def _request(handle: StageHandle, spark_conf: Mapping[str, str], reference: str) -> StageRequest:
     return StageRequest(
         stage=handle.stage_id,
         generation=str(handle.generation),
@@ -199,6 +201,7 @@ def _request(handle: StageHandle, spark_conf: Mapping[str, str]) -> StageRequest
         requested_at=time.time(),
         spark_conf={key: value for key, value in spark_conf.items() if is_per_job(key)},
         requests=requests.take(),
+        reference=reference,
     )
 
 

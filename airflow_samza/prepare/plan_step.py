@@ -39,6 +39,7 @@ from airflow_samza.prepare.carried_state import (
 )
 from airflow_samza.prepare.lasting_outputs import with_lasting_notes
 from airflow_samza.prepare.modes import check_mode
+from airflow_samza.prepare.namesakes import continued_by, reject_other_copy, with_writer_of_state
 from airflow_samza.prepare.root_check import check_root
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
 from airflow_samza.prepare.run_streams import described, input_schemas, known_metadata, with_plan, with_schemas
@@ -94,9 +95,12 @@ def prepare_run(
     spec = load_application(request.application).spec(request.config)
     folder = RunFolder(spec.name, request.run_id)
     known = read(files, folder.plan(request.generation), RunPlan)
-    _reject_other_copy(files, folder, spec)
+    planned = folder.plan_generations(files)
+    first = read(files, folder.plan(planned[0]), RunPlan) if planned else None
+    if first is not None:
+        reject_other_copy(first, spec)
     if known is not None:
-        return known
+        return continued_by(known, spec, request.application)
     _same_shape(plan_shape(spec), request.shape)
     check_mode(spec, request.mode or STAGED)
     check_names(spec, request.sections)
@@ -129,7 +133,8 @@ def prepare_run(
         if taken is not None and not error.retryable:
             taken.give_back(files, spec)
         raise
-    return adopt(files, folder.plan(run.generation), dataclasses.replace(run, requests=requests.take()))
+    made = adopt(files, folder.plan(run.generation), dataclasses.replace(run, requests=requests.take()))
+    return continued_by(made, spec, request.application)
 
 
 def preview_run(
@@ -169,6 +174,7 @@ def _planned(
     counts = {stream_id: found.partitions for stream_id, found in metadata.items()}
     kinds = {stream_id: str(kept[place]["kind"]) for stream_id, place in places.items()}
     plan = ExecutionPlanner({}, counts, kinds).plan(spec, pinned=version.plan if version is not None else None)
+    plan = with_writer_of_state(files, plan, version, request.application)
     bound = {stream_id: with_plan(stream, plan) for stream_id, stream in bound.items()}
     raise_all(
         reject_shared_outputs(spec, plan, {stream_id: kept[places[stream_id]]["kind"] for stream_id in spec.outputs})
@@ -241,21 +247,6 @@ def _create_topics(run: RunPlan, systems: Mapping[str, System]) -> None:
                 wanted.setdefault(stream.system, []).append(stream.spec)
     for name, specs in wanted.items():
         systems[name].admin.create(specs)
-
-
-def _reject_other_copy(files: Filesystem, folder: RunFolder, spec: ApplicationSpec) -> None:
-    """Reject a run id that a run of another copy of the application (``app_id``) has: their runs share a folder."""
-    planned = folder.plan_generations(files)
-    first = read(files, folder.plan(planned[0]), RunPlan) if planned else None
-    if first is not None and first.app_id != spec.app_id:
-        raise ConfigError(
-            f"The run {folder.run_id!r} of {spec.name!r} belongs to its copy with the id {first.app_id!r}, not to "
-            "the one "
-            f"with {spec.app_id!r}.",
-            hint="Give the run of each copy an id of its own (--run-id).",
-            key="run_id",
-            value=folder.run_id,
-        )
 
 
 def _same_shape(outline: ExecutionPlan, shape: str | None) -> None:

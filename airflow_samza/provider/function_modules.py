@@ -6,7 +6,6 @@ import __future__
 import ast
 import builtins
 import dis
-import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -20,6 +19,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from airflow_samza.application.references import function_module
 from airflow_samza.errors import ConfigError, InvalidApplication
 from airflow_samza.private_folder import scratch_folder
 
@@ -72,8 +72,7 @@ class FunctionModule:
         else:
             lines.append(f"{ATTRIBUTE} = {name}")
         source = "\n".join([*lines, ""])
-        digest = hashlib.sha256(source.encode()).hexdigest()[:12]
-        return cls(f"samza_task_{name}_{digest}", source)
+        return cls(function_module(name, source), source)
 
     @property
     def reference(self) -> str:

@@ -87,13 +87,16 @@ class RunnerPlace:
     number: int
 
 
-@durable("request for a stage", later={"requested_at": 0.0, "spark_conf": {}, "runner": None, "requests": {}})
+@durable(
+    "request for a stage",
+    later={"requested_at": 0.0, "spark_conf": {}, "runner": None, "requests": {}, "reference": ""},
+)
 @dataclass(frozen=True)
 class StageRequest:
     """An attempt at a stage that was submitted; ``runner`` None: it needs none, as everything is staged.
 
     ``spark_conf`` are the settings of Spark for this stage alone. ``requests`` (by kind) are those to the root of the
-    process that submits.
+    process that submits. ``reference`` (``module:attribute``) loads the application; "": as the plan says.
     """
 
     stage: str
@@ -103,6 +106,7 @@ class StageRequest:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     runner: RunnerPlace | None = None
     requests: Mapping[str, int] = field(default_factory=dict)
+    reference: str = ""
 
 
 @dataclass(frozen=True)

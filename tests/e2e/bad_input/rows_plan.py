@@ -8,7 +8,7 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.connections.bindings import bind_connections
 from airflow_samza.runs.records.data_interval import DataInterval
 from tests.e2e.bad_input.page import row
-from tests.e2e.bad_input.scene import APPLICATION, HEAD, OUT, VIEWS, Scene, raised
+from tests.e2e.bad_input.scene import APPLICATION, HEAD, MODULE, OUT, VIEWS, Scene, raised
 
 PLAN = "by `plan`"
 
@@ -200,6 +200,16 @@ def _(scene: Scene) -> str:
 @row("plan", "A Spark setting that stages cannot run with", PLAN)
 def _(scene: Scene) -> str:
     return raised(lambda: scene.runtime(spark_conf={"spark.sql.ansi.enabled": "false"}))
+@row("plan", "A run id that another application of the same name has", PLAN)
+def _(scene: Scene) -> str:
+    scene.views()
+    scene.application(f"{VIEWS}.where(\"country = 'NL'\").send_to({OUT})")
+    (scene.folder / "dags" / f"{MODULE}.py").rename(scene.folder / "dags" / "views_of_nl.py")
+    scene.runtime().prepare(RunRequest("views_of_nl:page_views", "run-1"))
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    return scene.command("run", APPLICATION, "--run-id", "run-1")
+
+
 
 
 @row("plan", "The application changed since the Dag was parsed", PLAN)

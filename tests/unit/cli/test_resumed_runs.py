@@ -6,22 +6,25 @@ Runners have no Spark.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_samza.cli.environment import find_environment
+from airflow_samza.cli.remedies import on_the_command_line
 from airflow_samza.cli.resumed_runs import reject_other_options
 from airflow_samza.cli.run_command import name_of, parse_interval, run_application
 from airflow_samza.errors import ConfigError
+from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.run_request import RunRequest, option_fields
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import RunPlan
 from tests.support.looping import APPLICATION, Place
 from tests.support.runner_without_spark import use_instead
+from tests.support.runs_here import Here
 
 Run = Callable[..., list[str]]
 
@@ -43,12 +46,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         again: bool = False,
         interval: str | None = None,
         mode: str | None = None,
+        application: str = "looping_app:bounded",
         **more: str,
     ) -> list[str]:
         told: list[str] = []
         environment = find_environment(None, root="root", config=config)
         request = RunRequest(
-            "looping_app:bounded",
+            application,
             name_of(run_id),
             config=environment.config,
             interval=parse_interval(interval),
@@ -76,6 +80,67 @@ def test_a_run_goes_on_by_the_options_with_which_it_was_planned_alone(run: Run) 
     assert any(text.startswith("Run one has succeeded before: nothing is read or written now") for text in told)
     assert not any("has succeeded before" in text for text in run("x=2", again=True, mode="pipelined"))
     assert any("has succeeded before" in text for text in run("x=2"))  # in the mode in which it was planned
+
+
+LINES = """
+from airflow_samza import stream_application
+
+def changed(line):
+    return {{"word": line.word, "n": {value}}}
+
+@stream_application("looping")
+def app(app):
+    lines = app.input_stream("lines", system="log", schema="word string, n bigint, at timestamp", partitions=2, bounded=True)
+    {kept}.map(changed, schema="word string, n bigint").send_to(app.output_stream("out", system="log", partitions=2))
+"""
+
+
+@pytest.fixture
+def lines(run: Run, tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """A function that writes a module with an application called ``looping``."""
+    written: list[str] = []
+
+    def write(name: str, value: str, kept: str = "lines") -> None:
+        (tmp_path / f"{name}.py").write_text(LINES.format(value=value, kept=kept))
+        written.append(name)
+
+    yield write
+    for name in written:
+        sys.modules.pop(name, None)
+
+
+def test_rejects_to_resume_the_run_of_another_application_of_the_same_name(
+    run: Run, lines: Callable[..., None]
+) -> None:
+    lines("positive", "line.n", 'lines.where("n > 0")')
+    run("x=1")
+    said = (
+        "The run 'one' of 'looping' belongs to looping_app:bounded, and positive:app is another application of this "
+        "name: its plan differs"
+    )
+    with pytest.raises(ConfigError, match=said) as caught:
+        run("x=2", application="positive:app")
+    assert on_the_command_line(caught.value.hint) == (
+        "Give the run another id (--run-id). If looping_app:bounded has become positive:app, run it again with --again. "
+        "Two applications need two names, an app_id= each, or two roots."
+    )
+    told = run("x=2", application="positive:app", again=True)
+    assert any(text.startswith("Run one of positive:app") for text in told)
+    assert any("has succeeded before" in text for text in run("x=2", application="positive:app"))
+
+
+def test_a_run_whose_application_has_moved_and_changed_its_functions_goes_on_with_those(
+    run: Run, lines: Callable[..., None], tmp_path: Path
+) -> None:
+    lines("former", "line.n")
+    files = tmp_path / "root"
+    SparkRuntime(str(files)).prepare(RunRequest("former:app", "one"))
+    (tmp_path / "former.py").unlink()
+    sys.modules.pop("former")
+    lines("moved", "1000")
+    run(application="moved:app")
+    assert {row["n"] for row in Here(files).rows("out")} == {1000}
+    assert SparkRuntime(str(files)).load_plan("looping", "one").reference == "former:app"
 
 
 def planned(**options: Any) -> RunPlan:
