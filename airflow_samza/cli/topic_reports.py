@@ -13,6 +13,7 @@ from airflow_samza.runs.records.stage_result import size
 from airflow_samza.systems.filesystems.pace import Looks
 
 if TYPE_CHECKING:
+    from airflow_samza.systems.filesystems.filesystem import Filesystem
     from airflow_samza.systems.log.consumer import LogConsumer
     from airflow_samza.systems.log.system import LogSystem
 
@@ -180,12 +181,12 @@ def expire(topic: Any, before: int | None) -> str:
     return f"The first {commits:,} commits of {topic.name!r} are expired; its offsets stay what they are."
 
 
-def sweep(log: LogSystem, now: int) -> str:
-    """Delete what is due, and report it."""
+def sweep(log: LogSystem, root: Filesystem) -> str:
+    """Delete what is due and no open run under the root needs, and report it."""
+    from airflow_samza.runs.upkeep.retention import sweep_log
     from airflow_samza.systems.log.maintenance import GRACE_MS
-    from airflow_samza.systems.log.maintenance import sweep as delete
 
-    swept = delete(log.filesystem, log.name, now, store=log.store)
+    swept = sweep_log(root, log)
     lines = [f"Deleted the topic {name}." for name in swept.topics]
     lines.append(f"Deleted {len(swept.topics):,} topics, and {swept.files:,} files ({size(swept.bytes)}) of others.")
     if not swept.topics and not swept.files and not swept.later:

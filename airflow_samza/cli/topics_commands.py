@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -132,6 +131,8 @@ def expire(
     yes: Yes = False,
 ) -> None:
     """Delete expired topics. With TOPIC, expire that topic first, or its older messages."""
+    from airflow_samza.systems.filesystems.opening import open_filesystem
+
     log = _log(place, of)
     if older_than is not None and topic is None:
         raise ConfigError(
@@ -146,6 +147,7 @@ def expire(
         found = log.topic(topic)
         store_of(found)  # a topic whose messages lie elsewhere is deleted there
         _reject_push_stream(log, topic, place)
+        _reject_topic_of_open_run(topic, place)
         what = (
             f"the messages of {topic!r} that are older than {older_than}"
             if older_than
@@ -155,7 +157,7 @@ def expire(
         if not yes and not typer.confirm(f"Expire {what}? This cannot be undone.", err=True):
             raise TopicError("Nothing was expired.", hint="Answer y, or give --yes.", stream=topic)
         typer.echo(topic_reports.expire(found, before))
-    typer.echo(topic_reports.sweep(log, time.time_ns() // 1_000_000))
+    typer.echo(topic_reports.sweep(log, open_filesystem(place.environment().root)))
 
 
 def _reject_push_stream(log: LogSystem, topic: str, place: Place) -> None:
@@ -170,6 +172,23 @@ def _reject_push_stream(log: LogSystem, topic: str, place: Place) -> None:
             hint="keep_versions of its pushes says how many stay; 'topics expire' without a topic deletes the rows of "
             "the others.",
             stream=topic,
+        )
+
+
+def _reject_topic_of_open_run(topic: str, place: Place) -> None:
+    """Reject expiring messages that another stage of an open run has still to read, or reads again in a retry."""
+    from airflow_samza.runs.upkeep.retention import OpenTopics
+    from airflow_samza.systems.filesystems.opening import open_filesystem
+
+    run = OpenTopics(open_filesystem(place.environment().root)).open_run(topic)
+    if run is not None:
+        raise TopicError(
+            f"The topic {topic!r} lies between stages of the run {run.run_id!r} of {run.application!r}, which is open.",
+            hint=f"End that run first: mark its tasks as failed in Airflow, or airflow-samza cancel {run.application} "
+            f"{run.run_id}. A run whose command was killed ends when it is resumed (airflow-samza run … --run-id "
+            f"{run.run_id}) and interrupted with Ctrl-C.",
+            stream=topic,
+            run=run.run_id,
         )
 
 

@@ -18,6 +18,7 @@ from airflow_samza.runs.lineage.state_sweep import orphaned_state
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.upkeep.kept_runs import Keep, Reasons, SystemsOf, load_plans, over_runs
 from airflow_samza.runs.upkeep.run_removal import SweptRuns, is_slim, remove_run, slim_run
 from airflow_samza.runs.upkeep.topic_expiry import own_topics
@@ -166,17 +167,26 @@ class OpenTopics:
 
     def holds(self, name: str) -> bool:
         """Return whether a topic belongs to a run that is open now."""
+        folder = self._run(name)
+        return folder is not None and not self._files.exists(folder.closed) and bool(self._files.list(folder.path))
+
+    def open_run(self, name: str) -> RunFolder | None:
+        """Return the run between whose stages a topic lies, if it is not closed, or a process of it lives."""
+        folder = self._run(name)
+        if folder is None or self.holds(name):
+            return folder
+        return folder if any(runner.is_alive(self._files) for runner in all_runners(self._files, folder)) else None
+
+    def _run(self, name: str) -> RunFolder | None:
         if self._runs is None:
             self._runs = {
-                topic: folder
+                topic: RunFolder(plan.application, plan.run_id)
                 for application in self._files.list("runs")
                 for run_id in self._files.list(f"runs/{application}")
-                for folder in [RunFolder(application, run_id)]
-                for plan in load_plans(self._files, folder)
+                for plan in load_plans(self._files, RunFolder(application, run_id))
                 for _, topic in own_topics(self._files, plan)
             }
-        folder = self._runs.get(name)
-        return folder is not None and not self._files.exists(folder.closed) and bool(self._files.list(folder.path))
+        return self._runs.get(name)
 
 
 def _delete_temporary(files: Filesystem, directory: str, before: float) -> None:

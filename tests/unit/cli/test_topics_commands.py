@@ -12,9 +12,16 @@ from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
 from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.run_ends import RunEnd
+from airflow_samza.runs.stages.stage_runners import claim_runner
+from airflow_samza.runs.upkeep.topic_expiry import own_topics
+from airflow_samza.systems.log.index import Floor, read_floor
 from airflow_samza.systems.log.maintenance import mark_expired
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
+from tests.support.runs_here import Here
 
 
 @pytest.fixture
@@ -217,3 +224,56 @@ def test_expire_by_age_keeps_what_is_young(log: LogSystem) -> None:
     done = call("expire", "views", "--older-than", "1 hour", "--yes")
     assert done.stdout.startswith("The first 0 commits of 'views' are expired")
     assert len(messages(call("tail", "views", "-n", "99"))) == 8
+
+
+@pytest.fixture
+def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPlan:
+    """A run of several stages that is planned, under ``root`` of the current folder."""
+    monkeypatch.chdir(tmp_path)
+    here = Here(tmp_path / "root")
+    clicks = pa.schema([("member", pa.int64()), ("page", pa.string()), ("n", pa.int64())])
+    views = pa.schema([("member", pa.int64()), ("seconds", pa.int64())])
+    for name, rows in (
+        ("clicks", {"member": [1], "page": ["p"], "n": [1]}),
+        ("views", {"member": [1], "seconds": [2]}),
+    ):
+        here.log.append(name, pa.table(rows, clicks if name == "clicks" else views), key=["member"], partitions=1)
+    return here.plan("tests.support.carrying_apps:joining", "run-1")
+
+
+@pytest.mark.parametrize("age", [(), ("--older-than", "1 hour")])
+def test_expire_rejects_a_topic_between_stages_of_an_open_run(
+    planned: RunPlan, tmp_path: Path, age: tuple[str, ...]
+) -> None:
+    here = Here(tmp_path / "root")
+    (_, topic), *_ = own_topics(here.log.filesystem, planned)
+    done = call("expire", topic, "--yes", *age)
+    assert done.exit_code == 2
+    assert f"The topic '{topic}' lies between stages of the run 'run-1' of 'joining', which is open." in done.stderr
+    assert "airflow-samza cancel joining run-1" in done.stderr
+    assert read_floor(here.log.topic(topic)) == Floor()
+    here.runtime.close(planned)
+    done = call("expire", topic, "--yes")
+    assert done.exit_code == 0, done.output
+    assert topic not in here.log.topics()
+
+
+def test_expire_rejects_a_topic_between_stages_of_a_run_whose_process_lives(planned: RunPlan, tmp_path: Path) -> None:
+    here = Here(tmp_path / "root")
+    (_, topic), *_ = own_topics(here.log.filesystem, planned)
+    here.runtime.close(planned)
+    assert claim_runner(here.log.filesystem, RunFolder("joining", "run-1"), "key") is not None
+    done = call("expire", topic, "--yes")
+    assert done.exit_code == 2
+    assert topic in here.log.topics()
+
+
+def test_expire_without_a_topic_spares_what_an_open_run_needs(planned: RunPlan, tmp_path: Path) -> None:
+    here = Here(tmp_path / "root")
+    names = [name for _, name in own_topics(here.log.filesystem, planned)]
+    for name in names:
+        mark_expired(here.log.topic(name), 1)
+    assert call("expire").stdout.startswith("Nothing is due.")
+    assert set(names) <= set(here.log.topics())
+    write_once(here.log.filesystem, RunFolder("joining", "run-1").closed, RunEnd(True, 1.0))
+    assert f"Deleted the topic {names[0]}." in call("expire").stdout
