@@ -87,7 +87,11 @@ class Config(Mapping[str, str]):
         """Raise :class:`ConfigError` for a key's value; ``wanted`` says what it has to be."""
         value = self._values.get(key)
         raise ConfigError(
-            f"{key} is {value!r} in {self.source}.", hint=f"It is {wanted}.", key=key, value=value, source=self.source
+            f"{key} is {value!r} in {self.source}, which is not valid.",
+            hint=f"Write {wanted}.",
+            key=key,
+            value=value,
+            source=self.source,
         )
 
     # -- kinds of values ---------------------------------------------------------------------------------------------
@@ -208,7 +212,8 @@ class Config(Mapping[str, str]):
         copies = self.integer(STANDBY_REPLICATION, 1, least=1) or 1
         if copies > 1 and not self.host_affinity:
             self.reject(
-                STANDBY_REPLICATION, f"1 where {self.host_affinity_key} is false: nobody would know where a copy serves"
+                STANDBY_REPLICATION,
+                f"1, or set {self.host_affinity_key} to true: without host affinity no task finds a copy",
             )
         return copies
 

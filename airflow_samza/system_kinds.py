@@ -101,7 +101,7 @@ BUILT_IN = {
             unkeyed_splits=True,
             keeps_statistics=True,
             without_serdes=(
-                "whose bytes are a matter of the file's format",
+                "where the file format decides about bytes",
                 "Set format= (parquet, json, csv, orc, avro) in place of serde=.",
             ),
         ),

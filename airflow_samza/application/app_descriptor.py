@@ -318,7 +318,7 @@ class ApplicationDescriptor:
             reject(
                 f"Side input {id!r} has on_error={policy.text}: each task, host and run reads it for itself, and would "
                 "send its dead letters again",
-                hint='Write on_error="drop": what is left out is counted, and some of it is in the log.',
+                hint='Write on_error="drop": dropped messages are counted, and the log shows some.',
                 stream=id,
             )
         for word, why in _NOT_OF_SIDE_INPUTS.items():

@@ -172,8 +172,8 @@ class StreamApplication:
         except USER_ERRORS as error:
             raise InvalidApplication(
                 f"The description of application {name!r} raised {raised_in_user_code(error)}.",
-                hint="It runs when the Dag is parsed, on the scheduler's host: it may only declare streams, tables "
-                "and operators.",
+                hint="It runs whenever the Dag file is parsed: declare streams, tables and operators in it, and do "
+                "nothing else.",
                 name=name,
             ) from error
         graph.finish()

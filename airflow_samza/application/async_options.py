@@ -26,7 +26,7 @@ def check_coroutine_function(function: object, where: str, takes: int) -> None:
         )
     if not inspect.iscoroutinefunction(inner):
         reject(
-            f"{where} got {name_of(function)}, which is not async: it would hold up all the others",
+            f"{where} got {name_of(function)}, which is not async: it would block all other calls",
             hint=hint,
             operator=where,
         )
@@ -38,7 +38,7 @@ def async_options(concurrency: object, ordered: object, timeout: str | int | tim
     if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
         reject(
             f"map_async has concurrency={concurrency!r}",
-            hint="It is how many calls may be in flight at a time: a number from 1.",
+            hint="Give the number of calls that may be in flight at a time, from 1.",
         )
     if not isinstance(ordered, bool):
         reject(

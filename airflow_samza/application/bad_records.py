@@ -73,7 +73,9 @@ def error_policy(on_error: object, graph: GraphBuilder, where: str) -> ErrorPoli
     if on_error == "drop":
         return ErrorPolicy()
     if not isinstance(on_error, DeadLetter):
-        reject(f"{where} has on_error={on_error!r}", hint=_HINT, operator=where, value=repr(on_error))
+        reject(
+            f"{where} has on_error={on_error!r}, which is not known", hint=_HINT, operator=where, value=repr(on_error)
+        )
     stream = on_error.stream.descriptor
     check_same_application(graph, on_error.stream, stream.stream_id, where)
     problem = unwritable(stream.schema, DEAD_LETTERS) if stream.schema is not None else ""

@@ -71,7 +71,7 @@ class ConfiguredSideInputs:
         key, value = _inputs_key(store), self._config[_inputs_key(store)]
         reject(
             f"The table {store!r} has the side inputs {named}, and {key} is {value!r}",
-            hint="Declare them once: in the code, or app.table(…) without side_inputs= and the key.",
+            hint="Declare them in one place: side_inputs= in the code, or the configuration key.",
             kind=ConfigError,
             key=key,
             value=value,

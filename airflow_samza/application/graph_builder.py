@@ -76,7 +76,8 @@ class GraphBuilder:
             self._duplicate(
                 f"stream {stream.stream_id!r}",
                 former.location,
-                f"It is {_ROLE_WORDS[former.role]} already: use what that call returned, or choose another id.",
+                f"It is {_ROLE_WORDS[former.role]} already: use the stream that the first call returned, or choose "
+                "another id.",
                 stream.stream_id,
             )
         (self.side_inputs if stream.role is StreamRole.SIDE_INPUT else self.streams)[stream.stream_id] = stream
@@ -90,7 +91,7 @@ class GraphBuilder:
             self._duplicate(
                 f"table {table.table_id!r}",
                 former,
-                "Use what the first call returned, or choose another id.",
+                "Use the table that the first call returned, or choose another id.",
                 table.table_id,
             )
         self.tables[table.table_id] = table

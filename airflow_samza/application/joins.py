@@ -186,7 +186,7 @@ def _common(stream: Stream[Any], options: JoinOptions, name: str, function: obje
     if fields and function is None:
         reject(
             f"{where} has on_error= and no function",
-            hint="Without a function nothing of it fails: leave on_error= out.",
+            hint="A join without a function cannot fail on a message: leave on_error= out.",
             operator=where,
         )
     return {
@@ -201,7 +201,7 @@ def _join_key(stream: Stream[Any], key: Columns | None, where: str, side: str) -
         return key_columns(key, stream.schema, where)
     if not stream._key:
         reject(
-            f"{where} names no key, and its {side} stream is not known to be partitioned by one",
+            f"{where} has no key=, and it is not known by which key its {side} stream is partitioned",
             hint='Set key="member_id" (or left_key and right_key).',
             operator=where,
         )

@@ -79,8 +79,8 @@ def window(
     columns = optional_columns(key, stream.schema, where)
     if window.time == "event" and stream._event_time is None:
         reject(
-            f"{where} goes by event time, and no input names the column that holds it",
-            hint='Name it where the stream comes in, timestamp="at", and keep it; or ask for time="processing".',
+            f"{where} uses event time, and its input declares no event-time column",
+            hint='Declare it on the input, timestamp="at", and keep the column; or use time="processing".',
             operator=where,
         )
     between = window_columns(window)
@@ -147,7 +147,7 @@ def _late_stream(stream: Stream[Any], window: WindowSpec, target: object, where:
     """Return the output stream to which late messages go, as they came."""
     if not isinstance(target, OutputStream):
         reject(
-            f"{where} has late_to={target!r}",
+            f"{where} has late_to={target!r}, which is no output stream",
             hint='Give an output stream: late_to=app.output_stream("late").',
             operator=where,
         )

@@ -10,7 +10,7 @@ from airflow_samza.application.identifiers import checked_id, is_blank
 from airflow_samza.application.rejections import reject
 from airflow_samza.errors import BadId
 
-_ID_REASON = "Its topic or state depends on the id, and must not be renamed when another operator is added"
+_ID_REASON = "Its topic or state is kept under this name, which must stay the same when other operators are added"
 
 
 def named(op: str, id: object) -> str:

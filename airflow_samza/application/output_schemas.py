@@ -119,7 +119,7 @@ def _aggregated(schema: Schema, aggregation: Aggregation, where: str) -> Field:
             reject(
                 f"{name}={function} of {where} needs plain values, and column {aggregation.column!r} is of type "
                 f"{kind.ddl()}",
-                hint="Pick a field first with select.",
+                hint="Select a column or field of a plain type first.",
                 operator=where,
                 column=aggregation.column,
             )

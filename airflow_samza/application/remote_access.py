@@ -90,7 +90,7 @@ def remote_access(where: str, reader: Any, writer: Any, said: RemoteAccessOption
                 _reject(
                     where,
                     f"{word}={said.get(word)!r} and no coroutine function",
-                    f"Leave {word}= out, or write async def.",
+                    f"Leave {word}= out, or make the functions coroutine functions: async def.",
                 )
     if said.get("cache_ttl") is not None and said.get("cache_rows") is None:
         _reject(where, "cache_ttl= and no cache", "Say how many rows it keeps: cache_rows=10_000.")
@@ -145,7 +145,9 @@ def _rate(where: str, said: object) -> float | None:
     match = _RATE.fullmatch(said) if isinstance(said, str) else None
     if match is None or float(match[1]) <= 0:
         _reject(
-            where, f"rate={said!r}", 'Write calls per second, minute or hour, of all tasks together: rate="100/second".'
+            where,
+            f"rate={said!r}, which is no rate",
+            'Write calls per second, minute or hour, of all tasks together: rate="100/second".',
         )
     return float(match[1]) / _UNITS[match[2]]
 

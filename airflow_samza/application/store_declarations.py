@@ -41,16 +41,15 @@ def declared_store(
     for field in keys.fields:
         if field.type.name not in _SORTED:
             reject(
-                f"The key of store {checked!r} has the type {field.type.ddl()}, by which entries cannot be kept in "
-                "order",
+                f"The key of store {checked!r} has the type {field.type.ddl()}, which keys cannot have",
                 hint=f"Make it of {', '.join(_SORTED[:-1])} or {_SORTED[-1]}; several columns make a tuple.",
                 store=checked,
             )
     if backend not in STORE_BACKENDS:
         reject(
-            f"The store {checked!r} has backend={backend!r}",
-            hint='It is "memory", or "rocksdb" for state that is larger than memory or than one wants to load each '
-            "epoch.",
+            f"The store {checked!r} has backend={backend!r}, which is not known",
+            hint='Write "memory", or "rocksdb" for state that does not fit into memory, or is too large to load in '
+            "each epoch.",
             store=checked,
         )
     with located():

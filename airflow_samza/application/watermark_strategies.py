@@ -93,6 +93,6 @@ def watermark_strategy(said: object, where: str) -> WatermarkStrategy:
             reject(f"{where} makes watermarks by {name_of(said)}, which is abstract", hint=hint)
         return WatermarkStrategy(OWN, function=said)
     if not callable(said):
-        reject(f"{where} has watermarks={said!r}", hint=hint, value=repr(said))
+        reject(f"{where} has watermarks={said!r}, which is no strategy", hint=hint, value=repr(said))
     check_callable(said, f"watermarks of {where}", 1, hint=hint)
     return WatermarkStrategy(OWN, function=said)

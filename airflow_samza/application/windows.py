@@ -363,9 +363,10 @@ def _zone(zone: str, length: int, hop: int) -> str:
         )
     if zone != "UTC" and (length % hop or (hop % _DAY and _DAY % hop)):
         reject(
-            f"Windows of {length} ms that start every {hop} ms do not go with the days of a zone ({zone})",
-            hint="In a zone they start every few days or parts of a day (1, 2, 3, 4, 6, 8, 12 hours, …) and are a "
-            "multiple of that long.",
+            f"Windows of {length} ms that start every {hop} ms do not fit into the days of the time zone {zone}",
+            hint="In a time zone, windows start every day or every few days, or at parts of a day (1, 2, 3, 4, 6, 8, "
+            "12 hours, "
+            "…), and their length is a multiple of that distance.",
             value=zone,
         )
     return zone
@@ -385,8 +386,8 @@ def _early(every: int | None, after: str | int | timedelta | None, accumulating:
         reject(f"early_every={every!r} is not a number of messages", hint="Write a whole number from 1.", value=every)
     if accumulating and every is None and after is None:
         reject(
-            "accumulating=True says how early results hold what came, and none are asked for",
-            hint="Give early_every= or early_after=.",
+            "accumulating=True is about early results, and these windows have none",
+            hint="Give early_every= or early_after=, or leave accumulating= out.",
         )
     return {
         "early_every": every,

@@ -26,7 +26,7 @@ _WORDS = (
     (r"\b(c)lear \S+ (?:\S+ )?(?:together )?with its upstream\b", "run it again with --again"),
     (r"\b(c)lear the stage (?:that|which) (writes|wrote) ", r"run again with --again what \2 "),
     (r"\b(c)lear the stage", "run it again with --again"),
-    (r"\b(c)lear what failed of it", "run it again under its name (--run-id)"),
+    (r"\b(c)lear its failed tasks", "run it again under its name (--run-id)"),
     (r", or clear it in Airflow", ""),
     (r"\b(s)ubmit it again, or clear it\b", "run it again with the same --run-id, and it goes on"),
     (r"\b(c)lear (it|them|that run|the run)\b", r"run \2 again with --again"),

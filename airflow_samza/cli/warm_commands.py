@@ -55,7 +55,7 @@ def end_runners(
         if name not in known:
             raise UnknownName(
                 f"There is no warm runner {name!r} of this user on this host.",
-                hint=f"There are: {', '.join(known)}." if known else "There are none.",
+                hint=f"The warm runners are {', '.join(known)}." if known else "There are no warm runners.",
                 name=name,
             )
     for name in names or known:

@@ -114,7 +114,7 @@ def checked_path(value: str, folder: Path | None = None) -> str:
     if folder is not None and os.sep in path:
         return os.path.normpath(folder / path)
     raise ConfigError(
-        f"{KEY} is {value!r}, which is no whole path.",
+        f"{KEY} is {value!r}, which is not an absolute path.",
         hint="Write the path of the environment's Python program, such as /opt/environments/etl/bin/python.",
         key=KEY,
         value=text,

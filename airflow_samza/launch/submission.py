@@ -142,7 +142,7 @@ def checked_conf(conf: Mapping[str, str]) -> dict[str, str]:
     for key, value in conf.items():
         if key in (MASTER_KEY, DEPLOY_MODE_KEY):
             raise ConfigError(
-                f"The Spark setting {key} is {value!r}, and where stages run is no setting of theirs.",
+                f"The Spark setting {key} is {value!r}, and the master is not chosen by a Spark setting.",
                 hint="Name it in the Spark connection (host, deploy-mode), or on the command line with --master and "
                 "--deploy-mode.",
                 key=key,

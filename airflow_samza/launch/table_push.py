@@ -164,7 +164,7 @@ def _named(table: str, function: Any) -> str:
     if "<" in name or module in ("", "__main__"):
         raise PushError(
             f"The source of the push of table {table!r} is {name or function!r} of {module or 'no module'}, which "
-            "nobody else can import.",
+            "other processes cannot import.",
             hint='Make it a function of a module, such as "pipelines.models:scores".',
             table=table,
         )

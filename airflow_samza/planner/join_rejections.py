@@ -47,7 +47,7 @@ def _mismatch(
     return PartitionMismatch(
         f"{operator_label(join)} joins {reference!r} ({_parts(here.count)}, {here.reason}) with {other!r} "
         f"({_parts(there.count)}, "
-        f"{there.reason}), which must have equally many; the messages come by {' → '.join(path)} and by "
+        f"{there.reason}), and both need the same partition count; the paths to the join are {' → '.join(path)} and "
         f"{' → '.join(other_path)}.",
         hint=_way_out(group, reference, other, counts, edges),
         join=join.name,

@@ -245,7 +245,7 @@ class _Check:
         lies = self._how_side_lies(side)
         self.findings.errors.append(
             PartitioningMismatch(
-                f"{operator_label(join)} joins by {_columns(side.key)}, but {lies}; the messages come by "
+                f"{operator_label(join)} joins by {_columns(side.key)}, but {lies}; the path to the join is "
                 f"{' → '.join(path)}.",
                 hint=_way_out(side),
                 join=join.name,
@@ -337,7 +337,7 @@ def _how_it_lies(
     if partitioning.kind == "keyed":
         return f"{name} {verb} partitioned by {_described(partitioning)}"
     if partitioning.kind == "unkeyed":
-        return f"{name} {verb} not keyed ({whose} rows come as they lie in files, or from streams keyed differently)"
+        return f"{name} {verb} not keyed ({whose} rows come from files, or from streams with other keys)"
     where = "" if not lost or lost in edges else f" ({whose} key was lost at {lost!r})"
     return f"how {name} {verb} partitioned is not declared{where}"
 

@@ -59,7 +59,7 @@ def declared_systems(
             )
         if traits_of(kind).in_one_process:
             raise ConfigError(
-                f"The system {name!r} is of kind {kind}, which lives in one process, and stages run in others.",
+                f"The system {name!r} is of kind {kind}, which exists in one process only, and stages run in others.",
                 hint=f"Bind it to a log or to files; {kind} is for airflow_samza.testing.",
                 key=f"systems.{name}.kind",
                 value=kind,

@@ -178,8 +178,7 @@ def _reject_going_back(
             f"The data interval {interval} of the run {run_id!r} lies before {end.isoformat()}, to which the run "
             f"{version.run!r} has "
             f"brought the state of {spec.name!r}.",
-            hint='Run it apart from the others, with a state of its own: state_from="fresh", or the id of the run '
-            "before it.",
+            hint='Run it with a state of its own: state_from="fresh", or the id of the run before it.',
             application=spec.name,
             run=run_id,
         )

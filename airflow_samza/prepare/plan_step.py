@@ -106,7 +106,7 @@ def prepare_run(
     check_names(spec, request.sections)
     if request.state_from not in (PREVIOUS, FRESH) and not carries_state(spec):
         raise ConfigError(
-            f"The application {spec.name!r} carries no state from run to run, and this run is to continue from that of "
+            f"The application {spec.name!r} carries no state from run to run, so this run cannot continue from that of "
             f"{request.state_from!r}.",
             hint="Leave state_from out; an application carries state when an input of it is unbounded "
             '(slice="checkpoint").',

@@ -91,7 +91,7 @@ def known_metadata(
                 raise TopicError(
                     f"The input {stream.stream_id!r} does not exist: the system {name!r} has no stream "
                     f"{stream.spec.name!r}.",
-                    hint="Create it, correct its name, or bind the system to where it lies.",
+                    hint="Create it, correct its name, or bind the system to the place where it is.",
                     stream=stream.stream_id,
                     system=name,
                 )

@@ -48,7 +48,7 @@ def _wrong(spec: ApplicationSpec, stream: BoundStream, kind: str, system: System
     rejected = traits_of(kind).without_serdes
     if rejected is not None:
         what, hint = rejected
-        where = f"{subject} lies in the system {stream.system!r} of kind {kind}, {what}."
+        where = f"{subject} is in the system {stream.system!r} of kind {kind}, {what}."
         return [UnsupportedShape(where, hint=hint, stream=stream.stream_id, system=stream.system)]
     if stream.spec.interval is not None and traits_of(kind).through_topics:
         return [
@@ -61,7 +61,7 @@ def _wrong(spec: ApplicationSpec, stream: BoundStream, kind: str, system: System
     if dict(stream.spec.options).get("partition_by"):
         return [
             ConfigError(
-                f"{subject} is written by partitions, whose columns are within the bytes.",
+                f"{subject} is written with partition_by, whose columns are inside of the bytes.",
                 hint="Leave partition_by out, or leave serde= out.",
                 key="partition_by",
                 stream=stream.stream_id,

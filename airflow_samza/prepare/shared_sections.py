@@ -57,9 +57,9 @@ def reject_shared_outputs(spec: ApplicationSpec, plan: ExecutionPlan, kinds: Map
         if stream.shared and not traits_of(kinds[stream_id]).carries_control:
             errors.append(
                 UnsupportedShape(
-                    f"The shared output {stream_id!r} lies in a system of kind {kinds[stream_id]}, where no "
+                    f"The shared output {stream_id!r} is in a system of kind {kinds[stream_id]}, where no "
                     "end-of-stream can be written.",
-                    hint="Put it into a log.",
+                    hint="Put it into a system of kind log.",
                     stream=stream_id,
                 )
             )
@@ -83,7 +83,7 @@ def section_slice(
     """
     if not isinstance(system, HasSections):
         raise ConfigError(
-            f"The shared stream {stream.stream_id!r} lies in the system {stream.system!r}, whose streams cannot be "
+            f"The shared stream {stream.stream_id!r} is in the system {stream.system!r}, whose streams cannot be "
             "shared.",
             hint="Bind the system to the log in which the other application writes.",
             key=f"systems.{stream.system}.kind",

@@ -50,7 +50,7 @@ def side_input_missing(spec: ApplicationSpec, stream: BoundStream) -> TopicError
             "nothing to look up."
         )
         if push_stream(table) == stream.stream_id
-        else "Create it, correct its name, or bind the system to where it lies.",
+        else "Create it, correct its name, or bind the system to the place where it is.",
         stream=stream.stream_id,
         table=table.table_id,
         system=stream.system,
@@ -60,7 +60,7 @@ def side_input_missing(spec: ApplicationSpec, stream: BoundStream) -> TopicError
 def keeps_no_versions(table: str, system: str, kind: str) -> PushError:
     """Return the error for a pushed table in a system that keeps no versions of it."""
     return PushError(
-        f"The table {table!r} lies in the system {system!r} of kind {kind}, which keeps no versions.",
+        f"The table {table!r} is in the system {system!r} of kind {kind}, which keeps no versions.",
         hint="Leave system= of the table out, and its pushes lie in the log under the root; or bind the system to a "
         "log. What others write feeds a table as it is by app.table(…, side_inputs=[app.side_input(…)]).",
         table=table,

@@ -29,10 +29,10 @@ def reject_unreadable(
         read = stream.role in (StreamRole.INPUT.value, StreamRole.SIDE_INPUT.value)
         if not (read and traits_of(kind).through_topics):
             continue
-        where = f"{stream.stream_id!r} lies in the system {stream.system!r} of kind {kind}"
+        where = f"{stream.stream_id!r} is in the system {stream.system!r} of kind {kind}"
         if stream.role == StreamRole.SIDE_INPUT.value:
             raise UnsupportedShape(
-                f"The side input {where}, where no store can follow it.",
+                f"The side input {where}, which cannot feed a table.",
                 hint="Push it: app.pushed_table(…) and a SamzaTablePushOperator, whose source may be anything that "
                 "Spark reads.",
                 stream=stream.stream_id,
@@ -60,7 +60,7 @@ def reject_unbounded(run: RunPlan, systems: Mapping[str, System]) -> None:
         if run.mode == CONTINUOUS and table.waits_for_the_end:
             raise ConfigError(
                 f"The output {stream_id!r} has mode={table.mode!r}, which is written when the stage ends, and a "
-                "continuous run does not.",
+                "continuous run does not end.",
                 hint='Write it with mode="append", or run it staged or pipelined.',
                 key="mode",
                 value=table.mode,

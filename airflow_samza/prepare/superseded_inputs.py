@@ -83,7 +83,7 @@ class InputHistory:
     def _replaced(self, what: str, stream_id: str, producer: str, newer: str, reader: Version | None) -> StateError:
         writer = Section(producer, newer)
         return StateError(
-            f"{_written_anew(what, writer)}, and the state of {self.application!r} holds what it had written before.",
+            f"{_written_anew(what, writer)}, and the state of {self.application!r} was made from the former part.",
             hint=self._way_out(reader),
             application=self.application,
             stream=stream_id,
@@ -130,9 +130,7 @@ def replaced_while_running(run: RunPlan, stream_id: str, what: Superseded) -> St
 
 def _written_anew(what: str, writer: Section) -> str:
     of = f" of {writer.run.rpartition('/')[0]!r}" if writer.run_id else ""
-    return (
-        f"The run {writer.run_id or writer.producer!r}{of} has written its {what} anew (generation {writer.generation})"
-    )
+    return f"The run {writer.run_id or writer.producer!r}{of} has rewritten its {what} (generation {writer.generation})"
 
 
 def _has_read(version: Version, stream_id: str, what: Superseded) -> bool:

@@ -56,7 +56,7 @@ def reject_own_disk(conn_id: str, root: str, why: str) -> None:
     if kind is None:
         return
     raise ConfigError(
-        f"The root {root} lies on the own disk of this task's container ({kind}), and {why}: the next task would find "
+        f"The root {root} is on the disk of this task's container ({kind}), and {why}: the next task would find "
         "nothing.",
         hint="Use a root on a volume that the containers of all tasks mount, on HDFS or on an object store; "
         f"or, if the worker's host stays, set {OUTLIVES} to true in the connection {conn_id!r}.",

@@ -43,7 +43,7 @@ def reject_known_later(group_id: str, **given: Any) -> None:
 def reject_mapping(group: str) -> ConfigError:
     """Return the error for a group that is mapped as an operator is."""
     return ConfigError(
-        f"A {group} is a task group, and Airflow maps no group but that of a @task_group function.",
+        f"{group} cannot be mapped itself: Airflow maps only the groups of @task_group functions.",
         hint=f"Write @task_group def each(region): {group}(…, config={{'region': region}}), and "
         "each.expand(region=[…]).",
         key="expand",

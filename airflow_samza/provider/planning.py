@@ -152,7 +152,7 @@ def check_mode(what: str, mode: str, run_for: Any = None, modes: Sequence[str] =
     """Reject an unknown mode, and a length of time for a run that ends by itself."""
     if mode not in modes:
         raise ConfigError(
-            f"mode={mode!r} of {what!r} is not a mode.",
+            f"{what!r} has mode={mode!r}, which is not known.",
             hint=f"The modes are {', '.join(modes)}.",
             key="mode",
             value=mode,
@@ -173,8 +173,8 @@ def seconds_of(length: Any, what: str) -> float:
     found = duration_ms(timedelta(seconds=length) if isinstance(length, int | float) else length) / 1000
     if found <= 0:
         raise ConfigError(
-            f"run_for={length!r} of {what!r} is not a time.",
-            hint="Give a time above 0.",
+            f"run_for={length!r} of {what!r} is not above 0.",
+            hint='Give a length of time above 0, such as "10 minutes".',
             key="run_for",
             value=str(length),
         )

@@ -98,8 +98,8 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         for name, seconds in (("poll_interval", poll_interval), ("progress_interval", progress_interval)):
             if seconds is not None and seconds <= 0:
                 raise ConfigError(
-                    f"{name}={seconds} of the task {self.task_id!r} is not a time.",
-                    hint="Give seconds above 0.",
+                    f"{name}={seconds} of the task {self.task_id!r} is not above 0.",
+                    hint="Give a number of seconds above 0.",
                     key=name,
                     value=seconds,
                 )

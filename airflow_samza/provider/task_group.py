@@ -305,8 +305,8 @@ def _stage_settings(
         )
     if mode == FUSED and stages:
         raise ConfigError(
-            f"The task group {group_id!r} is fused into one task, so settings by stage ({', '.join(stages)}) have "
-            "nowhere to go.",
+            f"The task group {group_id!r} is fused into one task, so settings by stage ({', '.join(stages)}) have no "
+            "effect.",
             hint='Set them for the group (default_args, spark_conf), or use mode="staged".',
             key="stages",
             value=", ".join(stages),

@@ -108,7 +108,7 @@ def _source_failure(request: PushRequest, error: Exception, secrets: Mapping[str
     if _may_pass(error, text):
         return SourceUnavailable(
             f"The source of the push of table {request.table!r} ({request.source_text}) cannot be read now: {said}",
-            hint="Nothing was pushed; try again when it answers. When it never did: correct source=.",
+            hint="Nothing was pushed; try again when it answers. If it never answered, correct source=.",
             table=request.table,
         )
     return PushError(

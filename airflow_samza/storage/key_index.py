@@ -53,7 +53,7 @@ def make_index(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
     rows = len(keys[0])
     if rows > MOST_ROWS:
         raise StoreError(
-            f"One task has {rows} rows of a table, and {MOST_ROWS} is the most.",
+            f"One task has {rows} rows of a table, and at most {MOST_ROWS} are possible.",
             hint="Give the table more partitions.",
             rows=rows,
         )

@@ -154,8 +154,8 @@ class RocksStore:
                 else ("key", len(at), self._most_key)
             )
             raise StoreError(
-                f"The store {self.layout.name!r} is given a {what} of {size} bytes for the key {quoted(key, 80)}, and "
-                f"{most} is the most.",
+                f"The store {self.layout.name!r} gets a {what} of {size} bytes for the key {quoted(key, 80)}, and at "
+                f"most {most} are allowed.",
                 hint="Put less under one key (several entries, a reference), or raise "
                 f"stores.{self.layout.name}.max.{what}.bytes.",
                 store=self.layout.name,

@@ -39,7 +39,8 @@ def test_a_commit_with_a_tag_that_cannot_be_released_ends_before_anything_is_bui
     assert f"airflow-samza {VERSION} cannot be released:\n" in done.stdout
     assert "  - Files differ from the commit (draft.md): commit them.\n" in done.stdout
     assert (
-        f"  - The commit lacks the tag v{VERSION} (it has v9.9.9): tag it as docs/project/releasing.md says.\n" in done.stdout
+        f"  - The commit lacks the tag v{VERSION} (it has v9.9.9): tag it as docs/project/releasing.md says.\n"
+        in done.stdout
     )
     assert not (clone / "dist").exists()
 

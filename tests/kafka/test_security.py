@@ -283,8 +283,7 @@ def test_rejects_a_topic_when_it_may_not_be_read(client: Client, rights: Rights,
         check_readable(client.by_sasl(), [topic])
     assert str(caught.value).replace(topic, "T").replace(client.kafka.sasl_address, "ADDRESS") == (
         "The brokers ADDRESS of the system 'events' do not let the user 'bob' read the topic 'T'.\n"
-        "  Hint: Grant it: kafka-acls --add --allow-principal User:bob --operation Read --topic T. Where there is no "
-        "such topic, brokers that may not say so answer the same."
+        "  Hint: Grant it: kafka-acls --add --allow-principal User:bob --operation Read --topic T. Brokers give the same answer if the topic does not exist, and the user may not know."
     )
 
 

@@ -298,9 +298,7 @@ def test_a_topic_whose_name_has_dots_is_named_in_the_configuration(tmp_path: Pat
 
 
 def test_rejects_a_pushed_table_in_a_system_of_kafka(profiles: Profiles) -> None:
-    with pytest.raises(
-        PushError, match="'profiles' lies in the system 'events' of kind kafka, which keeps no versions"
-    ):
+    with pytest.raises(PushError, match="'profiles' is in the system 'events' of kind kafka, which keeps no versions"):
         profiles.plan("pushed_there")
 
 

@@ -92,7 +92,7 @@ def test_the_old_key_of_host_affinity_counts_where_the_new_one_says_nothing(
 def test_rejects_standby_copies_when_the_old_key_switches_host_affinity_off() -> None:
     with pytest.raises(ConfigError) as caught:
         Config({"yarn.samza.host-affinity.enabled": "false", "job.standbytasks.replication.factor": "2"}).check()
-    assert "yarn.samza.host-affinity.enabled is false" in caught.value.hint
+    assert "set yarn.samza.host-affinity.enabled to true" in caught.value.hint
 
 
 WRONG = {

@@ -205,7 +205,7 @@ def test_rejects_an_option_in_code_when_it_is_a_secret(options: dict[str, str]) 
     "source", [{"jdbc": {"url": "jdbc:x", "pwd": "hush"}}, {"path": "/a", "options": {"sas": "hush"}}]
 )
 def test_rejects_a_push_when_its_source_holds_a_secret(source: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="which is secret, and a request is a file") as caught:
+    with pytest.raises(ConfigError, match="which is secret, and the request is stored in a file") as caught:
         PushRequest("app", "apps:app", "tiers", "first", "log", "tiers-push", 2, ("id",), source)
     assert "hush" not in str(caught.value)
 

@@ -60,7 +60,7 @@ def find_dag(dag_id: str, file: Path | None = None) -> Any:
     known = sorted(dags)
     raise UnknownName(
         f"There is no Dag {dag_id!r} in {file or 'the Dag bundles of this Airflow'}.",
-        hint=f"{did_you_mean(dag_id, known)}There are: {', '.join(known[:20]) or 'none'}.",
+        hint=f"{did_you_mean(dag_id, known)}Known are {', '.join(known[:20]) or 'none'}.",
         name=dag_id,
     )
 

@@ -15,7 +15,7 @@ def connection_id(what: str, conn_id: str | None, samza_conn_id: str | None) -> 
     """
     if conn_id is not None and samza_conn_id is not None and conn_id != samza_conn_id:
         raise ConfigError(
-            f"{what} has conn_id={conn_id!r} and samza_conn_id={samza_conn_id!r}, which are two names of one value.",
+            f"{what} has conn_id={conn_id!r} and samza_conn_id={samza_conn_id!r}, which mean the same parameter.",
             hint="Leave one of them out (default_args count, too).",
             key="samza_conn_id",
             value=samza_conn_id,

@@ -146,7 +146,7 @@ OF_TYPES: Mapping[str, Callable[[str, Any], Options]] = {
 
 def _needs_provider(conn_id: str, what: str, provider: str) -> RuntimeMissing:
     return RuntimeMissing(
-        f"The connection {conn_id!r} {what}, which takes Airflow's provider of {provider}, and that is not installed.",
+        f"The connection {conn_id!r} {what}, which needs Airflow's provider for {provider}, and that is not installed.",
         hint=f"Install it: pip install apache-airflow-providers-{provider}.",
         conn_id=conn_id,
     )

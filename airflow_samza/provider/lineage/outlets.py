@@ -90,7 +90,7 @@ def reject_partitions(task_id: str, partition_key: str | None) -> None:
     if partition_key is not None and not airflow_versions.events_take_partitions():
         raise ConfigError(
             f"The task {task_id!r} has partition_key={partition_key!r}, and Airflow "
-            f"{airflow_versions.airflow_version()} gives events of assets no partitions.",
+            f"{airflow_versions.airflow_version()} gives asset events no partitions.",
             hint="Leave partition_key out, or use Airflow 3.3 or later.",
             key="partition_key",
             value=partition_key,

@@ -91,7 +91,8 @@ def _rows(version: Version, key: str, passed_by: frozenset[str]) -> Iterator[int
 def _misread(version: Version, meaning: StateMeaning, was: StateMeaning, application: str) -> PlanChanged:
     changes = "; ".join(sorted(meaning.changes(was)))
     return PlanChanged(
-        f"The state of {meaning.title} in version {version.number} was made by other code than the application's: "
+        f"The state of {meaning.title} in version {version.number} was made by another definition than the "
+        "application's: "
         f"{changes}.",
         hint=f"Change it back; or give it a new id and set dropped=[{was.name!r}] to start it empty; or forget all "
         "state: "
@@ -105,7 +106,7 @@ def _misread(version: Version, meaning: StateMeaning, was: StateMeaning, applica
 def _taken_twice(version: Version, one: StateMeaning, other: StateMeaning, was: StateMeaning) -> PlanChanged:
     return PlanChanged(
         f"Both {one.title} and {other.title} would continue from the state of {was.title} in version {version.number}.",
-        hint=f"Set renamed_from={was.name!r} at one of them alone, and give what is new an id that nothing had before.",
+        hint=f"Set renamed_from={was.name!r} on one of them only, and give the new operator an id that was never used.",
         operator=other.name,
         version=version.number,
     )
@@ -116,8 +117,7 @@ def _orphan(version: Version, was: StateMeaning, application: str) -> PlanChange
         f"Version {version.number} holds the state of {was.title}, which the application {application!r} does not "
         "have any more.",
         hint=f"If it has another id now, set renamed_from={was.name!r} there; if its state may be deleted, set "
-        f"dropped=[{was.name!r}] where the "
-        "application is named.",
+        f"dropped=[{was.name!r}] of the application.",
         operator=was.name,
         version=version.number,
     )

@@ -107,8 +107,8 @@ def source_version(files: Filesystem, lineage: LineageFolder, run_id: str, sourc
             if (version := read(files, lineage.version(n), Version)) is not None
         ]
         raise StateError(
-            f"The run {run_id!r} is to start from the state of the run {source!r}, which has left none, or none any "
-            "more.",
+            f"The run {run_id!r} is to start from the state of the run {source!r}, which left no state, or whose "
+            "state has expired.",
             hint=f"Runs with a state are: {', '.join(known) or 'none'}; or start fresh.",
             application=lineage.application,
             run=source,
@@ -166,9 +166,10 @@ def _start(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generati
                 f"The run {run_id!r} is planned anew, and "
                 f"{'a later run has' if passed == 1 else f'{passed} later runs have'} continued from "
                 "the state that it left.",
-                hint=f"Undo them first: airflow-samza state reset {lineage.application} --to {version.parent}, then "
+                hint=f"Undo the later runs first: airflow-samza state reset {lineage.application} --to "
+                f"{version.parent}, then "
                 "clear them with it; "
-                'or run it apart from the others, with state_from="fresh".',
+                'or run it with a state of its own: state_from="fresh".',
                 application=lineage.application,
                 run=run_id,
                 version=own,
@@ -205,7 +206,7 @@ def _busy(lineage: LineageFolder, lease: Lease, standing: Standing) -> StateBusy
         )
     else:
         hint = (
-            f"Clear what failed of it, so that it finishes; or give it up, if its output may stay as it is: "
+            f"Clear its failed tasks, so that it finishes; or, if its output may stay as it is, give it up: "
             f"airflow-samza state abandon {lineage.application} {lease.run}"
         )
     return StateBusy(

@@ -59,7 +59,7 @@ def abandon(files: Filesystem, lineage: LineageFolder, run_id: str, *, force: bo
         held = "nobody holds it" if lease is None or is_free(files, lineage, lease) else f"it is held by {lease.run!r}"
         raise StateError(
             f"The run {run_id!r} does not hold the state of {lineage.application!r}: {held}.",
-            hint=f"See: airflow-samza state show {lineage.application}",
+            hint=f"See which run does: airflow-samza state show {lineage.application}",
             application=lineage.application,
             run=run_id,
         )

@@ -40,7 +40,7 @@ class DataInterval:
         if self.end < self.start:
             raise ConfigError(
                 f"The data interval ends at {self.end.isoformat()}, before it starts at {self.start.isoformat()}.",
-                hint="Swap the two.",
+                hint="Swap start and end.",
                 key="data_interval",
                 value=str(self),
             )
@@ -169,7 +169,7 @@ def _plain(template: str, name: str, value: str, stream: str) -> str:
     shown = value if len(value) <= 60 else value[:60] + "…"
     raise ConfigError(
         f"The path {template!r} of the stream {stream!r} takes {shown!r} from {name}, which {wrong}.",
-        hint="Such a value is one plain name of a file or folder; write slashes and * into path= itself.",
+        hint="Such a value must be one plain name of a file or folder; write slashes and * into path= itself.",
         key=name,
         value=shown,
         stream=stream,

@@ -102,7 +102,7 @@ def check_columns(table: TableDescriptor, version: TableVersion) -> None:
         raise SchemaError(
             f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) was pushed by the key "
             f"{', '.join(version.key)}, and the table is declared with {', '.join(table.key)}.",
-            hint="Its rows lie in the partitions of that key: declare the same one, or push a table of another name.",
+            hint="Its rows are partitioned by that key: declare the same key, or push a table of another name.",
             table=table.table_id,
         )
     if table.schema is None:

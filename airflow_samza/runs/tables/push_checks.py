@@ -122,7 +122,7 @@ def check_rows(request: PushRequest, found: PushTotals, current: TableVersion | 
     if found.duplicates and request.on_duplicate == "fail":
         examples = ", ".join(str(example) for example in found.examples)
         raise PushError(
-            f"The push of table {request.table!r} has {_rows(found.duplicates)} too many for their key ({key}), such "
+            f"The push of table {request.table!r} has {_rows(found.duplicates)} whose key ({key}) came before, such "
             f"as {examples}.",
             hint='Fix the source, or say which row stays: on_duplicate="last" with latest_by="<column>", or '
             'on_duplicate="any".',

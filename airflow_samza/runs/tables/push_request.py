@@ -115,10 +115,10 @@ class PushRequest:
         further = sorted(str(name) for name in self.source if name not in (kind, *beside))
         if further:
             raise ConfigError(
-                f"The source of the push of table {self.table!r} has {further[0]!r} beside {kind!r}, which means "
-                "nothing there.",
-                hint=f"Beside it there may be {' and '.join(beside) or 'nothing'}; options of a JDBC source stand in "
-                "its jdbc.",
+                f"The source of the push of table {self.table!r} has {further[0]!r} beside {kind!r}, which is not "
+                "known there.",
+                hint=f"Beside it there may be {' and '.join(beside) or 'nothing'}; options of a JDBC source belong "
+                "into its jdbc.",
                 key="source",
                 value=further[0],
             )
@@ -137,8 +137,8 @@ class PushRequest:
         secret = next((str(name) for name, value in named if gives_away(str(name), value)), None)
         if secret is not None:
             raise ConfigError(
-                f"The source of the push of table {self.table!r} has the option {secret!r}, which is secret, and a "
-                "request is a file.",
+                f"The source of the push of table {self.table!r} has the option {secret!r}, which is secret, and the "
+                "request is stored in a file.",
                 hint="Keep it in a connection: source_conn_id=… of the operator, or secrets={…} of SparkRuntime.push.",
                 key="source",
                 value=secret,

@@ -173,7 +173,7 @@ def missing(files: Filesystem, system: str, topic: str, wanted: str) -> NoSuchVe
     folder = TableFolder(system, topic)
     return NoSuchVersion(
         f"The table of push stream {folder.topic!r} (system {folder.system!r}) has no {wanted.removeprefix('a ')}.",
-        hint=f"There are: {_those_left(files, folder)}."
+        hint=f"Its versions are: {_those_left(files, folder)}."
         if files.list(folder.versions)
         else "Nothing was pushed yet: push first.",
         table=folder.topic,
@@ -230,7 +230,7 @@ def _loaded(version: TableVersion, compactions: Compactions) -> TableVersion:
 def _readable(files: Filesystem, folder: TableFolder, version: TableVersion) -> TableVersion:
     if version.number in expired_numbers(files, folder.system, folder.topic):
         raise NoSuchVersion(
-            f"Version {version.number} of table {version.table or folder.topic!r} (push {version.push_id!r}) is "
+            f"Version {version.number} of table {version.table or folder.topic!r} (push {version.push_id!r}) has "
             "expired.",
             hint=f"Still there: {_those_left(files, folder)}. keep_versions of the push says how many are kept.",
             table=version.table or folder.topic,

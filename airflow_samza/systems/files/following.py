@@ -54,9 +54,9 @@ class FollowOptions:
         found = cls(**values)  # type: ignore[arg-type]
         if found.marker and found.min_age:
             raise ConfigError(
-                f"Stream {stream.name!r} has the options min_age and marker, and either alone says when a file is "
-                "complete.",
-                hint="Keep marker where the writer leaves one, else min_age.",
+                f"Stream {stream.name!r} has the options min_age and marker, and each of them alone says when a file "
+                "is complete.",
+                hint="Keep marker if the writer leaves such files, otherwise min_age.",
                 key="min_age",
                 value=dict(stream.options)["min_age"],
             )

@@ -52,9 +52,8 @@ def _is_below(path: str, folder: str) -> bool:
 def _outside(path: Location, folder: Location, stream: StreamSpec, system: str) -> TopicError:
     return TopicError(
         f"The path {path} of stream {stream.name!r} (system {system!r}) leads out of {folder}.",
-        hint="A path lies under the root of its system, links resolved where values of the run choose it; code may "
-        "name another place "
-        "as an absolute path.",
+        hint="A path must stay below the root of its system, symbolic links included where values of the run choose "
+        "it. Code may name another place by an absolute path.",
         path=str(path),
         stream=stream.name,
         system=system,

@@ -155,7 +155,7 @@ class _Walk:
             f"{self.root.at(path)} is a link that leads nowhere (to {os.readlink(path)})."
             if link
             else f"{self.root.at(path)} is neither a file nor a directory.",
-            hint="Repair or remove the link; what it stands for would be left out."
+            hint="Repair or remove the link; otherwise the file that it stands for would be left out."
             if link
             else "Remove it, or give a path without it.",
             path=path,

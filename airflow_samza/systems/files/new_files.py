@@ -112,7 +112,8 @@ def _rewritten(stream: StreamSpec, files: tuple[FoundFile, ...], read: FilesRead
         what = f"{whose} takes the place of what an earlier generation of its writer had written, and that was read."
     else:
         size = read.names[file.name][0]
-        now = "its content or time is another" if file.size == size else f"it has {file.size:,} bytes, not {size:,}"
+        changed = f"it has {file.size:,} bytes, not {size:,}"
+        now = "its content or its time has changed" if file.size == size else changed
         what = f"{whose} was written again after it had been read: {now}."
     return StateError(
         what,

@@ -155,9 +155,9 @@ class FilesSystem:
                 f"{self.name!r}) does not exist.",
                 hint="Check the root of the system (in Airflow: of its connection)."
                 if rootless
-                else "Check the root of the system and the stream's path=; an interval may legally have no data with "
-                f"{glob} "
-                'or with the stream\'s option allow_missing_path="true".',
+                else "Check the root of the system and the stream's path=. If an interval may have no data, use "
+                f"{glob}, "
+                'or the stream\'s option allow_missing_path="true".',
                 path=str(listing.missing),
                 stream=stream.name,
                 system=self.name,

@@ -55,7 +55,7 @@ def open_filesystem(root_url: str, options: Mapping[str, object] | None = None) 
         return open_webhdfs(root_url, {**access_of(root_url).options, **(options or {})})
     shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"  # never user and password
     raise ConfigError(
-        f"The root {shown} is on no storage that can hold one.",
+        f"The root {shown} is on storage that cannot hold a root.",
         hint="Use a path or a file:// URL that every host of the run can reach, such as a mounted share, "
         "webhdfs://namenode:9870/path, or s3://, gs:// or abfss:// with a bucket and a path.",
         value=shown,

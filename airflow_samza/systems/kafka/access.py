@@ -152,7 +152,7 @@ def _reject_owned(system: str, name: str) -> None:
     key = f"systems.{system}.{name}"
     if name in OWNED:
         raise ConfigError(
-            f"The system {system!r} sets {name}, which is not for it to set: {OWNED[name]}.",
+            f"The system {system!r} sets {name}, which a system may not set: {OWNED[name]}.",
             hint="Leave it out.",
             key=key,
             value=name,

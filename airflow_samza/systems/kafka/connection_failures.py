@@ -45,7 +45,8 @@ def missing_right(access: KafkaAccess, kind: str, name: str, operation: str, pre
     ``prefix``: the beginning of all names for which the right is needed, where it is not for this one alone.
     """
     principal = f"User:{access.settings[USER]}" if USER in access.settings else "<principal>"
-    hidden = " Where there is no such topic, brokers that may not say so answer the same." if kind == TOPIC else ""
+    same = " Brokers give the same answer if the topic does not exist, and the user may not know."
+    hidden = same if kind == TOPIC else ""
     use = {TOPIC: operation, GROUP: "commit offsets of", TRANSACTION: "send messages with"}[kind]
     return TopicError(
         f"The brokers {access.addresses} of the system {access.system!r} do not let {access.identity} {use} the "

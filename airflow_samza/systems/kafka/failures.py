@@ -99,9 +99,9 @@ def expired(stream: str, partition: int, first: int, end: int) -> TopicError:
     return TopicError(
         f"Up to {end - first:,} messages of the input range of {stream!r} are gone: partition {partition} no longer "
         f"has the offsets from {first} up to {end}.",
-        hint="Clear the plan task for a range of what is left; where the run continues the one before, declare "
-        'options={"on_expired": "skip"} on the stream, too. Let the topic keep messages for as long as runs may be '
-        "late (retention.ms).",
+        hint="Clear the plan task: the new input range is what is left. If the run continues the one before, also "
+        'declare options={"on_expired": "skip"} on the stream. Raise retention.ms of the topic to the longest delay '
+        "of a run.",
         stream=stream,
         partition=partition,
         messages=end - first,

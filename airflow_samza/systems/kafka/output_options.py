@@ -41,7 +41,7 @@ class OutputOptions:
             if name in _CHOICES and text not in _CHOICES[name]:
                 raise ConfigError(
                     f"The output {stream.name!r} has {name}={text!r}, which is not known.",
-                    hint=f'Write "{_CHOICES[name][0]}" (as without it) or "{_CHOICES[name][1]}".',
+                    hint=f'Write "{_CHOICES[name][0]}" (the default) or "{_CHOICES[name][1]}".',
                     key=name,
                     value=text,
                 )

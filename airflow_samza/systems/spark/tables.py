@@ -120,7 +120,7 @@ class SparkTable:
             )
         if self.mode not in MODES:
             raise ConfigError(
-                f"{what} has mode={self.mode!r}.",
+                f"{what} has mode={self.mode!r}, which is not known.",
                 hint=f"{did_you_mean(self.mode, MODES)}The modes are {', '.join(MODES)}.",
                 key="mode",
                 value=self.mode,
@@ -134,7 +134,7 @@ class SparkTable:
             )
         if self.mode == OVERWRITE_PARTITIONS and not self.partition_by:
             raise ConfigError(
-                f"{what} replaces partitions, and does not say by which columns they are.",
+                f"{what} replaces partitions, and names no partition columns.",
                 hint='Name them: options={"mode": "overwrite_partitions", "partition_by": "day"}.',
                 key="partition_by",
                 stream=stream.name,

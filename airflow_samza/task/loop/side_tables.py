@@ -249,8 +249,7 @@ class SideTable:
             f"{name_of(process)}, the processor of the table {failed.store!r}, failed with {cut_short(what)}, on the "
             "message "
             f"{shortened(message)} of {stream!r}, partition {partition}, offset {failed.offset}{at}.",
-            hint="It gives (key, row) pairs; a row None deletes. Let it give no entries for a message that "
-            "changes nothing.",
+            hint="Return (key, row) pairs; a row None deletes. For a message that changes nothing, return no pairs.",
             store=failed.store,
             stream=stream,
             partition=partition,

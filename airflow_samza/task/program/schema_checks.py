@@ -59,8 +59,8 @@ def check_sides(join: StreamJoinSpec, left: Schema | None, right: Schema | None)
             f"{join.title}{place_of(join)} knows the event time of its {known} stream "
             f"({join.left_time or join.right_time!r}), and none of "
             f"its {lacking} stream.",
-            hint=f"Declare timestamp= of the {lacking} stream's input and keep the column, or leave it out on "
-            "both: then arrival counts.",
+            hint=f"Declare timestamp= of the {lacking} stream's input and keep the column, or leave it out on both: "
+            "then the time of arrival counts.",
             operator=join.op_id,
         )
     if left is not None and right is not None:

@@ -285,8 +285,8 @@ def _writes_beside(spec: OperatorSpec, catalyst: CompiledOperator) -> Unsupporte
     return UnsupportedShape(
         f"{spec.title}{at} writes {stream!r} beside its results, and what follows it in the stage, "
         f"{catalyst.spec.title}, runs in "
-        f"Catalyst ({catalyst.reason}): outputs can only be written after that.",
-        hint='Put a partition_by between the two, write the latter so that Arrow runs it, or set on_error="drop".',
+        f"Catalyst ({catalyst.reason}): outputs cannot be written before that.",
+        hint='Put a partition_by between the two, rewrite the second so that Arrow runs it, or set on_error="drop".',
         operator=spec.op_id,
         stream=stream,
         reason=catalyst.reason,

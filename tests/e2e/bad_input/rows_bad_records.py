@@ -37,7 +37,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("call", "on_error= of a join that calls nothing", CALL)
+@row("call", "on_error= of a join without a function", CALL)
 def _(scene: Scene) -> str:
     _line(scene, 'views.join(app.pushed_table("tiers", key="member_id"), id="with-tier", on_error="drop")')
     return scene.plan()
@@ -56,7 +56,7 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("plan", "Dead letters before what Catalyst runs", "by `plan`")
+@row("plan", "Dead letters before an operator that Catalyst runs", "by `plan`")
 def _(scene: Scene) -> str:
     policy = 'dead_letter(app.output_stream("bad", system="lake"))'
     shape = 'schema="country string"'
@@ -69,7 +69,7 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("plan", "A join of two streams of which one has event time", "by `plan`")
+@row("plan", "A join of two streams, of which only one has event time", "by `plan`")
 def _(scene: Scene) -> str:
     views = (
         'app.input_stream("views", system="lake", schema="member_id bigint, at timestamp", timestamp="at", '

@@ -33,7 +33,7 @@ def _(scene: Scene) -> str:
     return _group(scene, mode="streaming")
 
 
-@row("dag", "A stage that is named like a task of a group that chooses its mode", PARSE)
+@row("dag", 'A stage with the name of a task of mode="auto"', PARSE)
 def _(scene: Scene) -> str:
     _home(scene)
     from airflow.sdk import DAG
@@ -45,7 +45,7 @@ def _(scene: Scene) -> str:
         return raised(lambda: SamzaTaskGroup("views", application=APPLICATION, mode="auto"))
 
 
-@row("dag", "A group that is mapped as an operator is", PARSE)
+@row("dag", "A task group that is mapped like an operator", PARSE)
 def _(scene: Scene) -> str:
     _home(scene)
     from airflow_samza.provider.task_group import SamzaTaskGroup
@@ -53,7 +53,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: SamzaTaskGroup.partial(application=APPLICATION))
 
 
-@row("dag", "A length of time for a run that ends by itself", PARSE)
+@row("dag", "run_for= of a run that ends by itself", PARSE)
 def _(scene: Scene) -> str:
     return _group(scene, mode="pipelined", run_for="1 hour")
 
@@ -63,17 +63,17 @@ def _(scene: Scene) -> str:
     return _group(scene, stages={"by-contry": {"pool": "big"}})
 
 
-@row("dag", "Settings by stage in one task", PARSE)
+@row("dag", 'stages= with mode="fused"', PARSE)
 def _(scene: Scene) -> str:
     return _group(scene, mode="fused", stages={"by-country": {"pool": "big"}})
 
 
-@row("dag", "Two connections under the two names of one value", PARSE)
+@row("dag", "conn_id and samza_conn_id with two values", PARSE)
 def _(scene: Scene) -> str:
     return _group(scene, conn_id="samza_us", samza_conn_id="samza_eu")
 
 
-@row("dag", "A function of a Dag file that uses names of it", PARSE)
+@row("dag", "A decorated function that uses names of the Dag file", PARSE)
 def _(scene: Scene) -> str:
     _home(scene)
     from airflow_samza.provider.function_modules import FunctionModule
@@ -84,12 +84,12 @@ def _(scene: Scene) -> str:
     return raised(lambda: FunctionModule.of(page_views, "@task.samza_stream", "app"))
 
 
-@row("dag", "An interval that is no time", PARSE)
+@row("dag", "poll_interval= of 0", PARSE)
 def _(scene: Scene) -> str:
     return _group(scene, poll_interval=0)
 
 
-@row("dag", "A partition key where Airflow gives events of assets no partitions", PARSE)
+@row("dag", "partition_key= in an Airflow without partitions of asset events", PARSE)
 def _(scene: Scene) -> str:
     _home(scene)
     from airflow_samza.provider import airflow_versions
@@ -117,7 +117,7 @@ def _(scene: Scene) -> str:
     )
 
 
-@row("dag", "A root that ends with the container of a task", "when the run is planned")
+@row("dag", "A root on the disk of a task's container", "when the run is planned")
 def _(scene: Scene) -> str:
     _home(scene)
     from airflow_samza.provider import containers

@@ -75,7 +75,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("files", "An option of CSV that takes another one's character", PLAN)
+@row("files", "Options of CSV that share a character", PLAN)
 def _(scene: Scene) -> str:
     options = 'options={"null_value": "\\\\N", "escape": "\\\\"}'
     scene.application(f'app.input_stream("views", system="lake", schema=View, path="views", {options}).send_to({OUT})')
@@ -128,7 +128,7 @@ def _(scene: Scene) -> str:
     return scene.run()
 
 
-@row("files", "A null in a column that is declared without", STAGE)
+@row("files", "A null in a column that is declared not null", STAGE)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     parquet(scene, "1.parquet", member_id=[7, 8], country=["NL", None], dwell_ms=[1500, 20])

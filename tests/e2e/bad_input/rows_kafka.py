@@ -63,7 +63,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: bind_connections({"events": "events"}, {"events": made}.__getitem__))
 
 
-@row("kafka", "A setting that is not for a system to set", PLANNED)
+@row("kafka", "A setting that a system may not set", PLANNED)
 def _(scene: Scene) -> str:
     return raised(lambda: access(BROKERS, auto_offset_reset="latest"))
 
@@ -177,7 +177,7 @@ def _(scene: Scene) -> str:
     return columns(options=(("key_column", "member"),))
 
 
-@row("kafka", "A column whose type cannot have what Kafka knows", PLANNED)
+@row("kafka", "A column of another type than its part of a message has", PLANNED)
 def _(scene: Scene) -> str:
     return columns(options=(("offset_column", "at"),))
 

@@ -68,7 +68,7 @@ def _(scene: Scene) -> str:
     return scene.command("run", APPLICATION)
 
 
-@row("launch", "A warm runner to end that does not exist", FIRST)
+@row("launch", "A warm runner that does not exist", FIRST)
 def _(scene: Scene) -> str:
     scene.monkeypatch.setattr(warm_places, "warm_places", lambda: [])
     return raised(lambda: end_runners(["0123-4567"], now=False))
@@ -145,7 +145,7 @@ def _(scene: Scene) -> str:
     return raised(host_needs.check_scratch)
 
 
-@row("launch", "A driver in a cluster that would be fetched by a URL with a delegation token", SUBMIT)
+@row("launch", "A driver's archive behind a URL with a delegation token", SUBMIT)
 def _(scene: Scene) -> str:
     files = open_filesystem("webhdfs://namenode:9870/samza", {"token": "hidden"})
     return raised(lambda: link_to(files, "runs/page-views/run-1/code/driver-1.jar", 600))
@@ -176,7 +176,7 @@ def _(scene: Scene) -> str:
     return _listening(scene, lambda master: _submitted(scene, master, submit))
 
 
-@row("launch", "A runner_python that is no whole path", FIRST)
+@row("launch", "A runner_python that is no absolute path", FIRST)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     return scene.command("run", APPLICATION, "--runner-python", "python3.12")

@@ -55,7 +55,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: open_filesystem("gs://models/samza", {"regoin": "eu"}))
 
 
-@row("stores", "The URL alone of a root that two connections open differently", OPENED)
+@row("stores", "Two connections that open one root with different credentials", OPENED)
 def _(scene: Scene) -> str:
     try:
         for name in ("samza_writes", "samza_reads"):
@@ -153,7 +153,7 @@ def _(scene: Scene) -> str:
     return _by_connection(scene, "/data/samza", "aws")
 
 
-@row("stores", "A connection that takes the provider of its cloud, which is not installed", "by `plan`")
+@row("stores", "A connection that needs a provider which is not installed", "by `plan`")
 def _(scene: Scene) -> str:
     return _by_connection(
         scene,
@@ -172,7 +172,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: open_filesystem("s3://models/samza", {"profile": "elt"}))
 
 
-@row("stores", "Spark without the client of a store that it shall read itself", "by the push, and by the stage")
+@row("stores", "Spark without the client of an object store", "by the push, and by the stage")
 def _(scene: Scene) -> str:
     from airflow_samza.spark.lacking_jars import find_lacking
 

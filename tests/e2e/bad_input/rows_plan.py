@@ -26,7 +26,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("plan", "A system that lives in one process only", PLAN)
+@row("plan", "A system in memory, for a real run", PLAN)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.systems["lake"] = "memory"
@@ -51,7 +51,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("plan", "A root on a filesystem that cannot hold one", PLAN)
+@row("plan", "A root on storage that cannot hold one", PLAN)
 def _(scene: Scene) -> str:
     from airflow_samza.launch.runtime import SparkRuntime
 
@@ -69,13 +69,16 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     scene.application(
         'schema = "member_id bigint, n bigint"',
-        'views = app.input_stream("views", system="log", schema=schema, key="member_id", partitions=4)',
-        'clicks = app.input_stream("clicks", system="log", schema=schema, key="member_id", partitions=6)',
-        'tiers = app.pushed_table("tiers", key="member_id", schema="member_id bigint, tier string", partitions=8)',
+        *(
+            f'{name} = app.input_stream("{name}", system="lake", schema=schema, key="member_id", partitions={count})'
+            for name, count in (("views", 4), ("clicks", 6), ("likes", 8))
+        ),
         'views.join(clicks, lambda view, click: view, id="clicked", ttl="1 hour").send_to(app.output_stream("a"))',
-        'views.join(tiers, id="with-tier").send_to(app.output_stream("b"))',
+        'views.join(likes, lambda view, like: view, id="liked", ttl="1 hour").send_to(app.output_stream("b"))',
     )
-    return scene.command("plan", APPLICATION)
+    for name in ("views", "clicks", "likes"):
+        scene.write(f"data/{name}/1.jsonl", '{"member_id": 7, "n": 1}')
+    return scene.plan()
 
 
 @row("plan", "An input without a key in a join", PLAN)
@@ -173,7 +176,7 @@ def _(scene: Scene) -> str:
     return scene.plan("--interval", "2026-01-01/2026-01-02")
 
 
-@row("plan", "A value of the run in a path that is no plain name", PLAN)
+@row("plan", "A value in a path that is not a plain name", PLAN)
 def _(scene: Scene) -> str:
     scene.application(
         f'app.input_stream("views", system="lake", schema=View, path="views/{{config[day]}}").send_to({OUT})'
@@ -197,9 +200,6 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("plan", "A Spark setting that stages cannot run with", PLAN)
-def _(scene: Scene) -> str:
-    return raised(lambda: scene.runtime(spark_conf={"spark.sql.ansi.enabled": "false"}))
 @row("plan", "A run id that another application of the same name has", PLAN)
 def _(scene: Scene) -> str:
     scene.views()
@@ -210,6 +210,9 @@ def _(scene: Scene) -> str:
     return scene.command("run", APPLICATION, "--run-id", "run-1")
 
 
+@row("plan", "A Spark setting that stages cannot run with", PLAN)
+def _(scene: Scene) -> str:
+    return raised(lambda: scene.runtime(spark_conf={"spark.sql.ansi.enabled": "false"}))
 
 
 @row("plan", "The application changed since the Dag was parsed", PLAN)
@@ -243,7 +246,7 @@ def _(scene: Scene) -> str:
     return scene.command("run", APPLICATION, "--run-id", "")
 
 
-@row("plan", "A run that is to continue from another, of an application without state", PLAN)
+@row("plan", "state_from= of an application without state", PLAN)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.views()

@@ -153,12 +153,12 @@ def _(scene: Scene) -> str:
     return asked(scene, "profiles", "/in", 'table = app.pushed_table("profiles", key="id", schema="id bigint")')
 
 
-@row("push", "A source that is a function nobody else can import", PUSH)
+@row("push", "A source function that other processes cannot import", PUSH)
 def _(scene: Scene) -> str:
     return asked(scene, "profiles", lambda spark: spark.range(1))
 
 
-@row("push", "A function that makes no DataFrame for a push", PUSH)
+@row("push", "A source function that returns no DataFrame", PUSH)
 def _(scene: Scene) -> str:
     scene.write("dags/models.py", "def scores(spark):", "    return [1, 2]")
     scene.monkeypatch.syspath_prepend(str(scene.folder / "dags"))
@@ -196,7 +196,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: pushes(scene).request("monday", on_duplicate="last"))
 
 
-@row("push", "A version that is expired", MADE)
+@row("push", "A version that has expired", MADE)
 def _(scene: Scene) -> str:
     place = pushes(scene)
     for number in range(3):
@@ -212,7 +212,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: versions.as_of(place.files, "log", TOPIC.name, datetime(2026, 1, 5, tzinfo=timezone.utc)))
 
 
-@row("push", "Going back before the first version", MADE)
+@row("push", "A rollback before the first version", MADE)
 def _(scene: Scene) -> str:
     place = pushes(scene)
     place.push("monday", {1: "x"}, interval=("2026-01-05T00:00:00+00:00", "2026-01-06T00:00:00+00:00"))

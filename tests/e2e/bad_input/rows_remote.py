@@ -25,7 +25,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("call", "Several calls at a time of a plain function", CALL)
+@row("call", "concurrency= of a plain function", CALL)
 def _(scene: Scene) -> str:
     _tiers(scene, "return None", concurrency="8")
     return scene.plan()

@@ -74,14 +74,14 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("plan", "Bytes of which only the rows of the data interval are to be read", PLAN)
+@row("plan", 'slice="timestamp" of a table of bytes', PLAN)
 def _(scene: Scene) -> str:
     schema = '"member_id bigint, at timestamp"'
     _views(scene, "json", system="warehouse", schema=schema, options=', timestamp="at", slice="timestamp"')
     return scene.prepare(interval=DataInterval.from_iso("2026-03-01", "2026-03-02"))
 
 
-@row("plan", "Bytes that are to be written by partitions", PLAN)
+@row("plan", "partition_by of an output with a serde", PLAN)
 def _(scene: Scene) -> str:
     options = '{"mode": "overwrite_partitions", "partition_by": "country"}'
     scene.application(

@@ -127,13 +127,13 @@ def _(scene: Scene) -> str:
     return scene.run(before={"views": make_anew})
 
 
-@row("call", "Side inputs configured for a table that nobody declares", CALL)
+@row("call", "Side inputs in the configuration for a table that does not exist", CALL)
 def _(scene: Scene) -> str:
     _application(scene, f"{TABLE})")
     return scene.plan("-c", "stores.cities.side.inputs=lake.cities")
 
 
-@row("call", "Side inputs configured that are not those of the code", CALL)
+@row("call", "Side inputs in the configuration that differ from the code", CALL)
 def _(scene: Scene) -> str:
     _application(scene, f"{TABLE})")
     return scene.plan("-c", "stores.tiers.side.inputs=lake.cities")

@@ -17,28 +17,28 @@ def _warehouse(scene: Scene, options: str, *, views: str = VIEWS, mode: str = "s
     return scene.prepare(mode=mode)
 
 
-@row("plan", "A way of writing that Spark tables do not have", PLAN)
+@row("plan", "An unknown mode of writing a Spark table", PLAN)
 def _(scene: Scene) -> str:
     return _warehouse(scene, '{"table": "per_day", "mode": "overwrite_partition"}')
 
 
-@row("plan", "Partitions of a table that are to be replaced, without the columns that name them", PLAN)
+@row("plan", "Partitions to replace, without partition columns", PLAN)
 def _(scene: Scene) -> str:
     return _warehouse(scene, '{"table": "per_day", "mode": "overwrite_partitions"}')
 
 
-@row("plan", "A query that is to be written", PLAN)
+@row("plan", "A query as an output", PLAN)
 def _(scene: Scene) -> str:
     return _warehouse(scene, '{"query": "SELECT 1"}')
 
 
-@row("plan", "A table that is replaced when the stage ends, in a run that does not end", PLAN)
+@row("plan", "An output that overwrites a table, in a continuous run", PLAN)
 def _(scene: Scene) -> str:
     scene.views()
     return _warehouse(scene, '{"table": "per_day", "mode": "overwrite"}', views=ENDLESS, mode="continuous")
 
 
-@row("plan", "A table fed by what Spark reads", PLAN)
+@row("plan", "A side input in a system of kind spark", PLAN)
 def _(scene: Scene) -> str:
     scene.application(
         'app.system("warehouse", kind="spark")',
@@ -51,7 +51,7 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("plan", "A table of Spark that is declared unbounded", PLAN)
+@row("plan", "An unbounded input in a system of kind spark", PLAN)
 def _(scene: Scene) -> str:
     scene.application(
         'app.system("warehouse", kind="spark")',
@@ -60,7 +60,7 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("plan", "Rows of a table of Spark that are to fail one by one", PLAN)
+@row("plan", "on_error= of an input in a system of kind spark", PLAN)
 def _(scene: Scene) -> str:
     scene.application(
         'app.system("warehouse", kind="spark")',

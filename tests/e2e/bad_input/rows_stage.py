@@ -44,7 +44,7 @@ def _(scene: Scene) -> str:
     return scene.run_and_drive()
 
 
-@row("stage", "A callable whose result nobody awaits", STAGE)
+@row("stage", "A callable that returns a coroutine", STAGE)
 def _(scene: Scene) -> str:
     scene.application(
         "async def known(view: View) -> bool:",

@@ -61,7 +61,7 @@ def _(scene: Scene) -> str:
     return _plan(here, "run-2")
 
 
-@row("state", "A run is planned anew after later runs have continued from its state", PLAN)
+@row("state", "A run is planned again after later runs have continued from its state", PLAN)
 def _(scene: Scene) -> str:
     here = _runs(scene)
     for run_id in ("run-1", "run-2"):
@@ -91,7 +91,7 @@ def _counted(scene: Scene, functions: str, name: str) -> Here:
     return Here(scene.folder / "samza")
 
 
-@row("state", "An operator computes something else than what made its state", PLAN)
+@row("state", "An operator with another definition than the one that made its state", PLAN)
 def _(scene: Scene) -> str:
     here = _counted(scene, "views=count()", "per-member")
     _views(here, 2)
@@ -118,7 +118,7 @@ def _(scene: Scene) -> str:
     return _plan(here, "run-1")
 
 
-@row("state", "An input of which another run has replaced what was read", PLAN)
+@row("state", "An input that another run has rewritten after it was read", PLAN)
 def _(scene: Scene) -> str:
     import pyarrow as pa
 
@@ -133,7 +133,7 @@ def _(scene: Scene) -> str:
     return _plan(here, "run-2")
 
 
-@row("state", "A run is made anew under the id of one whose records are gone", PLAN)
+@row("state", "A run with the id of a run whose records are deleted", PLAN)
 def _(scene: Scene) -> str:
     here = _runs(scene)
     here.whole(APPLICATION, "run-1")
@@ -170,7 +170,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: scene.runtime().prepare(RunRequest(APPLICATION, "run-2")))
 
 
-@row("state", "Two ways of knowing that a file is complete", PLAN)
+@row("state", "Both min_age and marker", PLAN)
 def _(scene: Scene) -> str:
     _arriving(scene, '{"min_age": "5 minutes", "marker": "_SUCCESS"}')
     scene.views()
@@ -198,14 +198,14 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
-@row("state", "An invalid number of files", PLAN)
+@row("state", "An invalid max_files", PLAN)
 def _(scene: Scene) -> str:
     _arriving(scene, '{"max_files": 0}')
     scene.views()
     return scene.prepare()
 
 
-@row("state", "An option of new files where all files are read", PLAN)
+@row("state", 'An option of slice="checkpoint" without it', PLAN)
 def _(scene: Scene) -> str:
     scene.application(
         f'app.input_stream("views", system="lake", schema=View, options={{"min_age": "5 minutes"}}).send_to({OUT})'
@@ -244,7 +244,7 @@ def _(scene: Scene) -> str:
     return raised(lambda: abandon(here.log.filesystem, LineageFolder("page-views"), "run-2"))
 
 
-@row("state", "A run continues whose state another one has taken over", STAGE)
+@row("state", "A run whose state another run has taken over", STAGE)
 def _(scene: Scene) -> str:
     here = _runs(scene)
     late = here.plan(APPLICATION, "run-1")
@@ -273,7 +273,7 @@ def _(scene: Scene) -> str:
     return _plan(here, "run-1", sections={"views": "monday"})
 
 
-@row("state", "A shared output that lies in files", PLAN)
+@row("state", "A shared output in files", PLAN)
 def _(scene: Scene) -> str:
     scene.application(
         'views = app.input_stream("views", system="lake", schema=View, partitions=2)',

@@ -36,7 +36,7 @@ def _task(scene: Scene, process: str = "pass", *, key: str = '"string"', more: s
     scene.application(*TASK.format(process=process, key=key, more=more, config=config).splitlines())
 
 
-@row("call", "A store whose keys have no order", CALL)
+@row("call", "A store with keys of a type that is not allowed", CALL)
 def _(scene: Scene) -> str:
     _task(scene, key='"double"')
     return scene.plan()
@@ -60,7 +60,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("call", "No call may be in flight", CALL)
+@row("call", "concurrency= of 0", CALL)
 def _(scene: Scene) -> str:
     scene.application("async def faster(view):", "    return view", f"{VIEWS}.map_async(faster, concurrency=0)")
     return scene.plan()
@@ -72,13 +72,13 @@ def _(scene: Scene) -> str:
     return scene.drive()
 
 
-@row("stage", "A low-level task puts what a store does not hold", STAGE)
+@row("stage", "A low-level task puts a value of another type", STAGE)
 def _(scene: Scene) -> str:
     _task(scene, 'self.context.get_store("counts").put(envelope.message.country, "one")')
     return scene.drive()
 
 
-@row("stage", "A low-level task looks up what is no key", STAGE)
+@row("stage", "A low-level task looks up a key of another type", STAGE)
 def _(scene: Scene) -> str:
     _task(scene, 'self.context.get_store("counts").get(envelope.message.member_id)')
     return scene.drive()
@@ -119,13 +119,13 @@ def _(scene: Scene) -> str:
     return scene.drive()
 
 
-@row("stage", "A timer for a time before all times", STAGE)
+@row("stage", "A timer for a negative time", STAGE)
 def _(scene: Scene) -> str:
     _task(scene, 'self.context.timers.set("tick", -60_000)')
     return scene.drive()
 
 
-@row("stage", "A timer for a time of no zone", STAGE)
+@row("stage", "A timer for a time without a zone", STAGE)
 def _(scene: Scene) -> str:
     _task(scene, 'self.context.timers.set("tick", datetime(2026, 1, 1))')
     return scene.drive()
@@ -137,13 +137,13 @@ WINDOW = """
 """
 
 
-@row("stage", "A task with window() that nobody calls", STAGE)
+@row("stage", "A task with window(), without task.window.ms", STAGE)
 def _(scene: Scene) -> str:
     _task(scene, more=WINDOW)
     return scene.drive()
 
 
-@row("stage", "A task with window() every 0 ms", STAGE)
+@row("stage", "task.window.ms of 0", STAGE)
 def _(scene: Scene) -> str:
     _task(scene, more=WINDOW, config=', config={"task.window.ms": "0"}')
     return scene.drive()

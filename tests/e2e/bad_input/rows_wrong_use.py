@@ -107,7 +107,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("call", "A table is written that others fill", CALL)
+@row("call", "The application writes a table that side inputs fill", CALL)
 def _(scene: Scene) -> str:
     scene.application(f'{VIEWS}.send_to(app.pushed_table("tiers", key="member_id"))')
     return scene.plan()
@@ -125,22 +125,22 @@ def _window(scene: Scene, window: str, more: str = "views=count()") -> str:
     return scene.plan()
 
 
-@row("call", "Windows in a zone that no wall clock shows", CALL)
+@row("call", "Windows that do not fit into the days of their time zone", CALL)
 def _(scene: Scene) -> str:
     return _window(scene, 'tumbling("7 hours", zone="Europe/Amsterdam")')
 
 
-@row("call", "Windows in a zone that does not exist", CALL)
+@row("call", "A time zone that does not exist", CALL)
 def _(scene: Scene) -> str:
     return _window(scene, 'tumbling("1 day", zone="Europe/Asterdam")')
 
 
-@row("call", "Windows whose early results accumulate, and none are asked for", CALL)
+@row("call", "accumulating= without early results", CALL)
 def _(scene: Scene) -> str:
     return _window(scene, 'tumbling("1 day", accumulating=True)')
 
 
-@row("call", "Late messages are sent to what is no output stream", CALL)
+@row("call", "late_to= that is no output stream", CALL)
 def _(scene: Scene) -> str:
     return _window(scene, 'tumbling("1 day")', 'views=count(), late_to="late"')
 
@@ -154,7 +154,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("call", "An input whose watermarks are made by what is no strategy", CALL)
+@row("call", "watermarks= that is no strategy", CALL)
 def _(scene: Scene) -> str:
     scene.application(
         'app.input_stream("views", schema="at timestamp", timestamp="at", bounded=False, watermarks="5 minutes")'
@@ -162,7 +162,7 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("call", "A secret among the options in code", CALL)
+@row("call", "A secret among the options of a system in code", CALL)
 def _(scene: Scene) -> str:
     scene.application('app.system("lake", kind="files", secret_key="hunter2")')
     return scene.plan()
@@ -174,13 +174,13 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("call", "The application does nothing", CALL)
+@row("call", "An application without an input", CALL)
 def _(scene: Scene) -> str:
     scene.application("pass")
     return scene.plan()
 
 
-@row("call", "The application raises by itself", CALL)
+@row("call", "The application's function raises", CALL)
 def _(scene: Scene) -> str:
     scene.application("views = app.config['views']")
     return scene.plan()

@@ -146,7 +146,7 @@ def test_a_cache_is_rejected_and_spoils_nothing_for_others(session: Session) -> 
 
 
 def test_a_setting_of_the_server_is_rejected_before_anything_starts(session: Session) -> None:
-    with pytest.raises(ConfigError, match=r"spark\.executor\.memory is made when a Spark Connect server starts"):
+    with pytest.raises(ConfigError, match=r"spark\.executor\.memory is fixed when a Spark Connect server starts"):
         session.runtime.submit(session.run, "held", generation=9, spark_conf={"spark.executor.memory": "2g"})
     with pytest.raises(ConfigError) as caught:
         session.runtime.run_stage(

@@ -265,7 +265,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "event time lost on the way": (
         lambda app: views(app).select("country").window(tumbling(5), n=count(), id="w"),
         "event time",
-        "keep it",
+        "keep the column",
     ),
     "window column twice": (
         lambda app: views(app).window(tumbling(5), window_end=count(), id="w"),

@@ -74,15 +74,15 @@ def test_no_hint_tells_somebody_at_the_command_line_to_clear_a_task() -> None:
             "Give the run another id (--run-id; a new Dag run).",
         ),
         (
-            'Run it apart from the others, with state_from="fresh".',
-            "Run it apart from the others, with --state-from fresh.",
+            'Run it with a state of its own: state_from="fresh".',
+            "Run it with a state of its own: --state-from fresh.",
         ),
         (
             "First undo it; then clear them from their plans on, in their order.",
             "then run them again with --again, in their order.",
         ),
         (
-            "Clear what failed of it, so that it finishes.",
+            "Clear its failed tasks, so that it finishes.",
             "Run it again under its name (--run-id), so that it finishes.",
         ),
     ],

@@ -69,7 +69,7 @@ def test_rollback_goes_back(pushes: Pushes) -> None:
 def test_rollback_to_an_expired_version_is_rejected(pushes: Pushes) -> None:
     done = call("rollback", "profiles", "--to", "1")
     assert done.exit_code != 0
-    assert "Version 1 of table 'profiles' (push 'monday') is expired" in done.stderr
+    assert "Version 1 of table 'profiles' (push 'monday') has expired" in done.stderr
 
 
 def test_compact_writes_the_current_version_as_one_section(pushes: Pushes) -> None:

@@ -85,6 +85,6 @@ def test_rejects_a_name_that_none_has() -> None:
     done: Any = CliRunner().invoke(app, ["warm", "end", "4567"])
     assert done.exit_code != 0
     assert (
-        f"There is no warm runner '4567' of this user on this host.\nHint: There are: {place.name}."
+        f"There is no warm runner '4567' of this user on this host.\nHint: The warm runners are {place.name}."
         in done.output.replace("  ", "")
     )

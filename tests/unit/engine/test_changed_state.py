@@ -101,7 +101,7 @@ def test_rejects_an_aggregation_that_computes_something_else_than_its_state(
     append(here, 4)
     error = rejected(here, written(line))
     assert error.sentence.startswith(
-        "The state of aggregate 'per-member' in version 1 was made by other code than the application's: "
+        "The state of aggregate 'per-member' in version 1 was made by another definition than the application's: "
     )
     assert said in error.sentence
     assert "Change it back; or give it a new id and set dropped=['per-member']" in (error.hint or "")
@@ -341,7 +341,7 @@ def test_rejects_a_store_whose_values_have_another_type(here: Here, written: Wri
     append(here, 1)
     here.whole(counting(written), "run-1")
     error = rejected(here, counting(written, value='"one"', declared='value="string"'))
-    assert error.sentence.startswith("The state of the store 'seen' in version 1 was made by other code")
+    assert error.sentence.startswith("The state of the store 'seen' in version 1 was made by another definition")
     assert "value bigint, now string" in error.sentence
 
 

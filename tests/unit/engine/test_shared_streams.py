@@ -174,7 +174,7 @@ def test_a_section_that_was_written_anew_is_not_added_to_a_state_that_holds_the_
     here.stages(plan)
     here.whole(FOLLOWING, "follow-1", sections={"shared-clicks": "monday"})
     here.stages(plan, "by-member", generation=2)
-    with pytest.raises(StateError, match=r"has written its section .* anew \(generation 1\.2\)") as caught:
+    with pytest.raises(StateError, match=r"has rewritten its section .* \(generation 1\.2\)") as caught:
         here.plan(FOLLOWING, "follow-2", sections={"shared-clicks": "monday"})
     assert "Clear the run that read it" in caught.value.hint
     here.whole(FOLLOWING, "follow-1", generation=2, sections={"shared-clicks": "monday"})

@@ -183,7 +183,7 @@ def test_the_paths_of_this_environment_stay_out_of_another(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("given", ["python3.12", "environments/etl/bin/python"])
 def test_rejects_a_path_that_depends_on_where_a_process_runs(given: str) -> None:
-    with pytest.raises(ConfigError, match=f"runner_python is '{given}', which is no whole path"):
+    with pytest.raises(ConfigError, match=f"runner_python is '{given}', which is not an absolute path"):
         checked_path(given)
 
 

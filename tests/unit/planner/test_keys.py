@@ -198,10 +198,7 @@ def test_keys_of_different_types_are_rejected_in_one_partition_too() -> None:
 
 def test_a_rejection_speaks_of_several_streams_as_of_several() -> None:
     (error,) = errors_of(lambda app: join(files(app, "a").merge(files(app, "c")), keyed(app, "b")))
-    assert (
-        "'a' and 'c' are not keyed (their rows come as they lie in files, or from streams keyed differently)"
-        in error.sentence
-    )
+    assert "'a' and 'c' are not keyed (their rows come from files, or from streams with other keys)" in error.sentence
 
 
 def test_a_remote_table_ties_no_streams_together() -> None:

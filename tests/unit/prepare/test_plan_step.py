@@ -134,7 +134,7 @@ def test_says_what_is_wrong(prepare: Prepare, body: str, error: type[SamzaError]
 
 
 def test_memory_cannot_be_shared_with_a_runner(prepare: Prepare) -> None:
-    with pytest.raises(ConfigError, match="of kind memory, which lives in one process"):
+    with pytest.raises(ConfigError, match="of kind memory, which exists in one process only"):
         prepare(f'    {STREAM}system="here", partitions=2){SENT}', systems={"here": SystemBinding("memory")})
 
 

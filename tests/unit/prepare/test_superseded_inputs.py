@@ -62,7 +62,7 @@ def test_a_consumer_rejects_what_was_written_anew_and_names_the_run_to_clear(her
     fed = both(here, 6)
     assert recounted(here) == exact(72)
     clear(here, fed[3])
-    said = r"The run 'feed-3' of 'counting' has written its part of the input 'numbered' anew \(generation 1\.2\)"
+    said = r"The run 'feed-3' of 'counting' has rewritten its part of the input 'numbered' \(generation 1\.2\)"
     with pytest.raises(StateError, match=said) as caught:
         here.plan(READING, "read-6")
     assert "'read-3', and those after it" in caught.value.hint
@@ -110,7 +110,7 @@ def test_what_is_written_anew_while_the_consumer_runs_is_seen_by_the_run_after_i
     here.stages(plan)
     here.runtime.close(plan)
     assert recounted(here) == exact(36)
-    with pytest.raises(StateError, match=r"The run 'feed-1' .* anew"):
+    with pytest.raises(StateError, match=r"The run 'feed-1' .* has rewritten"):
         here.plan(READING, "read-3")
 
 
@@ -132,7 +132,7 @@ def test_what_was_read_is_known_also_when_it_is_compacted_or_expired(here: Here,
     fed = both(here, 2)
     upkeep(here.log.topic("numbered"))
     clear(here, fed[0])
-    with pytest.raises(StateError, match=r"The run 'feed-0' .* anew"):
+    with pytest.raises(StateError, match=r"The run 'feed-0' .* has rewritten"):
         here.plan(READING, "read-2")
 
 
@@ -153,7 +153,7 @@ def test_a_shared_section_that_was_written_anew_is_rejected_whoever_plans_next(h
         plans.append(here.whole(producing, f"shared-{run}"))
         here.whole(following, f"follow-{run}")
     here.stages(plans[0], "by-member", generation=2)
-    said = "'shared-0' of 'producing' has written its section of the shared stream 'shared-clicks' anew"
+    said = "'shared-0' of 'producing' has rewritten its section of the shared stream 'shared-clicks'"
     with pytest.raises(StateError, match=said) as caught:
         here.plan(following, "follow-2")
     assert caught.value.hint.startswith("First undo the run that read it, 'follow-0', and those after it")
@@ -179,7 +179,7 @@ def test_a_continuous_reader_stops_when_what_it_has_read_is_written_anew(here: H
     clear(here, fed[2])
     runner.join(300)
     assert not runner.is_alive()
-    assert "'feed-2' of 'counting' has written its part of the input 'numbered' anew" in str(raised[0])
+    assert "'feed-2' of 'counting' has rewritten its part of the input 'numbered'" in str(raised[0])
     assert recounted(here) == exact(36)
 
 

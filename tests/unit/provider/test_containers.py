@@ -36,7 +36,7 @@ def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("root", "kind"), [("/samza", "overlay"), ("/dev/shm/samza", "tmpfs"), ("/data/scratch/s", "tmpfs")]
 )
 def test_rejects_a_root_on_the_containers_own_disk(root: str, kind: str) -> None:
-    with pytest.raises(ConfigError, match=rf"own disk of this task's container \({kind}\), and {WHY}") as caught:
+    with pytest.raises(ConfigError, match=rf"is on the disk of this task's container \({kind}\), and {WHY}") as caught:
         reject_own_disk("samza_default", root, WHY)
     assert "runners_outlive_tasks" in caught.value.hint
 

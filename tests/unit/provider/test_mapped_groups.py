@@ -104,5 +104,5 @@ def test_rejects_what_decides_on_tasks_when_it_comes_from_the_mapping(name: str)
 
 @pytest.mark.parametrize("method", ["partial", "expand"])
 def test_rejects_a_group_that_is_mapped_as_an_operator_is(method: str) -> None:
-    with pytest.raises(ConfigError, match="Airflow maps no group but that of a @task_group function"):
+    with pytest.raises(ConfigError, match="Airflow maps only the groups of @task_group functions"):
         getattr(SamzaTaskGroup, method)(application=[VIEWS])

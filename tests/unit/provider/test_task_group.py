@@ -169,8 +169,8 @@ def test_settings_for_a_stage_that_is_not_there_name_the_nearest(dag: DAG) -> No
     [
         ({"mode": "stagd"}, "The modes are staged, fused, pipelined, continuous"),
         ({"mode": "pipelined", "run_for": "1 hour"}, "whose runs end by themselves"),
-        ({"mode": "fused", "stages": {"by-member": {"pool": "x"}}}, "have nowhere to go"),
-        ({"progress_interval": 0}, "is not a time"),
+        ({"mode": "fused", "stages": {"by-member": {"pool": "x"}}}, "have no effect"),
+        ({"progress_interval": 0}, "is not above 0"),
         ({"application": "provider_applications:nothing"}, "has no 'nothing'"),
         ({"application": "no_such_module:nothing"}, "There is no module"),
         ({"config": 7}, "config is not a mapping"),

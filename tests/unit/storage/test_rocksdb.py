@@ -199,7 +199,7 @@ def test_a_value_that_is_too_large_is_rejected_with_its_key_and_size(tmp_path: P
     store = RocksStore(TEXTS, str(tmp_path), most_value_bytes=100)
     store.put(1, ("x" * 50,))
     with pytest.raises(
-        StoreError, match=r"'texts' is given a value of \d+ bytes for the key 2, and 100 is the most"
+        StoreError, match=r"'texts' gets a value of \d+ bytes for the key 2, and at most 100 are allowed"
     ) as caught:
         store.put(2, ("x" * 101,))
     assert "stores.texts.max.value.bytes" in caught.value.hint
@@ -208,7 +208,9 @@ def test_a_value_that_is_too_large_is_rejected_with_its_key_and_size(tmp_path: P
 
 def test_a_key_that_is_too_large_is_rejected(tmp_path: Path) -> None:
     store = RocksStore(COUNTS, str(tmp_path), most_key_bytes=10)
-    with pytest.raises(StoreError, match="is given a key of 11 bytes for the key 'kkkkkkkkkkk', and 10 is the most"):
+    with pytest.raises(
+        StoreError, match="gets a key of 11 bytes for the key 'kkkkkkkkkkk', and at most 10 are allowed"
+    ):
         store.put_all([("k" * 11, (1,))])
 
 

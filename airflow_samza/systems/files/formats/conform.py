@@ -197,7 +197,8 @@ def _fits(found: pa.DataType, wanted: pa.DataType, options: FileOptions) -> Any:
 
 def _reject_type(file: str, stream: str, column: str, found: pa.DataType, wanted: pa.DataType) -> NoReturn:
     raise SchemaError(
-        f"File {file} of stream {stream!r} has column {column!r} as {shown(found)}, declared is {shown(wanted)}.",
+        f"File {file} of stream {stream!r} has the column {column!r} as {shown(found)}, and it is declared as "
+        f"{shown(wanted)}.",
         hint=f"Declare {column!r} as {shown(found)} and convert it in the application, or write the file with the "
         "declared type.",
         file=file,
@@ -212,11 +213,11 @@ def _reject_missing(file: str, stream: str, field: pa.Field, found: pa.Schema) -
     way_out = (
         'set the stream\'s option allow_missing_columns="true" to read it as null'
         if field.nullable
-        else "declare it nullable first"
+        else 'declare it nullable, with the option allow_missing_columns="true"'
     )
     raise SchemaError(
-        f"File {file} of stream {stream!r} has no column {field.name!r}, declared is {shown(field.type)};"
-        f" it has {', '.join(found.names) or 'none'}.",
+        f"File {file} of stream {stream!r} has no column {field.name!r} (declared as {shown(field.type)});"
+        f" its columns are {', '.join(found.names) or 'none'}.",
         hint=f"{did_you_mean(field.name, found.names)}Correct the schema, or {way_out}.",
         file=file,
         stream=stream,

@@ -26,6 +26,9 @@ def is_of_storage(error: OSError) -> bool:
     return error.errno is not None or type(error) is not OSError
 
 
+_DOING = {"read": "reading", "write": "writing", "list": "listing"}
+
+
 def translate(error: OSError, *, path: str, stream: str, doing: str) -> TopicError:
     """Return the error for an operation that the storage rejected: ``doing`` is ``read``, ``write`` or ``list``."""
     facts = {"path": path, "stream": stream}
@@ -38,7 +41,7 @@ def translate(error: OSError, *, path: str, stream: str, doing: str) -> TopicErr
         )
     if number in _REJECTED or isinstance(error, PermissionError):
         return TopicError(
-            f"The storage does not allow to {doing} {path} of stream {stream!r}: {error}.",
+            f"The storage does not allow {_DOING[doing]} {path} of stream {stream!r}: {error}.",
             hint="Give the user that runs the stage the right to it, or bind the system to another root.",
             **facts,
         )

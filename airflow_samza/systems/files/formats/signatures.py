@@ -28,17 +28,17 @@ def reject_binary(file: InputFile, format_name: str, data: bytes) -> None:
     for magic, (name, ending) in _PACKED.items():
         if data.startswith(magic):
             known = (
-                f"Name it {ending}, so that it is unpacked while it is read."
+                f"Name it {ending}, then it is decompressed while it is read."
                 if ending
                 else "Unpack it, or pack it with gzip (.gz)."
             )
             raise TopicError(
-                f"File {file.shown} of stream {file.stream!r} cannot be read as {format_name}: it is packed with "
+                f"File {file.shown} of stream {file.stream!r} cannot be read as {format_name}: it is compressed with "
                 f"{name}.",
                 hint=known,
                 file=file.shown,
                 stream=file.stream,
-                reason=f"packed with {name}",
+                reason=f"compressed with {name}",
             )
     for magic, name in _OTHERS.items():
         if data.startswith(magic):

@@ -100,8 +100,10 @@ def checked_identity(identity: AwsIdentity) -> AwsIdentity:
         known = botocore.session.Session().available_profiles
         if identity.profile not in known:
             raise ConfigError(
-                f"There is no profile {identity.profile!r} in this host's files of AWS.",
-                hint=f"Known are {', '.join(known)}." if known else "Write it to ~/.aws/credentials, or leave it out.",
+                f"There is no profile {identity.profile!r} in the AWS configuration files of this host.",
+                hint=f"The profiles are {', '.join(known)}."
+                if known
+                else "Write it to ~/.aws/credentials, or leave it out.",
                 key="profile",
                 value=identity.profile,
             )

@@ -62,7 +62,8 @@ def reject_fork(address: Address) -> None:
         raise TopicError(
             f"Process {os.getpid()} cannot reach {address.shown}: it was forked from process {_user}, which had used "
             "an object store.",
-            hint="Start it afresh (subprocess, or multiprocessing's spawn), or fork before a store is used.",
+            hint="Start it with a new interpreter (subprocess, or multiprocessing's spawn), or fork before a store "
+            "is used.",
             path=address.shown,
         )
 

@@ -91,7 +91,7 @@ def _without_create(filesystem: ObjectStoreFilesystem) -> ConfigError:
     endpoint = dict(filesystem.client.access.settings).get("endpoint", NAMES[address.store])
     return ConfigError(
         f"The store {endpoint} of the root {filesystem.root} has no conditional create: a PUT with If-None-Match "
-        "did not leave alone what was there.",
+        "replaced an object that was there.",
         hint="Use one that has it, such as Amazon S3, MinIO, Google Cloud Storage or Azure Blob Storage: else two "
         "writers could both believe that they were the first.",
         key="root",

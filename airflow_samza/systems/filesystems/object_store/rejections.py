@@ -150,7 +150,7 @@ def error_of(rejection: Rejection, doing: str, key: str, address: Address, acces
     elif rejection.code in _SKEWED or rejection.reason.startswith(_AZURE_SKEWED):
         hint = "The clock of this host differs too much from the store's: set it by NTP, and try again."
     elif rejection.code in _EXPIRED or rejection.reason.startswith(_AZURE_EXPIRED):
-        hint = f"Fresh credentials are needed in place of {access.name}; a role renews them by itself."
+        hint = f"Give fresh credentials in place of {access.name}; a role renews them by itself."
     elif rejection.code in _UNKNOWN_IDENTITY or rejection.status == 401:
         hint = f"The store does not accept {access.name}: correct them; is this the store that they are for?"
     elif rejection.status == 403:

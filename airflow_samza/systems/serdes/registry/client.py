@@ -119,7 +119,7 @@ class Registry:
         where = f"The schema registry of the system {self._system!r} at {self._shown}"
         if status in (401, 403):
             return ConfigError(
-                f"{where} {'does not know the login or its password' if status == 401 else 'grants no access'} (HTTP "
+                f"{where} {'rejects the login or its password' if status == 401 else 'grants no access'} (HTTP "
                 f"{status}).",
                 hint=f"Correct {PREFIX}basic.auth.user.info (user:password) of the system's connection, or have the "
                 "rights granted.",

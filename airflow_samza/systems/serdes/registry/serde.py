@@ -122,7 +122,8 @@ class RegistrySerde:
         latest = self._registry.latest(self._subject, self._bodies.kind)
         if latest is None:
             raise ConfigError(
-                f"The schema registry has no subject {self._subject!r}, with whose schema the stream would be written.",
+                f"The schema registry has no subject {self._subject!r}, so there is no schema to write the stream "
+                "with.",
                 hint="Register a schema there; a run never registers one.",
                 key="serde",
                 value=self._subject,

@@ -137,8 +137,8 @@ class TaskTimers:
     def _check_kind(self, kind: object, does: str) -> None:
         if kind not in (EVENT, PROCESSING):
             reject(
-                f"The task {does} a timer of the kind {kind!r}",
-                hint='It is "event" (the watermark decides) or "processing" (the clock does).',
+                f"The task {does} a timer of the kind {kind!r}, which is not known",
+                hint='The kinds are "event" (by the watermark) and "processing" (by the clock).',
                 kind=StageError,
                 value=repr(kind),
             )
@@ -151,7 +151,7 @@ def _milliseconds(time: object) -> int:
         return time
     naive = isinstance(time, datetime)
     reject(
-        f"The task sets a timer for {time!r}, which is {'a time of no zone' if naive else 'no time'}",
+        f"The task sets a timer for {time!r}, which is {'a time without a zone' if naive else 'no time'}",
         hint="Give ms since 1970 in UTC (from 0), or a datetime with a zone."
         + (" Make it one: time.replace(tzinfo=timezone.utc)." if naive else ""),
         kind=StageError,

@@ -225,7 +225,7 @@ def test_rejects_a_partition_key_that_airflow_cannot_keep() -> None:
 
 def test_rejects_a_partition_key_where_events_have_no_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(airflow_versions, "events_take_partitions", lambda: False)
-    with pytest.raises(ConfigError, match="gives events of assets no partitions"):
+    with pytest.raises(ConfigError, match="gives asset events no partitions"):
         SamzaStreamOperator(task_id="t", application="provider_applications:views", partition_key="k")
 
 

@@ -121,7 +121,7 @@ def test_a_version_that_a_run_apart_reads_stays(carried: Carried) -> None:
 
 def test_a_state_that_nobody_left_is_rejected_with_those_that_are(carried: Carried) -> None:
     carried.whole("a")
-    with pytest.raises(StateError, match="is to start from the state of the run 'z', which has left none") as caught:
+    with pytest.raises(StateError, match="is to start from the state of the run 'z', which left no state") as caught:
         source_version(carried.files, carried.lineage, "backfill", "z")
     assert caught.value.hint.startswith("Runs with a state are: a;")
 

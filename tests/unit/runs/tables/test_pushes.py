@@ -96,7 +96,7 @@ def test_a_second_push_of_the_same_id_finds_its_version(pushes: Pushes) -> None:
     ("found", "sentence"),
     [
         ({"null_keys": 3}, r"has 3 rows whose key \(id\) is null"),
-        ({"duplicates": 2, "examples": [[7]]}, r"has 2 rows too many for their key \(id\), such as \[7\]"),
+        ({"duplicates": 2, "examples": [[7]]}, r"has 2 rows whose key \(id\) came before, such as \[7\]"),
         ({"nulls": {"tier": 5}}, r"nulls in columns that are declared never null: tier \(5 rows\)"),
     ],
 )
@@ -199,7 +199,7 @@ def test_old_versions_are_given_up_and_their_rows_swept(pushes: Pushes) -> None:
     for number in range(5):
         pushes.push(str(number), {number: "x"}, keep_versions=2)
     assert versions.expired_numbers(pushes.files, "log", TOPIC.name) == {1, 2, 3}
-    with pytest.raises(NoSuchVersion, match=r"Version 2 of table 'profiles' \(push '1'\) is expired"):
+    with pytest.raises(NoSuchVersion, match=r"Version 2 of table 'profiles' \(push '1'\) has expired"):
         versions.by_number(pushes.files, "log", TOPIC.name, 2)
     sweep(pushes.files, "log", grace_ms=-1)
     assert len(pushes.files.list(f"topics/{TOPIC.name}/segments")) == 2
@@ -304,7 +304,7 @@ def test_a_key_that_the_table_does_not_have_is_told(pushes: Pushes) -> None:
         ({"max_change_ratio": float("nan")}, "max_change_ratio=nan"),
         ({"keep_versions": 0}, "keep_versions=0"),
         ({"source": {"path": "/in", "table": "t"}}, "source="),
-        ({"source": {"path": "/in", "fromat": "csv"}}, "has 'fromat' beside 'path', which means nothing there"),
+        ({"source": {"path": "/in", "fromat": "csv"}}, "has 'fromat' beside 'path', which is not known there"),
         ({"source": {"path": ""}}, "has '' as its path"),
         ({"source": {"jdbc": "jdbc:x:secret"}}, "has a str as its jdbc"),
         ({"columns": "id"}, "columns='id'"),

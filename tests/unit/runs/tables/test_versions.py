@@ -239,7 +239,7 @@ def test_what_is_current_now_is_what_was_current_last(files: Filesystem) -> None
 
 def test_an_unknown_version_is_told_with_those_that_are_there(files: Filesystem) -> None:
     pushed(files, "a", of=1)
-    with pytest.raises(NoSuchVersion, match="There are: 1"):
+    with pytest.raises(NoSuchVersion, match="Its versions are: 1"):
         tables.by_number(files, *PLACE, 7)
 
 

@@ -161,7 +161,7 @@ def test_rows_that_do_not_fit_the_schema_come_as_json(tmp_path: Path, format_nam
 def test_a_column_that_no_row_could_fit_is_an_error_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "rows").mkdir()
     pq.write_table(pa.table({"k": ["a", "b"]}), tmp_path / "rows" / "1.parquet")
-    with pytest.raises(SchemaError, match="has column 'k' as string"):
+    with pytest.raises(SchemaError, match="has the column 'k' as string"):
         read(tmp_path, "k bigint", "parquet")
     with pytest.raises(SchemaError, match="has no column 'other'"):
         read(tmp_path, "k string, other string", "parquet")

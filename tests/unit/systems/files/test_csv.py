@@ -52,8 +52,8 @@ def test_a_compressed_file_is_unpacked_whatever_the_letter_case_of_its_name(tmp_
 @pytest.mark.parametrize(
     ("beginning", "said"),
     [
-        (gzip.compress(b"a,b\n1,x\n", mtime=0), "packed with gzip"),
-        (b"PK\x03\x04", "packed with zip"),
+        (gzip.compress(b"a,b\n1,x\n", mtime=0), "compressed with gzip"),
+        (b"PK\x03\x04", "compressed with zip"),
         ("a,b\n1,x\n".encode("utf-16"), "text in UTF-16"),
         (b"PAR1", "it is Parquet"),
         (b"a\xff,b\n", "can't decode byte 0xff"),

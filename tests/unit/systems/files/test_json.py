@@ -143,7 +143,7 @@ def test_columns_are_found_among_lines_that_can_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("beginning", "said"),
-    [(b"\x1f\x8b\x08\x00", "packed with gzip"), (b'\xff\xfe{\x00"', "text in UTF-16"), (b"PAR1", "it is Parquet")],
+    [(b"\x1f\x8b\x08\x00", "compressed with gzip"), (b'\xff\xfe{\x00"', "text in UTF-16"), (b"PAR1", "it is Parquet")],
 )
 def test_rejects_a_file_that_is_no_text(tmp_path: Path, beginning: bytes, said: str) -> None:
     for tolerant in (False, True):

@@ -617,7 +617,9 @@ def test_nanoseconds_are_cut_only_when_asked_for(tmp_path: Path) -> None:
 def test_a_missing_column_is_rejected_unless_it_may_be_null_and_that_was_allowed(tmp_path: Path) -> None:
     write_parquet(tmp_path / "in.parquet", 1)
     system = files(tmp_path)
-    with pytest.raises(SchemaError, match=r"has no column 'Name', declared is string; it has id, name") as caught:
+    with pytest.raises(
+        SchemaError, match=r"has no column 'Name' \(declared as string\); its columns are id, name"
+    ) as caught:
         read(system, StreamSpec("in.parquet", schema="id bigint, Name string"))
     assert "Did you mean 'name'?" in caught.value.hint
     allowed = (("allow_missing_columns", "true"),)

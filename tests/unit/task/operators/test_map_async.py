@@ -310,7 +310,7 @@ async def perhaps(number: Number) -> Number | None:
 @pytest.mark.parametrize(
     ("function", "options", "sentence"),
     [
-        (lambda number: number, {}, "which is not async: it would hold up all the others"),
+        (lambda number: number, {}, "which is not async: it would block all other calls"),
         ("squared", {}, "takes a coroutine function, not the text 'squared'"),
         (7, {}, "takes a coroutine function, not 7"),
         (yielding, {}, "which yields"),

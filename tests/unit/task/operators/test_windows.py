@@ -388,9 +388,9 @@ def test_a_zone_without_changes_has_the_windows_of_utc(hours: int, hops: int) ->
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: tumbling("7 hours", zone="Europe/Amsterdam"), "do not go with the days of a zone"),
-        (lambda: hopping("36 hours", "1 day", zone="Europe/Amsterdam"), "do not go with the days of a zone"),
-        (lambda: tumbling("1 hour", accumulating=True), "none are asked for"),
+        (lambda: tumbling("7 hours", zone="Europe/Amsterdam"), "do not fit into the days of the time zone"),
+        (lambda: hopping("36 hours", "1 day", zone="Europe/Amsterdam"), "do not fit into the days of the time zone"),
+        (lambda: tumbling("1 hour", accumulating=True), "is about early results, and these windows have none"),
     ],
 )
 def test_windows_that_make_no_sense_are_rejected(make: Any, sentence: str) -> None:

@@ -63,7 +63,7 @@ def test_a_role_is_assumed_with_the_key_of_the_options_and_names_itself(place: d
 
 
 def test_rejects_a_profile_that_this_host_does_not_know(place: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match=r"no profile 'elt'.*\n.*Known are etl"):
+    with pytest.raises(ConfigError, match=r"no profile 'elt'.*\n.*The profiles are etl"):
         credentials_of({**place, "profile": "elt"})
 
 

@@ -107,7 +107,7 @@ def test_a_store_that_nobody_runs_is_named() -> None:
     [
         ("skewed", "The clock of this host differs too much"),
         ("denied", "Give the credentials of the environment the right to create, read, list and delete objects"),
-        ("expired", "Fresh credentials are needed in place of the credentials of the environment"),
+        ("expired", "Give fresh credentials in place of the credentials of the environment"),
         ("unknown", "does not accept the credentials of the environment"),
         ("unlike", "does not accept the credentials of the environment"),
         ("lacking", "The store lacks what a root needs"),

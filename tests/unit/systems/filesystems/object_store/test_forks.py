@@ -59,7 +59,7 @@ def test_a_process_forked_after_its_parent_used_a_store_gets_an_error_and_ends(s
     said = forked(s3.url(f"forks/{how}"), how)
     assert said[0].startswith("Process ")
     assert " cannot reach s3://samza-tests: it was forked from process " in said[0]
-    assert "Start it afresh" in said[1]
+    assert "Start it with a new interpreter" in said[1]
     assert said[2:] == ["ended 0", "['after', 'before']"]
 
 

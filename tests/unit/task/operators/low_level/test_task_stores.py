@@ -207,7 +207,7 @@ def test_an_unknown_store_is_named_with_the_known_ones() -> None:
         (
             {"key": "double", "value": int},
             InvalidApplication,
-            "has the type double, by which entries cannot be kept in order",
+            "has the type double, which keys cannot have",
         ),
         ({"key": "a int, b array<int>", "value": int}, InvalidApplication, "array<int>"),
         ({"key": "strng", "value": int}, SchemaError, "'strng' where a type should be"),
