@@ -12,18 +12,18 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.errors import SamzaError, StorageFull, TopicError
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.state_sweep import orphaned_state
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import all_runners
-from airflow_samza.runs.upkeep.kept_runs import Keep, Reasons, SystemsOf, load_plans, over_runs
+from airflow_samza.runs.upkeep.kept_runs import Keep, OverRun, Reasons, SystemsOf, load_plans, over_runs
 from airflow_samza.runs.upkeep.run_removal import SweptRuns, is_slim, remove_run, slim_run
 from airflow_samza.runs.upkeep.topic_expiry import own_topics
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.filesystems.trash import empty_trash
+from airflow_samza.systems.filesystems.trash import empty_trash, make_trash
 from airflow_samza.systems.log.maintenance import Swept, deleting, sweep
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import Topic
@@ -80,13 +80,15 @@ def sweep_application(
             if going or is_old:
                 why = None if going else reasons.of(run)
                 if why is None:
-                    remove_run(files, systems_of, run, now, swept, dry=dry)
+                    _remove_run(files, systems_of, run, now, swept, dry=dry)
                     continue
                 swept.kept[f"{name}/{run.folder.run_id}"] = why
             slim_run(files, systems_of, run, now, swept, dry=dry)
             lineages.update(_lineages(run.plans))
         except SamzaError as error:  # the others need not wait until this one is repaired
-            swept.kept[f"{name}/{run.folder.run_id}"] = f"it cannot be looked at: {error.sentence}"
+            full = isinstance(error, StorageFull)
+            what = "not all of it can be deleted on a full disk" if full else "it cannot be looked at"
+            swept.kept[f"{name}/{run.folder.run_id}"] = f"{what}: {error.sentence.removesuffix('.')}"
     for lineage in sorted(lineages):
         for path in orphaned_state(files, lineage):
             swept.leftovers.append(path)
@@ -94,7 +96,20 @@ def sweep_application(
                 files.delete_tree(path)
     if not dry:
         empty_trash(files, now)
+        if runs:
+            make_trash(files)
     return swept
+
+
+def _remove_run(
+    files: Filesystem, systems_of: SystemsOf, run: OverRun, now: float, swept: SweptRuns, *, dry: bool
+) -> None:
+    """Delete a run; on a full disk first what of it goes without a note, which may make room for that of the run."""
+    try:
+        remove_run(files, systems_of, run, now, swept, dry=dry)
+    except StorageFull:
+        slim_run(files, systems_of, run, now, swept, dry=dry)
+        remove_run(files, systems_of, run, now, swept, dry=dry)
 
 
 def _lineages(plans: Sequence[RunPlan]) -> set[str]:

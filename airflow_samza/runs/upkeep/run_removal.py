@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from airflow_samza.errors import StorageFull
 from airflow_samza.records import durable
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.lease_holder import finished_stage
@@ -79,7 +81,8 @@ def slim_run(
         if dry or _deleted(files, path, run.folder):
             swept.leftovers.append(path)
     if not left and not dry:
-        replace(files, _note(run), Slimmed(run.at))
+        with suppress(StorageFull):  # it only spares the next sweep a look
+            replace(files, _note(run), Slimmed(run.at))
 
 
 def is_slim(files: Filesystem, run: OverRun) -> bool:
@@ -109,8 +112,9 @@ def remove_run(
             topic = find_own(systems, system, name)
             if topic is not None and (dry or topic.delete()):
                 swept.topics.append(name)
-    swept.runs.append(f"{folder.application}/{folder.run_id}")
+    name_of_run = f"{folder.application}/{folder.run_id}"
     if dry:
+        swept.runs.append(name_of_run)
         return True
     _release_pins(files, run)
     if files.renames_folders:
@@ -119,6 +123,7 @@ def remove_run(
             files.delete_tree(place)
     else:
         _remove_in_place(files, folder)
+    swept.runs.append(name_of_run)
     files.delete_empty(folder.path.rpartition("/")[0])
     return True
 

@@ -152,8 +152,7 @@ def raise_storage_error(error: OSError, doing: str, location: str) -> NoReturn:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         raise StorageFull(
             f"There is no room left to {doing} {location}.",
-            hint="Free space under the root (airflow-samza topics expire) or point the root at a larger disk, then "
-            "try again.",
+            hint="Free space under the root (airflow-samza gc), or point the root at a larger disk, then try again.",
             path=location,
         ) from error
     raise TopicError(

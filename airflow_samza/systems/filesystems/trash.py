@@ -3,13 +3,15 @@
 It is renamed into the trash, at once and as a whole, and deleted there.
 
 A process that dies in between leaves it there for the next sweep. The name of a place in the trash begins with the time
-when it was made, so that a sweep leaves alone what another one has just put there and may give back.
+when it was made, so that a sweep leaves alone what another one has just put there and may give back. The trash itself
+stays: on a full disk no folder can be made, and a rename into one that is there needs no room.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
+from contextlib import suppress
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -23,6 +25,13 @@ YOUNG_SECONDS = 600.0
 def trash_place() -> str:
     """Return a new place in the trash."""
     return f"{TRASH}/{int(time.time() * 1000):020d}-{uuid.uuid4().hex}"
+
+
+def make_trash(filesystem: Filesystem) -> None:
+    """Make the folder of the trash, where folders are renamed; it is not needed before something is deleted."""
+    if filesystem.renames_folders:
+        with suppress(TopicError):
+            filesystem.make_dirs(TRASH)
 
 
 def move_to_trash(filesystem: Filesystem, path: str, place: str | None = None) -> str | None:
@@ -53,5 +62,4 @@ def empty_trash(filesystem: Filesystem, now: float | None = None) -> int:
             continue
         filesystem.delete_tree(f"{TRASH}/{name}")
         emptied += 1
-    filesystem.delete_empty(TRASH)
     return emptied

@@ -74,8 +74,7 @@ def error_of(rejection: Rejection, doing: str, path: str, location: str, access:
     if rejection.kind in _FULL:
         return StorageFull(
             f"There is no room left to {doing} {location}: {rejection.reason}.",
-            hint="Free space under the root (airflow-samza topics expire), or have the directory's quota raised; then "
-            "try again.",
+            hint="Free space under the root (airflow-samza gc), or have the directory's quota raised; then try again.",
             path=location,
         )
     kind: type[SamzaError] = TopicError

@@ -6,6 +6,7 @@ Runs by number and age, and never what somebody still needs. No Spark.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import time
@@ -28,6 +29,7 @@ from airflow_samza.runs.upkeep.kept_runs import SILENT_SECONDS, Keep
 from airflow_samza.runs.upkeep.retention import sweep_application, sweep_root
 from airflow_samza.runs.upkeep.run_removal import SweptRuns
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.log import deletion
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
@@ -331,6 +333,69 @@ def test_a_run_that_is_damaged_stays_and_stops_no_other(here: Here) -> None:
     swept = sweep(here, "producing")
     assert swept.runs == ["producing/run-0", "producing/run-2", "producing/run-3"]
     assert swept.kept["producing/run-1"].startswith("it cannot be looked at: ")
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch, *, for_good: bool) -> None:
+    """Leave no room for a file, for good or until something in the trash is deleted."""
+    is_full = True
+
+    def step(self: LocalFilesystem, operation: str, path: str) -> None:
+        nonlocal is_full
+        if operation == "delete" and path.startswith("trash/"):
+            is_full = for_good
+        if operation in ("create", "write") and is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(LocalFilesystem, "step", step)
+
+
+def test_on_a_full_disk_topics_go_first_and_make_room_for_the_notes_of_runs_that_go(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs(here, PRODUCING, 9)
+    fill_disk(monkeypatch, for_good=False)
+    swept = sweep(here, "producing")
+    assert swept.runs == [f"producing/run-{n}" for n in range(4)]
+    assert on_record(here, "producing") == [f"run-{n}" for n in range(4, 9)]
+    assert not any(name.startswith("producing-") for name in here.log.topics())
+
+
+def test_a_run_whose_deletion_cannot_be_noted_on_a_full_disk_stays_without_its_topics_and_stops_no_other(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = runs(here, PRODUCING, 9)
+    with monkeypatch.context() as patch:
+        fill_disk(patch, for_good=True)
+        swept = sweep(here, "producing")
+    assert swept.runs == []
+    place = here.root / "runs/producing/run-0/removing.json"
+    assert swept.kept["producing/run-0"] == (
+        f"not all of it can be deleted on a full disk: There is no room left to write {place}"
+    )
+    assert "producing/run-8" not in swept.kept
+    assert not any(name.startswith("producing-") for name in here.log.topics())
+    assert here.runtime.load_plan("producing", "run-0") == plans[0]
+    assert sweep(here, "producing").runs == [f"producing/run-{n}" for n in range(4)]
+
+
+def test_on_a_full_disk_topics_of_a_run_that_is_open_stay(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs(here, PRODUCING, 9)
+    here.log.filesystem.delete(RunFolder("producing", "run-0").closed)
+    topics = [name for name in here.log.topics() if "/run-0/" in name]
+    fill_disk(monkeypatch, for_good=True)
+    later = time.time() + SILENT_SECONDS + 60  # the run is over, but whoever opens it again leaves no trace of that
+    assert "producing/run-0" in sweep(here, "producing", now=later).kept
+    assert topics
+    assert set(topics) <= set(here.log.topics())
+
+
+def test_the_trash_stays_so_that_a_full_disk_needs_no_new_folder(here: Here) -> None:
+    runs(here, PRODUCING, 1)
+    sweep(here, "producing")
+    assert (here.root / "trash").is_dir()
+    runs(here, PRODUCING, 8, first=1)
+    assert sweep(here, "producing").runs
+    assert list((here.root / "trash").iterdir()) == []
 
 
 def test_the_end_of_a_run_never_fails_by_its_sweep(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
