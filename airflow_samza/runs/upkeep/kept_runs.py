@@ -127,7 +127,7 @@ class Reasons:
                 if reader is not None:
                     yield f"{reader!r} has not read what it wrote"
         except SamzaError as error:
-            yield f"it cannot be looked at: {error.sentence}"
+            yield f"it cannot be looked at: {error.sentence.removesuffix('.')}"
 
     def _waiting(self, run: OverRun) -> Iterator[str]:
         for plan in run.plans:

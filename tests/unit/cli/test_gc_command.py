@@ -45,6 +45,13 @@ def test_it_tells_what_it_would_delete_and_then_deletes_just_that(here: Here) ->
     assert gc(here, "--keep-runs", "1").endswith("Deleted 0 runs, 0 topics and 0 other folders.\n")
 
 
+def test_a_run_that_is_kept_because_it_is_damaged_is_named_in_one_sentence(here: Here) -> None:
+    (here.root / "runs/producing/run-0/plan/1.json").write_text("{")
+    (line,) = [line for line in gc(here, "--keep-runs", "1").splitlines() if "the run producing/run-0" in line]
+    assert line.startswith("Kept the run producing/run-0: it cannot be looked at: The record ")
+    assert line.endswith(" is damaged: it is not a JSON object.")
+
+
 def test_programs_get_json_of_what_is_or_would_be_deleted(here: Here) -> None:
     would = json.loads(gc(here, "--dry-run", "--keep-runs", "1", "--json"))
     assert would["dry_run"]
