@@ -71,7 +71,8 @@ def _imported(module_name: str, name: str) -> object:
             ) from error
         raise InvalidApplication(
             f"Module {module_name!r} of the application {name!r} needs the module {missing!r}, which is not installed.",
-            hint=f"Install what provides {missing!r} where the application is planned, or, if only stages need it, "
+            hint=f"Install the package that provides {missing!r} where the application is planned, or, if only "
+            "stages need it, "
             "import it in the functions that use it.",
             name=name,
         ) from error

@@ -49,7 +49,7 @@ def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: s
                 stream=stream_id,
             )
     if not isinstance(serde, str) or not serde.strip():
-        reject(f"{where} has serde={serde!r}", hint=f"It is {_WORDS}.", stream=stream_id)
+        reject(f"{where} has serde={serde!r}", hint=f"Serdes are {_WORDS}.", stream=stream_id)
     name = serde.strip()
     if name == AVRO.rstrip(":") or name == AVRO:
         reject(
@@ -58,7 +58,7 @@ def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: s
             stream=stream_id,
         )
     if not _is_known(name):
-        hint = f"{did_you_mean(name, [JSON, *OF_ONE_COLUMN, AVRO, *OF_REGISTRY])}It is {_WORDS}."
+        hint = f"{did_you_mean(name, [JSON, *OF_ONE_COLUMN, AVRO, *OF_REGISTRY])}Serdes are {_WORDS}."
         reject(f"{where} has serde={name!r}, which is not known", hint=hint, stream=stream_id, value=name)
     if schema is None:
         if read:
@@ -72,7 +72,7 @@ def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: s
     if wanted is not None and [field.type.name for field in schema.fields] != [wanted]:
         reject(
             f"{where} has serde={name!r} and the columns {schema.ddl()}",
-            hint=f'It is for one column of type {wanted}: schema="value {wanted}".',
+            hint=f'This serde is for one column of type {wanted}: schema="value {wanted}".',
             stream=stream_id,
         )
     return name

@@ -42,7 +42,7 @@ def declared_store(
         if field.type.name not in _SORTED:
             reject(
                 f"The key of store {checked!r} has the type {field.type.ddl()}, which keys cannot have",
-                hint=f"Make it of {', '.join(_SORTED[:-1])} or {_SORTED[-1]}; several columns make a tuple.",
+                hint=f"Use {', '.join(_SORTED[:-1])} or {_SORTED[-1]}; several columns make a tuple.",
                 store=checked,
             )
     if backend not in STORE_BACKENDS:

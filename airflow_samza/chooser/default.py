@@ -160,7 +160,7 @@ def _factory(name: str) -> Callable[[ChooserContext], object]:
         ) from error
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
-            raise _rejected(name, f"is not there: {module_name!r} has no {attributes!r}", "Correct the name.")
+            raise _rejected(name, f"does not exist: {module_name!r} has no {attributes!r}", "Correct the name.")
         found = getattr(found, attribute)
     if not callable(found):
         raise _rejected(name, "cannot be called", "Name a class or a function that takes a ChooserContext.")

@@ -57,9 +57,8 @@ def _other(run: RunPlan, option: str, planned: str, asked: str, key: str) -> Con
     return ConfigError(
         f"The run {run.run_id!r} of {run.application!r} was planned with other options: {option} was {planned}, and "
         f"is {asked} now.",
-        hint="To resume it, give the options with which it was planned; to plan it anew, add --again; for another "
-        "run, change "
-        "--run-id.",
+        hint="To resume it, give the options with which it was planned; to run it again from the start, add --again; "
+        "for another run, change --run-id.",
         key=key,
         value=run.run_id,
     )

@@ -108,7 +108,8 @@ def name_of(run_id: str | None) -> str:
     if run_id is not None and not run_id.strip():
         raise ConfigError(
             "--run-id is empty.",
-            hint="Name the run (is a variable of the shell not set?), or leave --run-id out: then the clock names it.",
+            hint="Name the run (is a shell variable empty?), or leave --run-id out: then the run is named after the "
+            "time.",
             key="--run-id",
             value=run_id,
         )

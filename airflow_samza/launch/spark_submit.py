@@ -91,7 +91,10 @@ def check_hadoop_conf(environment: Mapping[str, str] | None = None) -> None:
     environment = os.environ if environment is None else environment
     names = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
     named = {name: environment[name] for name in names if environment.get(name)}
-    hint = "It is the folder with the cluster's yarn-site.xml and core-site.xml; set it where Airflow's workers run."
+    hint = (
+        "Set HADOOP_CONF_DIR, where Airflow's workers run, to the folder with the cluster's yarn-site.xml and "
+        "core-site.xml."
+    )
     if not named:
         raise ConfigError(
             "The master is yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set.",

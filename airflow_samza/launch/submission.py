@@ -118,8 +118,8 @@ def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
             f"The runner of the stage {handle.stage_id} ({status.runner}) has given no sign of life since "
             f"{since:%H:%M:%S} UTC: it is "
             f"frozen, or its storage is; {staged}.",
-            hint="Try again: another runner takes its place, what is staged is kept, and nothing is doubled. Should "
-            "it wake up, it ends.",
+            hint="Try again: another runner takes its place, what is staged is kept, and nothing is doubled. If the "
+            "frozen one wakes up, it ends.",
             **about,
         )
     if status.state == LOST:

@@ -175,9 +175,8 @@ def _reject_going_back(
     end = DataInterval.from_iso(*version.interval).end
     if interval.start < end:
         raise StateError(
-            f"The data interval {interval} of the run {run_id!r} lies before {end.isoformat()}, to which the run "
-            f"{version.run!r} has "
-            f"brought the state of {spec.name!r}.",
+            f"The data interval {interval} of the run {run_id!r} is before {end.isoformat()}, up to which the run "
+            f"{version.run!r} has advanced the state of {spec.name!r}.",
             hint='Run it with a state of its own: state_from="fresh", or the id of the run before it.',
             application=spec.name,
             run=run_id,

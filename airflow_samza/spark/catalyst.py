@@ -134,8 +134,8 @@ def reject_wide(frame: DataFrame, operator: OperatorSpec) -> None:
         if "Exchange" in node.name:
             text = str(node)
             raise UnsupportedShape(
-                f"{_named(operator)} moves rows between partitions ({_short(_NUMBERS.sub('', text))}), and inside a "
-                "stage nothing may.",
+                f"{_named(operator)} moves rows between partitions ({_short(_NUMBERS.sub('', text))}), which is not "
+                "allowed inside of a stage.",
                 hint=_way_out(_keys(text)),
                 operator=operator.op_id,
                 exchange=text,

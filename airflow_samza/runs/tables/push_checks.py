@@ -154,7 +154,7 @@ def _check_counts(request: PushRequest, found: PushTotals, current: TableVersion
             ),
             hint="Is the source complete? With min_rows=0 an empty push empties the table."
             if request.min_rows is None
-            else "Is the source complete? Else lower min_rows.",
+            else "If the source is complete, lower min_rows.",
             table=request.table,
             rows=changed,
             min_rows=request.least_rows,

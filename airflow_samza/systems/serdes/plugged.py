@@ -106,7 +106,7 @@ def _made(name: str, stream: str) -> Any:
         ) from error
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
-            raise rejected(f"is not there: {module_name!r} has no {attributes!r}", "Correct the name.")
+            raise rejected(f"does not exist: {module_name!r} has no {attributes!r}", "Correct the name.")
         found = getattr(found, attribute)
     try:
         made = found if _is_serde(found) and not isinstance(found, type) else found()

@@ -267,9 +267,8 @@ class SchemaResolver:
             if operator.on_error is not None:
                 raise InvalidApplication(
                     f"{operator.title}{place_of(operator)} has on_error={operator.on_error.text}, and Catalyst runs it "
-                    f"({unsupported}): there a "
-                    "row that fails fails the stage.",
-                    hint="Leave on_error= out, and keep such rows out before: try_cast, try_divide, CASE WHEN … THEN "
+                    f"({unsupported}): a row that fails there fails the stage.",
+                    hint="Leave on_error= out, and filter such rows out before: try_cast, try_divide, CASE WHEN … THEN "
                     "… END.",
                     operator=operator.op_id,
                 ) from None

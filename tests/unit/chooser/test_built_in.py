@@ -454,7 +454,7 @@ def test_without_a_name_the_default_chooser_is_made() -> None:
     [
         ("word", "names no factory"),
         ("no.such.module:x", "cannot be imported"),
-        (f"{__name__}:missing", "is not there"),
+        (f"{__name__}:missing", "does not exist"),
         (f"{__name__}:A0", "cannot be called"),
         (f"{__name__}:no_chooser", "makes a str, which is no chooser"),
     ],

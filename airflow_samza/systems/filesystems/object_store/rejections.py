@@ -141,7 +141,7 @@ def error_of(rejection: Rejection, doing: str, key: str, address: Address, acces
     if rejection.code in _MISSING_BUCKET:
         return TopicError(
             f"The storage cannot {doing} {location}: there is no {address.name} ({rejection.code}).",
-            hint="Create it, or correct the root; it is never made by a run.",
+            hint="Create it, or correct the root; a run never creates it.",
             **facts,
         )
     hint = f"Look at the store's own logs; this was asked with {access.name}."

@@ -136,7 +136,7 @@ class TaskTable:
             wrong = keys[0]
         reject(
             f"The table {self._table.table_id!r} is asked for the key {quoted(wrong, 80)}",
-            hint="Its key is "
+            hint="The declared key is: "
             f"{', '.join(f'{name} {self._store.schema[name].type.ddl()}' for name in self._store.key)}.",
             kind=StoreError,
             table=self._table.table_id,

@@ -100,7 +100,7 @@ class TaskStore:
         except ShapeError as error:
             reject(
                 f"The store {self._declared.name!r} is asked for the key {quoted(key, 80)}: {error.why}",
-                hint=f"Its key is {_form(self._declared.key, len(self._keys) == 1)}.",
+                hint=f"The declared key is: {_form(self._declared.key, len(self._keys) == 1)}.",
                 kind=StoreError,
                 store=self._declared.name,
             )
@@ -111,7 +111,7 @@ class TaskStore:
         except ShapeError as error:
             reject(
                 f"The task puts {quoted(value, 200)} into the store {self._declared.name!r}: {error.why}",
-                hint=f"Its value is {_form(self._declared.value, self._declared.plain_value)}.",
+                hint=f"The declared value is: {_form(self._declared.value, self._declared.plain_value)}.",
                 kind=StoreError,
                 store=self._declared.name,
             )

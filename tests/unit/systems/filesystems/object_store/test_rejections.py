@@ -25,7 +25,10 @@ def error(text: str, kind: type[Exception] = GenericError) -> Exception:
     ("detail", "hint"),
     [
         ("Request date header too old: 'Mon, 23 Nov 2026 10:00:00 GMT'", "The clock of this host differs"),
-        ("Signature not valid in the specified time frame: Start [x] - Expiry [y] - Current [z]", "fresh credentials"),
+        (
+            "Signature not valid in the specified time frame: Start [x] - Expiry [y] - Current [z]",
+            "Give fresh credentials",
+        ),
         ("Signature did not match. String to sign used was r", "The store does not accept the credentials"),
     ],
 )

@@ -192,7 +192,7 @@ def test_what_does_not_fit_the_declaration_is_said_with_the_line(types: Any, act
     with pytest.raises(StoreError, match=sentence) as caught:
         once(act, counts=types)
     assert "test_task_stores.py" in str(caught.value)
-    assert caught.value.hint.startswith("Its ")
+    assert caught.value.hint.startswith(("The declared key is: ", "The declared value is: "))
 
 
 def test_an_unknown_store_is_named_with_the_known_ones() -> None:
