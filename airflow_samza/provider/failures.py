@@ -9,11 +9,21 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from airflow_samza.errors import SamzaError, UpstreamCleared
+from airflow_samza.errors import PlanErrors, SamzaError, UpstreamCleared
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
 from airflow_samza.secrecy import without_passwords
 
-_COMMAND = re.compile(r"\bairflow-samza (?:state|topics|tables|status|fsck|gc)\b[^;,)'\n]*?(?=[;,)'\n]|\.?$)")
+AT_A_ROOT = (
+    ("plan", "explain", "run", "status", "logs", "stop", "drain", "cancel", "fsck", "gc"),
+    ("runs", "state", "tables", "topics"),
+)
+"""The commands of the command line that take ``--root``: single ones, and groups."""
+
+COMMAND = re.compile(
+    rf"\bairflow-samza (?:(?:{'|'.join(AT_A_ROOT[0])})\b|(?:{'|'.join(AT_A_ROOT[1])}) [a-z]+\b)"
+    r"[^;,)'\n]*?(?=[;,)'\n]|\.\s|\.?$)"
+)
+"""A command in a hint; its arguments end at a punctuation mark."""
 
 
 def may_be_tried_again(error: SamzaError) -> bool:
@@ -53,9 +63,11 @@ def mapped_failures(
     try:
         yield
     except SamzaError as error:
-        if root is not None and "airflow-samza " in error.hint:
+        if root is not None and "airflow-samza " in str(error):
             with suppress(SamzaError):  # a connection without a root is an error by itself, and said as one
                 error.hint = with_root(error.hint, root())
+                if isinstance(error, PlanErrors):  # its sentence has the hint of each conflict
+                    error.sentence = with_root(error.sentence, root())
         log_without_frames()
         if tell is not None:
             tell(str(error))
@@ -69,7 +81,7 @@ def with_root(hint: str, root: str) -> str:
     >>> with_root("Undo it: airflow-samza state reset views --to 1; then clear it.", "/data/samza")
     'Undo it: airflow-samza state reset views --to 1 --root /data/samza; then clear it.'
     """
-    return _COMMAND.sub(lambda found: f"{found[0]} --root {shlex.quote(without_passwords(root))}", hint)
+    return COMMAND.sub(lambda found: f"{found[0]} --root {shlex.quote(without_passwords(root))}", hint)
 
 
 def log_without_frames() -> None:

@@ -75,7 +75,7 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
 
     def execute(self, context: Any) -> Any:
         """Wait here, or deferred."""
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: self._hook.root):
             asked = self._asked = self._what()
             if not self.deferrable:
                 return super().execute(context)
@@ -94,7 +94,7 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
 
     def execute_complete(self, context: Any, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Log the versions that the readers have."""
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: self._hook.root):
             raise_what_the_trigger_met(event, self.task_id)
         found = dict(event or {})
         self.log.info("All readers have version %s: %s", found.get("version"), found.get("readers"))
@@ -102,7 +102,7 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
 
     def poke(self, context: Any) -> PokeReturnValue:
         """Return whether all readers have the version now."""
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: self._hook.root):
             asked = self._asked = self._asked or self._what()
             found = freshness(self._hook.files, asked)
             self.log.info("%s", found)

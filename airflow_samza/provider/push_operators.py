@@ -204,7 +204,7 @@ class SamzaTablePushOperator(TableOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Submit the push, wait or defer, and make it a version."""
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: self.hook.root):
             hook, deadline = self.hook, deadline_of(self)
             self._note_lineage(hook)
             if self.deferrable:
@@ -239,7 +239,7 @@ class SamzaTablePushOperator(TableOperator):
         self, context: Any, event: Mapping[str, Any] | None = None, *, push: Mapping[str, Any], deadline: float | None
     ) -> dict[str, Any]:
         """Continue after the deferral."""
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: self.hook.root):
             hook, handle = self.hook, StageHandle.from_dict(push)
             self._show_places(context)
             self._note_lineage(hook)
@@ -361,7 +361,7 @@ class SamzaTableRollbackOperator(TableOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Write the record of the new version."""
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: self.hook.root):
             hook = self.hook
             self._note_lineage(hook)
             version, told = hook.rollback(

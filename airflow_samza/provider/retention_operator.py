@@ -60,7 +60,7 @@ class SamzaRetentionOperator(BaseOperator):
 
         ``runs``, ``topics``, ``folders``, ``kept`` (reasons by run), ``files`` and ``bytes``.
         """
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log.error, lambda: SamzaHook(self.conn_id).root):
             hook = SamzaHook(self.conn_id, systems=self.systems)
             known = hook.keep
             keep = Keep(

@@ -105,7 +105,7 @@ def published_before(topic: str, messages: int, who: str) -> TopicError:
         f"{messages:,} messages are published to {topic!r} already, by {who}: messages cannot be taken back, and a "
         "rerun would publish them a second time.",
         hint='Declare options={"on_rerun": "append"} on the output if its readers can take that; else publish to '
-        "another topic. Where a publication died half-way, airflow-samza runs finish publishes the rest of it.",
+        "another topic. Where a publication died half-way, publish the rest of it: airflow-samza runs finish.",
         stream=topic,
         messages=messages,
     )

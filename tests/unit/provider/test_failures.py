@@ -1,17 +1,39 @@
 from __future__ import annotations
 
+import ast
 import io
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
+import typer.main
 from airflow.sdk.log import configure_logging, reset_logging
 
-from airflow_samza.errors import ConfigError, MessageError, PlanErrors, SamzaError, StageLost, UpstreamCleared
+import airflow_samza
+from airflow_samza.cli.app import app as command_line
+from airflow_samza.errors import (
+    ConfigError,
+    MessageError,
+    PlanError,
+    PlanErrors,
+    SamzaError,
+    StageLost,
+    UpstreamCleared,
+    raise_all,
+)
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
-from airflow_samza.provider.failures import SamzaTaskFailed, SamzaTaskRejected, mapped_failures
+from airflow_samza.provider.failures import (
+    AT_A_ROOT,
+    COMMAND,
+    SamzaTaskFailed,
+    SamzaTaskRejected,
+    mapped_failures,
+    with_root,
+)
 
 
 def every_error(kind: type[SamzaError] = SamzaError) -> list[type[SamzaError]]:
@@ -84,6 +106,13 @@ def test_errors_that_nobody_expected_keep_their_frames(task_log: io.BytesIO) -> 
             "abandon v run-12.00.5-x --force --root '/my data'",
         ),
         ("Check the name with 'airflow-samza topics list'; it", "'airflow-samza topics list --root '/my data''; it"),
+        ("See airflow-samza logs v run-1 -n 0. Or wait.", "See airflow-samza logs v run-1 -n 0 --root '/my data'. Or"),
+        ("End it: airflow-samza cancel v run-1", "End it: airflow-samza cancel v run-1 --root '/my data'"),
+        ("Publish it: airflow-samza runs finish.", "Publish it: airflow-samza runs finish --root '/my data'."),
+        (
+            "Upgrade airflow-samza here, or run airflow-samza version",
+            "Upgrade airflow-samza here, or run airflow-samza v",
+        ),
         ("Free space (airflow-samza gc), or forget all: airflow-samza state reset.", "state reset --root '/my data'."),
     ],
 )
@@ -91,6 +120,55 @@ def test_commands_in_a_tasks_log_name_the_root(hint: str, said: str) -> None:
     with pytest.raises(SamzaTaskRejected) as caught, mapped_failures(root=lambda: "/my data"):
         raise ConfigError("It is wrong.", hint=hint)
     assert said in str(caught.value)
+
+
+def test_commands_in_the_hints_of_several_conflicts_name_the_root() -> None:
+    conflicts = [PlanError(f"It is {n}.", hint=f"Forget it: airflow-samza state reset v{n}") for n in range(2)]
+    with pytest.raises(SamzaTaskRejected) as caught, mapped_failures(root=lambda: "/data"):
+        raise_all(conflicts)
+    said = str(caught.value)
+    assert "state reset v0 --root /data\n" in said
+    assert said.endswith("state reset v1 --root /data")
+
+
+def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """All commands of the command line, and whether they take ``--root``."""
+    for name, found in getattr(command, "commands", {}).items():
+        yield from commands(found, (*words, name))
+    if not hasattr(command, "commands"):
+        yield words, any("--root" in parameter.opts for parameter in command.params)
+
+
+def test_each_command_that_takes_a_root_gets_it_in_a_hint_and_no_other() -> None:
+    single, groups = AT_A_ROOT
+    known = dict(commands(typer.main.get_command(command_line)))
+    assert {words for words, has_root in known.items() if has_root} == {
+        words for words in known if words[0] in (single if len(words) == 1 else groups)
+    }
+    for words, has_root in known.items():
+        text = f"airflow-samza {' '.join(words)}"
+        assert with_root(text, "/data") == (f"{text} --root /data" if has_root else text)
+
+
+def hints() -> Iterator[str]:
+    """All hints of the package that name a command, with ``X`` for a value."""
+    for path in sorted(Path(airflow_samza.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        given = (node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "hint")
+        for node in (found for value in given for found in ast.walk(value)):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in parts)
+            if isinstance(node, ast.JoinedStr | ast.Constant) and with_root(text, "/data") != text:
+                yield text
+
+
+def test_no_word_of_a_hint_stands_between_a_command_and_its_root() -> None:
+    found = [command for text in hints() for command in COMMAND.findall(text)]
+    assert len(found) > 10
+    for command in found:
+        words = re.sub(r" --?[a-z-]+ \w+", "", command).split()[1:]
+        arguments = words[1:] if words[0] in AT_A_ROOT[0] else words[2:]
+        assert not [word for word in arguments if word.islower() and not word.startswith("-")], command
 
 
 def test_other_errors_pass_as_they_are() -> None:
