@@ -201,8 +201,8 @@ def _busy(lineage: LineageFolder, lease: Lease, standing: Standing) -> StateBusy
         )
     elif standing.state == AT_WORK:
         hint = (
-            "Try again when it is over, or wait for it: job.state.lease.wait.ms. Let one run of the Dag run at a "
-            "time (max_active_runs=1)."
+            "Try again when it is over, or wait for it: in Airflow with wait_for_state=True (the default), on the "
+            "command line with --config job.state.lease.wait.ms=600000 (ten minutes)."
         )
     else:
         hint = (

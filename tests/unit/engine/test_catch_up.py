@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import ConfigError, StateBusy, TopicError
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.state_upkeep import abandon, reset
 from airflow_samza.runs.lineage.versions import version_of_run
@@ -127,6 +128,22 @@ def test_a_run_may_start_from_the_state_of_a_named_one(here: Here) -> None:
     left = version_of_run(here.log.filesystem, LineageFolder("counting"), "again")
     assert left is not None
     assert left.parent == 1
+
+
+def test_a_run_that_finds_the_state_busy_is_told_how_to_wait_in_airflow_and_on_the_command_line(here: Here) -> None:
+    clicks(here, 0, 6)
+    here.plan(COUNTING, "run-1")
+    with pytest.raises(StateBusy) as caught:
+        here.plan(COUNTING, "run-2")
+    assert caught.value.hint == (
+        "Try again when it is over, or wait for it: in Airflow with wait_for_state=True (the default), on the command "
+        "line with --config job.state.lease.wait.ms=600000 (ten minutes)."
+    )
+    told: list[str] = []
+    patient = RunRequest(COUNTING, "run-2", config={"job.state.lease.wait.ms": "3000"})
+    with pytest.raises(StateBusy):
+        here.runtime.prepare(patient, on_wait=told.append)
+    assert [text for text in told if "is held by the run 'run-1'" in text]
 
 
 def test_a_run_is_rejected_while_another_has_not_finished(here: Here) -> None:
