@@ -347,8 +347,8 @@ class MessageStream(Stream[T]):
     ) -> MessageStream[Any]:
         """Look each message up in a table, or join two streams.
 
-        Both sides must be partitioned by the key; the plan rejects a join that is not, and names the ``partition_by``
-        to add.
+        Both sides must be partitioned by the key, except a remote table and a table that a broadcast fills. The plan
+        rejects other joins, and names the ``partition_by`` to add.
 
         ```python
         with_tier = views.join(members, id="with-tier", how="left")

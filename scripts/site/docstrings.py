@@ -3,6 +3,7 @@
 - Sphinx's roles, doctests and citations of rules become plain Markdown; a role that names a class of the reference
   becomes a link to it.
 - ``**more: Unpack[Options]`` becomes the options, described by the docstrings below the attributes of ``Options``.
+- A parameter that the docstring of a class lists for all of its methods is described at each of them.
 - A class of the provider has the parameters of its base classes, too.
 - A default that is a constant of the module is shown as its value.
 """
@@ -23,6 +24,7 @@ REFERENCE = Path(__file__).parents[2] / "docs/reference"
 ROLE = re.compile(r":[a-z]+:`(?:~[\w.]*\.)?([^`]+)`")
 DOCTEST = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 CITATION = re.compile(r"\s\((?:see )?rules? [PCMS]\d[^)]*\)")
+COMMON = re.compile(r"^- ``(\w+)``: ((?:.+\n?)(?:(?!- ).+\n?)*)", re.MULTILINE)
 PARAMETER = re.compile(r"^:param (\w+):(?:.*\n?)(?:[ \t]+.*\n?)*", re.MULTILINE)
 DEFAULT = re.compile(r"Default: ``(.+)``$")
 ELSEWHERE = "The other parameters are those of"
@@ -46,6 +48,7 @@ class PlainDocstrings(Extension):
                 _show_constants(function)
         for class_ in found:
             if isinstance(class_, Class):
+                _describe_common_parameters(class_)
                 _add_inherited_parameters(class_, done)
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
@@ -112,6 +115,19 @@ def _show_constants(function: Function) -> None:
             value = getattr(module, str(parameter.default), None)
             if isinstance(value, str | int | float):
                 parameter.default = f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _describe_common_parameters(found: Class) -> None:
+    """Describe the parameters of methods that the docstring of their class lists for all of them."""
+    common = {
+        name: " ".join(said.split()) for name, said in COMMON.findall(found.docstring.value if found.docstring else "")
+    }
+    for method in found.members.values() if common else ():
+        if isinstance(method, Function) and method.docstring is not None and not method.name.startswith("_"):
+            known = {name for name, _ in _described(method.docstring)}
+            lacking = [one.name for one in method.parameters if one.name in common and one.name not in known]
+            fields = [f":param {name}: {common[name][:1].upper()}{common[name][1:]}" for name in lacking]
+            method.docstring.value = "\n".join([method.docstring.value, *([""] if not known else []), *fields])
 
 
 def _add_inherited_parameters(found: Object, done: set[str]) -> None:

@@ -216,7 +216,7 @@ def error_classes() -> str:
         said = _in_a_cell(text).removeprefix("Error for ").removesuffix(".")
         named = ", ".join(re.findall(r"``(\w+)``", facts)) if "Facts: " in facts else ""
         again = "yes" if kind.retryable else ""
-        yield f"| {'&emsp;' * depth}`{kind.__name__}` | `{kind.rule}` | {said} | {again} | {named} |"
+        yield f"| {'&ensp;' * depth}`{kind.__name__}` | `{kind.rule}` | {said} | {again} | {named} |"
         for below in kind.__subclasses__():
             if below.__module__ == errors.__name__:
                 yield from rows(below, depth + 1)

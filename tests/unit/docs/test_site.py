@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import griffe
 import pytest
 import typer
 import yaml
@@ -32,6 +33,19 @@ ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 SETTINGS: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 TRIGGERS_OF_OPERATORS = {name for name, home in HOMES.items() if home.endswith("triggers")} - {"KafkaMessagesTrigger"}
+
+CALLED_BY_AIRFLOW = [
+    "execute",
+    "execute_again",
+    "execute_complete",
+    "resume_execution",
+    "on_kill",
+    "poke",
+    "notify",
+    "partial",
+    "expand",
+]
+MADE_BY_THE_PACKAGE = ("StreamApplicationDescriptor", "TaskApplicationDescriptor", "MessageStream", "ApplicationSpec")
 
 
 def places(nav: object) -> Iterator[str]:
@@ -73,12 +87,37 @@ def test_the_reference_has_every_public_name_once() -> None:
 
 def test_the_reference_has_every_error_class_and_what_it_is_for() -> None:
     rows = re.findall(
-        r"^\| (?:&emsp;)*`(\w+)` \| `([\w-]+)` \| (.+?) \|", reference.error_classes(), flags=re.MULTILINE
+        r"^\| (?:&ensp;)*`(\w+)` \| `([\w-]+)` \| (.+?) \|", reference.error_classes(), flags=re.MULTILINE
     )
     kinds = {
         name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.SamzaError)
     }
     assert sorted(name for name, _, _ in rows) == sorted(kinds - {"SamzaError"})
+
+
+def test_parameters_of_the_reference_are_described_and_their_defaults_readable() -> None:
+    package = griffe.load("airflow_samza", search_paths=[ROOT], extensions=griffe.load_extensions(PlainDocstrings))
+    lacking, unreadable = [], []
+    for place in documented():
+        shown: Any = package[place.removeprefix("airflow_samza.")]
+        shown = shown.final_target if shown.is_alias else shown
+        found = [(shown, shown.docstring)] if shown.is_function else []
+        if shown.is_class:
+            methods = [one for name, one in shown.members.items() if one.is_function and not name.startswith("_")]
+            found = [(one, one.docstring) for one in methods if one.name not in CALLED_BY_AIRFLOW]
+            if "__init__" in shown.members and shown.name not in MADE_BY_THE_PACKAGE:
+                found.append((shown.members["__init__"], shown.docstring))
+        for function, docstring in found:
+            text = docstring.value if docstring is not None else ""
+            names = [one.name for one in function.parameters if one.name not in ("self", "cls")]
+            known = re.findall(r"^:param (\w+): \S", text, flags=re.MULTILINE)
+            if len(names) > 2 and "The other parameters are those of" not in " ".join(text.split()):
+                lacking += [f"{place} {function.name} {name}" for name in names if name not in known]
+            unreadable += [
+                f"{place} {one.name}" for one in function.parameters if re.fullmatch(r"[A-Z_]+", str(one.default))
+            ]
+    assert lacking == []
+    assert unreadable == []
 
 
 def test_the_reference_has_every_configuration_key() -> None:
