@@ -299,12 +299,18 @@ def test_a_run_waits_deferred_while_another_one_holds_the_state(
 def test_a_run_waits_for_a_silent_one_for_as_long_as_its_configuration_says(
     runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
-    monkeypatch.setattr(SamzaHook, "holder_works", lambda *given: asked.append(given[-1]) or True)
+    asked: list[float] = []
+
+    def works(hook: SamzaHook, application: str, app_id: str, grace_seconds: float) -> bool:
+        asked.append(grace_seconds)
+        return True
+
+    monkeypatch.setattr(SamzaHook, "holder_works", works)
     monkeypatch.setattr(runtime, "prepare", busy)
     operator = plan_operator(config={"job.state.lease.grace.ms": "1800000"})
     with pytest.raises(TaskDeferred) as raised:
         operator.execute(make_context(operator))
+    assert isinstance(raised.value.trigger, SamzaStateTrigger)
     assert (asked, raised.value.trigger.grace_seconds) == ([1800.0], 1800.0)
 
 
