@@ -87,6 +87,9 @@ def test_tail_reads_them_where_they_lie_and_says_where_that_is(ran: Ran) -> None
 def test_expire_deletes_them_at_the_brokers_or_leaves_them_alone(ran: Ran) -> None:
     assert "Hint: Ask that system: --of events" in ran.say("topics", "expire", ran.topic, "--yes", code=2)
     at_brokers = ran.at_brokers[ran.topic]
+    assert "which is open." in ran.say("topics", "expire", ran.topic, "--yes", "--of", "events", code=2)
+    assert ran.place.own_topics.store.brokers.find(at_brokers) is not None
+    ran.place.runtime.close(ran.run)
     assert f"Deleted the topic {ran.topic}." in ran.say("topics", "expire", ran.topic, "--yes", "--of", "events")
     assert ran.place.own_topics.store.brokers.find(at_brokers) is None
 
