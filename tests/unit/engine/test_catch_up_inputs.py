@@ -94,7 +94,7 @@ def test_an_interval_before_what_the_state_has_seen_is_rejected_unless_it_stands
     lake.clicks(1, "a1")
     lake.clicks(2, "a2")
     lake.run(2)
-    with pytest.raises(StateError, match="lies before 2026-01-03T00:00:00"):
+    with pytest.raises(StateError, match="is before 2026-01-03T00:00:00"):
         lake.run(1)
     lake.run(1, state_from="fresh")
     assert sorted(lake.numbered()) == [("a1", 1), ("a2", 1)]
