@@ -79,11 +79,20 @@ class _Started:
             (place / "pid").write_text(str(self.broker.process.pid))
             self.launched.set()
             self.broker.await_ready()
+            _use_first(self.broker.address)
             _ready(place).touch()
         except BaseException:  # each test that needs it fails with this
             _failed(place).write_text(traceback.format_exc())
         finally:
             self.launched.set()
+
+
+def _use_first(address: str) -> None:
+    """Begin a transaction: the first producer that asks a new broker for its id has to ask again, and prints that."""
+    from confluent_kafka import Producer
+
+    first = Producer({"bootstrap.servers": address, "transactional.id": "the-first", "log_level": 0})
+    first.init_transactions(SECONDS)
 
 
 _STARTED = pytest.StashKey[_Started]()
