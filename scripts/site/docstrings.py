@@ -131,7 +131,7 @@ def _describe_common_parameters(found: Class) -> None:
 
 
 def _add_inherited_parameters(found: Object, done: set[str]) -> None:
-    """Give a class that hands ``**kwargs`` on the parameters that its base classes describe; required ones first."""
+    """Add the parameters that base classes describe to a class that passes ``**kwargs`` on; required ones first."""
     init = found.members.get("__init__")
     if found.path in done or not isinstance(init, Function) or found.docstring is None:
         return

@@ -29,10 +29,10 @@ def examples(page: str) -> dict[str, str]:
     return dict(re.findall(r"<!-- example: (\S+) -->\n```python\n(.*?)```", text_of(page), flags=re.DOTALL))
 
 
-def executed(page: str, *only: str, **names: Any) -> dict[str, Any]:
-    """The names that all Python of a page (or ``only`` that) leaves, run block after block as one module that begins with ``names``."""
-    scope: dict[str, Any] = {"__name__": "page", **names}
-    for block in only or blocks(page):
+def executed(page: str) -> dict[str, Any]:
+    """Return the names that all Python of a page leaves, run block after block as one module."""
+    scope: dict[str, Any] = {"__name__": "page"}
+    for block in blocks(page):
         exec(compile(block, page, "exec", dont_inherit=True), scope)
     return scope
 
