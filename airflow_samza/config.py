@@ -49,10 +49,31 @@ _PRIORITY_KEY = re.compile(r"task\.chooser\.priorities\..+|(?:systems\..+\.)?str
 _BOOTSTRAP_KEY = re.compile(r"(?:systems\..+\.)?streams\..+\.samza\.bootstrap")
 _FIRST_OFFSET_KEY = re.compile(r"streams\.(.+)\.samza\.offset\.default")
 
+_FOR_OPERATION = (
+    SHOW_MESSAGES,
+    HOST_AFFINITY,
+    STANDBY_REPLICATION,
+    "job.store.local.",
+    "job.state.",
+    "job.epoch.",
+    TASK_CALLBACK_TIMEOUT,
+    TASK_MAX_CONCURRENCY,
+)
+"""The beginnings of keys on which no result depends: places, times to wait, sizes of epochs."""
+
 STORE_BACKENDS = ("memory", "rocksdb")
 """Kinds of stores; :mod:`airflow_samza.storage.backends` makes them."""
 
 _BACKENDS = {"RocksDbKeyValueStorageEngineFactory": "rocksdb", "InMemoryKeyValueStorageEngineFactory": "memory"}
+
+
+def is_for_operation(key: str) -> bool:
+    """Return whether neither a plan nor a result of a stage depends on a key: it is about places, times and sizes.
+
+    >>> is_for_operation("job.epoch.max.ms"), is_for_operation("task.chooser.class"), is_for_operation("my.threshold")
+    (True, False, False)
+    """
+    return key.startswith(_FOR_OPERATION)
 
 
 class Config(Mapping[str, str]):

@@ -78,8 +78,13 @@ def run(
     again: Annotated[
         bool,
         typer.Option(
-            "--again", help="Run the run of this name again from the start; its output replaces the former one."
+            "--again",
+            help="Plan the run of this name anew. Stages that have not changed keep their results, the output of the "
+            "others replaces the former one.",
         ),
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="With --again: run all stages, also those that have not changed.")
     ] = False,
     master: Master = None,
     deploy_mode: DeployMode = None,
@@ -149,6 +154,7 @@ def run(
         state_from=state_from,
         sections=run_command.parse_sections(section or ()),
         tables=run_command.parse_tables(table or ()),
+        reuse=not fresh,
     )
     done, results = run_command.run_application(
         request,

@@ -58,9 +58,8 @@ def run_application(
     the length of time after which an unbounded run stops. ``runner_python`` comes before the environment's.
     """
     from airflow_samza.application.loader import load_application
-    from airflow_samza.cli.resumed_runs import planned_before, reject_other_options, tell_if_all_is_done
+    from airflow_samza.cli.resumed_runs import planned_before, tell_if_all_is_done
     from airflow_samza.planner.explain import explain
-    from airflow_samza.prepare.namesakes import reject_namesake
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
     reference, name = request.application, request.run_id
@@ -70,16 +69,12 @@ def run_application(
     before = planned_before(files, spec.name, name)
     resumed = before is not None and not again
     if before is not None:
-        if resumed:
-            reject_namesake(before, spec, reference)
-            reject_other_options(before, request)
-            request = replace(request, mode=before.mode)
         request = replace(request, generation=before.generation + (1 if again else 0))
     runtime = runtime_of(environment, master, deploy_mode, runner_python)
     tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
-    seconds = parse_length(until, request.mode or STAGED)
+    seconds = parse_length(until, (before.mode if before is not None and resumed else request.mode) or STAGED)
     run = runtime.prepare(request, on_wait=lambda why: tell(f"Waiting: {why}"))
-    tell(explain(run.plan, run.engine_texts, run.notes))
+    tell(explain(run.plan, run.engine_texts, run.notes, run.reuse_texts))
     if resumed:
         tell_if_all_is_done(files, run, tell)
     results: list[StageResult] = []
@@ -162,6 +157,7 @@ def runtime_of(
         master=master or named_master,
         submit=SubmitOptions(deploy_mode or named_mode),
         access=environment.access,
+        plan_anew="Add --again: the run is planned anew, and stages that have not changed keep their results.",
         runner_python=checked_path(runner_python, Path.cwd()) if runner_python else environment.runner_python,
     )
 

@@ -15,7 +15,7 @@ from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stages.run_ends import is_aborted
-from airflow_samza.runs.stages.stage_state import StageHandle, is_committed
+from airflow_samza.runs.stages.stage_state import StageHandle, is_committed, written_by
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -52,10 +52,11 @@ class Producers:
             if stream_id in self._bound:
                 continue
             if self._run.stages_run_concurrently:
-                started = self._newest(self._run.writer_stage(stream_id))
+                writer = self._run.writer_stage(stream_id)
+                started = self._newest(writer)
                 if started is None or not self._is_there(stream_id, started):
-                    return self._run.writer_stage(stream_id)
-                self._bound[stream_id] = started
+                    return writer
+                self._bound[stream_id] = written_by(self._files, self._folder, writer, started)
             else:
                 self._bound[stream_id] = self._finished(stream_id)
         return None
@@ -114,7 +115,8 @@ class Producers:
         return known[-1] if known else None
 
     def _is_there(self, stream_id: str, generation: Generation) -> bool:
-        bound = self._run.intermediate(stream_id, generation)
+        writer = self._run.writer_stage(stream_id)
+        bound = self._run.intermediate(stream_id, written_by(self._files, self._folder, writer, generation))
         return bool(self._systems[bound.system].admin.metadata([bound.spec]))
 
     def _finished(self, stream_id: str) -> Generation:
@@ -124,8 +126,8 @@ class Producers:
             stage = self._folder.stage(writer, generation)
             if generation.plan == run.generation and is_committed(self._files, stage):
                 # Committed and not yet published: rolled forward here.
-                finish_stage(self._files, self._systems, run, writer, generation, stage)
-                return generation
+                result = finish_stage(self._files, self._systems, run, writer, generation, stage)
+                return Generation.parse(result.generation)
         raise StageError(
             f"The stage {self._handle.stage_id!r} reads {stream_id!r}, which the stage {writer!r} has not finished in "
             "this run.",

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_samza.application.loader import load_application
 from airflow_samza.engine.producers import Producers
 from airflow_samza.engine.stage_context import Attempt, StageContext
 from airflow_samza.engine.stage_engine import StageEngine
@@ -20,9 +21,10 @@ from airflow_samza.engine.worker_errors import shown_as_written
 from airflow_samza.errors import SamzaError
 from airflow_samza.prepare.bound_systems import bind_systems
 from airflow_samza.prepare.side_inputs import planned_side_inputs
+from airflow_samza.prepare.unchanged import reject_changed
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.records.epoch_records import InputIntent, Intent, newest_intent
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent, drop_staged_by_other_code, newest_intent
 from airflow_samza.runs.records.folders import adopt, must_read, write_once
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import describe_result
@@ -47,10 +49,12 @@ def run_stage(
     run = must_read(files, handle.run.plan(handle.generation.plan), RunPlan)
     # The application may have moved since it was planned: what the runner imports is where it was submitted from.
     run = dataclasses.replace(run, reference=attempt.request.reference or run.reference)
+    reject_changed(run, load_application(run.reference).spec(run.config))
     systems = bind_systems(bindings, files.root)
     origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
     context = StageContext(files, bindings, systems, run, attempt, origins)
     engine.connect(context)
+    drop_staged_by_other_code(files, handle.folder, attempt.request.code)
     intent = None
     if not is_staged(files, handle.folder):
         try:

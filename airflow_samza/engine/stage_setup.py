@@ -68,6 +68,7 @@ def set_up_stage(
         host_dir=config.store_local_dir or "" if has_hosts and config.host_affinity else None,
         side_inputs={stream_id: _without_slice(run.side_input(stream_id)) for stream_id in program.stage.side_inputs},
         digests=processor_digests(program),
+        code=context.attempt.request.code,
     )
     return StageSetup(program, outputs, task)
 

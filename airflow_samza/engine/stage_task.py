@@ -36,7 +36,7 @@ class StageTask:
     and program are named by their paths. ``inputs``, ``side_inputs`` and ``outputs`` are the streams without their
     slices (the intent has those), ``own`` those of them that are topics of the run. ``host_dir`` is where each host
     keeps copies of state (None: nowhere, as on the runner's own host the root is near). ``digests`` are those of the
-    tables with a processor that hosts may keep.
+    tables with a processor that hosts may keep. ``code`` is the digest of the callables that the stage runs.
     """
 
     root: str
@@ -50,6 +50,7 @@ class StageTask:
     side_inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     host_dir: str | None = None
     digests: Mapping[str, str] = field(default_factory=dict)
+    code: str = ""
 
     def intent(self, epoch: int) -> Intent:
         """Return the intent of an epoch; a host that does not see what the runner has just written is an error."""

@@ -285,6 +285,7 @@ class TaskSection:
             follows_clock=report.follows_clock,
             shuts_down_all=report.shuts_down_all,
             report=reported,
+            code=self._stage.code,
         )
 
 

@@ -1,4 +1,4 @@
-"""The user's code on its way to the stage runner and its Spark workers: one zip, named after its content.
+"""The user's code on its way to the stage runner and its Spark workers: one zip, named after what the code needs.
 
 A Dag bundle is on the path of the Airflow task alone, and it may change while a run is on. So what the task imported is
 packed once, kept in the run's folder, and everything that runs the stage imports from there.
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 
+from airflow_samza.application.code_digest import user_sources
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, Filesystem
@@ -46,12 +47,14 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 class ShippedCode:
     """Code in a run's folder.
 
-    The zip's path from the root, its digest, and the folder it was packed from (for messages).
+    The zip's path from the root, its digest, the folder it was packed from (for messages), and the digest of the files
+    in it that are no code.
     """
 
     path: str
     digest: str
     origin: str
+    data: str
 
 
 def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules: Sequence[str] = ()) -> ShippedCode:
@@ -60,12 +63,39 @@ def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules:
     ``py_modules`` are further modules, packages, zips or wheels, by path.
     """
     origin, entries = code_of(module)
-    data = pack([*entries, *more_code(py_modules)])
-    digest = hashlib.sha256(data).hexdigest()[:16]
+    entries += more_code(py_modules)
+    digest = _digest_of(_needed(module, origin, entries))
     path = f"{run.code}/{digest}.zip"
     if not files.exists(path):
-        files.put_if_absent(path, data)
-    return ShippedCode(path, digest, str(origin))
+        files.put_if_absent(path, pack(entries))
+    return ShippedCode(path, digest, str(origin), data_digest(entries))
+
+
+def data_digest(entries: Iterable[tuple[str, Path]]) -> str:
+    """Return the digest of the files that travel with code and are none; "" where there are none."""
+    beside = [entry for entry in entries if not entry[0].endswith(".py")]
+    return _digest_of(beside) if beside else ""
+
+
+def _needed(module: ModuleType, origin: Path, entries: Sequence[tuple[str, Path]]) -> list[tuple[str, Path]]:
+    """Return the files by which code is told from other code: those that the application imports, and all data.
+
+    A module that nothing imports is in the zip and does not count, unless code imports modules by names that it makes.
+    """
+    sources, _ = user_sources(module.__name__)
+    if is_library(origin) or any("importlib" in text or "__import__" in text for text in sources.values()):
+        return list(entries)
+    names = {f"{name.replace('.', '/')}{end}" for name in sources for end in (".py", "/__init__.py")}
+    own = {name for name, path in entries if path.is_relative_to(origin)}
+    return [entry for entry in entries if entry[0] not in own or not entry[0].endswith(".py") or entry[0] in names]
+
+
+def _digest_of(entries: Iterable[tuple[str, Path]]) -> str:
+    found = hashlib.sha256()
+    for name, path in sorted(entries):
+        content = path.read_bytes()
+        found.update(f"{name}\0{len(content)}\0".encode() + content)
+    return found.hexdigest()[:16]
 
 
 def ship_package(files: Filesystem, run: RunFolder) -> str:

@@ -5,7 +5,6 @@ Hook, command line and tests use it alike. No pyspark is loaded here: only the s
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,22 +12,25 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import UnknownName
 from airflow_samza.launch.class_archive import configured
-from airflow_samza.launch.code_shipping import ship_archive, ship_code, ship_package
+from airflow_samza.launch.code_shipping import ship_archive, ship_package
 from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
 from airflow_samza.launch.root_handover import with_root_access
 from airflow_samza.launch.root_upkeep import RootUpkeep
+from airflow_samza.launch.run_code import bring_code, code_for, data_beside, ship
 from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runner_python import checked_path
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, IDLE_OF_ONE_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import is_per_job, reject_static
 from airflow_samza.launch.spark_submit import cluster_conf
 from airflow_samza.launch.stage_wait import POLL_SECONDS, wait_for_stage
-from airflow_samza.launch.submission import checked_conf, stage_error, submit
+from airflow_samza.launch.submission import Code, checked_conf, stage_error, submit
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
 from airflow_samza.launch.warm_settings import WarmRunners, configured_warm_runners
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
+from airflow_samza.prepare.kept_stages import keep_result
 from airflow_samza.prepare.plan_step import prepare_run, preview_run
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.prepare.unchanged import PLAN_ANEW
 from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.lineage.state_left import leave_state, reject_fenced
 from airflow_samza.runs.progress.progress import ProgressReport
@@ -36,6 +38,7 @@ from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, read_fixed, write_once
 from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_code import RunCode
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.run_ends import RunEnd, abort, ask_to_drain, ask_to_stop, set_deadline
@@ -77,7 +80,8 @@ class SparkRuntime:
     container of the task that started it. ``access`` is how the root is opened, here and by all who run its stages;
     without options, as in the environment of each (None: as this process was given). ``runner_python`` runs stage
     runners and workers (empty: ours). ``warm_runners`` is how many Sparks of this host stay for the next run of the
-    same ``tenant`` (any text; None: as in the environment).
+    same ``tenant`` (any text; None: as in the environment). ``plan_anew`` is the hint of an error for a run whose
+    application has changed: how it is planned anew from where it was asked for.
     """
 
     def __init__(
@@ -98,6 +102,7 @@ class SparkRuntime:
         runner_python: str = "",
         warm_runners: str | WarmRunners | None = None,
         tenant: str = "",
+        plan_anew: str = PLAN_ANEW,
     ) -> None:
         if access is None:
             self._files = open_filesystem(root)
@@ -121,6 +126,7 @@ class SparkRuntime:
         self._runner_python = checked_path(runner_python)
         self._warm = configured_warm_runners(warm_runners)
         self._tenant = tenant
+        self._plan_anew = plan_anew
 
     @property
     def root(self) -> str:
@@ -141,10 +147,14 @@ class SparkRuntime:
     def prepare(self, request: RunRequest, on_wait: Callable[[str], None] | None = None) -> RunPlan:
         """Plan a run: fix counts and slices, reject what cannot run, create its topics, and store the plan.
 
-        The same generation again returns the stored plan. ``on_wait`` gets a sentence when the run has to wait for the
+        The same generation again returns the stored plan, if the application and the options are the same (or has the
+        run planned anew, ``request.plans_anew``). ``on_wait`` gets a sentence when the run has to wait for the
         run before it.
         """
-        return prepare_run(self._files, self._systems, self._default_system, request, on_wait)
+        data = data_beside(request.application, self._py_modules)
+        run = prepare_run(self._files, self._systems, self._default_system, request, on_wait, data, self._plan_anew)
+        bring_code(self._files, run, self._py_modules)
+        return run
 
     @opens_root
     def preview(self, request: RunRequest) -> RunPlan:
@@ -172,6 +182,10 @@ class SparkRuntime:
     ) -> StageHandle:
         """Submit a stage to the run's runner, and return at once.
 
+        A stage that the plan keeps has its result at once. A stage that is submitted for the first time under its plan
+        runs the code with which the run was planned; a retry and a clear bring the present code, which is rejected if
+        it declares anything else.
+
         ``generation`` counts the clears of the stage from 1. Submitting the same generation again re-attaches to a live
         attempt or a finished one; a dead or failed one is attempted again, and keeps what its tasks had staged. A newer
         generation cancels an older one that still runs, and supersedes its output.
@@ -182,14 +196,17 @@ class SparkRuntime:
         handle = StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))
         bindings = run_bindings(run.systems, self._systems)
         systems = bind_systems(bindings, self._root)
-        return submit(
-            self._files,
-            handle,
-            lambda: self._settings(run.reference, handle.run, bindings, conf),
-            conf,
-            lambda: reopen(self._files, systems, run),
-            run.reference,
-        )
+        if keep_result(self._files, run, handle):
+            reopen(self._files, systems, run)
+            return handle
+
+        def settings(is_first: bool) -> tuple[RunnerSettings, Code]:
+            code = code_for(self._files, run, self._py_modules, self._plan_anew, is_first=is_first)
+            return self._settings(code, handle.run, bindings, conf), Code(
+                code.reference, code.digests.get(stage_id, "")
+            )
+
+        return submit(self._files, handle, settings, conf, lambda: reopen(self._files, systems, run))
 
     @opens_root
     def push(
@@ -231,7 +248,16 @@ class SparkRuntime:
         bindings = push_bindings(self._systems, request, secrets or {})
         system = bind_systems({request.system: bindings[request.system]}, self._root)[request.system]
         return submit_push(
-            files, system, request, lambda: self._settings(request.reference, request.handle.run, bindings, conf), conf
+            files,
+            system,
+            request,
+            lambda: self._settings(
+                ship(files, request.handle.run, request.reference, self._py_modules),
+                request.handle.run,
+                bindings,
+                conf,
+            ),
+            conf,
         )
 
     @opens_root
@@ -401,11 +427,8 @@ class SparkRuntime:
         ]
 
     def _settings(
-        self, reference: str, folder: RunFolder, bindings: Mapping[str, SystemBinding], conf: Mapping[str, str]
+        self, code: RunCode, folder: RunFolder, bindings: Mapping[str, SystemBinding], conf: Mapping[str, str]
     ) -> RunnerSettings:
-        load_application(reference)
-        module = sys.modules[reference.partition(":")[0]]
-        shipped = ship_code(self._files, folder, module, self._py_modules)
         static = {key: value for key, value in conf.items() if not is_per_job(key)}
         archives, package = self._archives, ""
         if self._master.is_connect:
@@ -419,8 +442,8 @@ class SparkRuntime:
         return RunnerSettings(
             root=self._root,
             bindings=with_root_access(bindings, self._root),
-            code=(shipped.path,),
-            origins={shipped.path: shipped.origin},
+            code=(code.path,),
+            origins={code.path: code.origin},
             archives=archives,
             package=package,
             master=self._master.url,

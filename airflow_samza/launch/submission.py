@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from airflow_samza.errors import ConfigError, SamzaError, StageCancelled, StageError, StageFailed, StageLost
@@ -28,6 +28,8 @@ from airflow_samza.runs.stages.stage_state import (
     as_lost,
     ask_to_cancel,
     can_finish,
+    is_committed,
+    newest_request,
     runner_of,
     stage_status,
 )
@@ -37,25 +39,37 @@ from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.pace import Looks
 
 
+@dataclass(frozen=True)
+class Code:
+    """The code that an attempt runs: ``reference`` loads the application, ``digest`` is that of the callables.
+
+    ``reference`` "": as the plan says. ``digest`` "": it is not known, or cannot be compared.
+    """
+
+    reference: str = ""
+    digest: str = ""
+
+
 def submit(
     files: Filesystem,
     handle: StageHandle,
-    settings: Callable[[], RunnerSettings],
+    settings: Callable[[bool], tuple[RunnerSettings, Code]],
     spark_conf: Mapping[str, str],
     reopen: Callable[[], None] | None = None,
-    reference: str = "",
 ) -> StageHandle:
     """Re-attach to the stage's attempt if it lives or has succeeded, else starts a new one.
 
     The handle of that attempt.
 
     ``settings`` is called only when a runner may have to be started, after ``reopen``: a run that is submitted to is
-    open again. ``reference`` loads the application where its plan names another place.
+    open again. It gets whether the stage is submitted for the first time under its plan, and so runs the run's code;
+    a retry and a clear bring the present one.
     """
     known_generations = supersede_older(files, handle)
     reopen = reopen or (lambda: files.delete(handle.run.closed))
     if handle.generation not in known_generations:  # nothing of it was ever written
-        return _attempt(files, handle, StageStatus(LOST), settings, spark_conf, reopen, reference)
+        is_first = not any(known.plan == handle.generation.plan for known in known_generations)
+        return _attempt(files, handle, StageStatus(LOST), settings, spark_conf, reopen, is_first=is_first)
     status = stage_status(files, replace(handle, attempt=0))
     known = replace(handle, attempt=status.attempt)
     if status.state == SUCCEEDED:
@@ -70,11 +84,14 @@ def submit(
         if status.state == SUCCEEDED:
             return known
     if can_finish(files, handle.folder):  # everything is staged: no Spark is needed, ``finish`` continues from here
-        known = replace(handle, attempt=status.attempt + 1)
-        write_once(files, handle.folder.attempt(known.attempt, "request"), _request(known, spark_conf, reference))
-        return known
+        before = newest_request(files, handle.folder) or StageRequest("", "", 0)
+        code = Code(before.reference, before.code) if is_committed(files, handle.folder) else settings(False)[1]
+        if code.digest == before.code:
+            known = replace(handle, attempt=status.attempt + 1)
+            write_once(files, handle.folder.attempt(known.attempt, "request"), _request(known, spark_conf, code))
+            return known
     files.delete(handle.folder.abort)
-    return _attempt(files, handle, status, settings, spark_conf, reopen, reference)
+    return _attempt(files, handle, status, settings, spark_conf, reopen)
 
 
 def supersede_older(files: Filesystem, handle: StageHandle) -> list[Generation]:
@@ -169,16 +186,17 @@ def _attempt(
     files: Filesystem,
     handle: StageHandle,
     status: StageStatus,
-    settings: Callable[[], RunnerSettings],
+    settings: Callable[[bool], tuple[RunnerSettings, Code]],
     spark_conf: Mapping[str, str],
     reopen: Callable[[], None],
-    reference: str,
+    *,
+    is_first: bool = False,
 ) -> StageHandle:
     folder = handle.folder
     known = replace(handle, attempt=status.attempt + 1)
-    request = _request(known, spark_conf, reference)
     reopen()
-    wanted = settings()
+    wanted, code = settings(is_first)
+    request = _request(known, spark_conf, code)
     if status.state == FAILED:
         _part_with_old_secrets(files, known, wanted)
     while True:
@@ -193,7 +211,7 @@ def _attempt(
         known = replace(known, attempt=known.attempt + 1)
 
 
-def _request(handle: StageHandle, spark_conf: Mapping[str, str], reference: str) -> StageRequest:
+def _request(handle: StageHandle, spark_conf: Mapping[str, str], code: Code) -> StageRequest:
     return StageRequest(
         stage=handle.stage_id,
         generation=str(handle.generation),
@@ -201,7 +219,8 @@ def _request(handle: StageHandle, spark_conf: Mapping[str, str], reference: str)
         requested_at=time.time(),
         spark_conf={key: value for key, value in spark_conf.items() if is_per_job(key)},
         requests=requests.take(),
-        reference=reference,
+        reference=code.reference,
+        code=code.digest,
     )
 
 

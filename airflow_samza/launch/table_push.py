@@ -14,7 +14,7 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.config import Config
 from airflow_samza.errors import PushError, UnknownName
 from airflow_samza.launch.runner_settings import RunnerSettings
-from airflow_samza.launch.submission import submit
+from airflow_samza.launch.submission import Code, submit
 from airflow_samza.prepare.bound_systems import bind_systems, declared_systems, run_bindings, system_name
 from airflow_samza.prepare.side_inputs import keeps_no_versions
 from airflow_samza.runs.records import folders
@@ -215,4 +215,4 @@ def submit_push(
             if staged is not None and staged.digest != request.digest:
                 discard(files, system, request)
         folders.replace(files, request_path(handle), request)
-    return submit(files, handle, settings, conf)
+    return submit(files, handle, lambda _: (settings(), Code()), conf)

@@ -24,7 +24,10 @@ _WIDEST = 72
 
 
 def explain(
-    plan: ExecutionPlan, engines: Mapping[str, str] | None = None, notes: Mapping[str, Mapping[str, str]] | None = None
+    plan: ExecutionPlan,
+    engines: Mapping[str, str] | None = None,
+    notes: Mapping[str, Mapping[str, str]] | None = None,
+    reuse: Mapping[str, str] | None = None,
 ) -> str:
     """The plan as text.
 
@@ -32,7 +35,7 @@ def explain(
 
     ``engines`` maps operator ids to where each runs and why (``"arrow"``, ``"catalyst: uses regexp_replace"``), which
     the run-time layer knows; it becomes a last column. ``notes`` are, per stage and stream, what less than the whole is
-    read or sent; they stand below the stream's line.
+    read or sent; they stand below the stream's line. ``reuse`` says of each stage whether it keeps a former result.
     """
     operators = [operator for operator in plan.operators if operator.op != "input"]
     numbers = [count_text(len(plan.stages), "stage"), count_text(len(operators), "operator")]
@@ -41,7 +44,8 @@ def explain(
     titles = stage_titles(plan)
     for number, stage in enumerate(plan.stages, 1):
         title, less = titles[stage.stage_id], (notes or {}).get(stage.stage_id, {})
-        blocks.append(_stage_block(plan, stage, number, title, engines or {}, less))
+        decided = (reuse or {}).get(stage.stage_id, "")
+        blocks.append(_stage_block(plan, stage, number, title, engines or {}, less, decided))
     if plan.tables:
         blocks.append(_tables_block(plan))
     if plan.warnings:
@@ -53,7 +57,13 @@ def explain(
 
 
 def _stage_block(
-    plan: ExecutionPlan, stage: Stage, number: int, title: str, engines: Mapping[str, str], notes: Mapping[str, str]
+    plan: ExecutionPlan,
+    stage: Stage,
+    number: int,
+    title: str,
+    engines: Mapping[str, str],
+    notes: Mapping[str, str],
+    decided: str,
 ) -> str:
     facts = [] if plan.shape_only else [count_text(stage.task_count, "task")]
     if stage.upstream:
@@ -65,6 +75,7 @@ def _stage_block(
         + (f" ({title})" if title != stage.stage_id else "")
         + (f"   [{'; '.join(facts)}]" if facts else "")
     )
+    heading += f"\n   {decided}" if decided else ""
     side_inputs = [name for name in stage.side_inputs if name not in stage.inputs]
     streams = [("reads", plan.stream(name)) for name in stage.inputs] + [
         ("side input", plan.stream(name)) for name in side_inputs

@@ -27,4 +27,13 @@ def _said(plan: ExecutionPlan) -> tuple[Any, ...]:
 
 
 def _details(operator: Any) -> dict[str, str]:
-    return {name: _MODULES.sub("", text) for name, text in operator.details if name != "broadcast_handled_by"}
+    return {name: without_modules(text) for name, text in operator.details if name != "broadcast_handled_by"}
+
+
+def without_modules(text: str) -> str:
+    """Return names of functions without the modules in which they stand: an application may move to another.
+
+    >>> without_modules("pipelines.views.clean")
+    'clean'
+    """
+    return _MODULES.sub("", text)

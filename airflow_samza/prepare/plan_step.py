@@ -1,7 +1,7 @@
 """The ``plan`` step of a run: everything that is known, decided or rejected before a stage runs.
 
 root           what its storage permits, where that has to be asked
-load           the application, and that its shape is what the Dag was made of
+load           the application; where the run is planned already, that it is the one that was planned
 reject         what this version does not run
 lease          the state that the run continues from
 bind           the systems
@@ -10,6 +10,7 @@ ask            partition counts, one call per system
 plan           the ExecutionPlan, with the counts that the state depends on
 range          the input range of each input
 check          columns and expressions of every stage, and that the state was made by the same ones
+keep           the stages that have a result of a former plan, of which nothing has changed
 create         the topics that are written, the run's own and outputs; check that outputs can be written
 store          the RunPlan
 """
@@ -18,15 +19,17 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, raise_all
+from airflow_samza.errors import ConfigError, SamzaError, raise_all
+from airflow_samza.planner.declaration import declaration, first_of
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
+from airflow_samza.planner.stage_code import stage_digests
 from airflow_samza.prepare.bound_systems import bind_systems, declared_systems, run_bindings, system_name
 from airflow_samza.prepare.carried_state import (
     arrived_slice,
@@ -37,9 +40,10 @@ from airflow_samza.prepare.carried_state import (
     previewed_state,
     take_state,
 )
+from airflow_samza.prepare.kept_stages import fingerprints, reuse
 from airflow_samza.prepare.lasting_outputs import with_lasting_notes
 from airflow_samza.prepare.modes import check_mode
-from airflow_samza.prepare.namesakes import continued_by, reject_other_copy, with_writer_of_state
+from airflow_samza.prepare.namesakes import continued_by, reject_namesake, reject_other_copy, with_writer_of_state
 from airflow_samza.prepare.root_check import check_root
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
 from airflow_samza.prepare.run_streams import described, input_schemas, known_metadata, with_plan, with_schemas
@@ -57,6 +61,7 @@ from airflow_samza.prepare.state_notes import with_state_notes
 from airflow_samza.prepare.state_starts import former_names, write_starts
 from airflow_samza.prepare.superseded_inputs import InputHistory
 from airflow_samza.prepare.told_reading import with_reading_notes
+from airflow_samza.prepare.unchanged import PLAN_ANEW, changed, differences, other_options, reject_other_options
 from airflow_samza.records import plain
 from airflow_samza.runs.lineage.state_changes import changed_state, dropped_and_there
 from airflow_samza.runs.lineage.versions import Version
@@ -64,6 +69,7 @@ from airflow_samza.runs.records.folders import RunFolder, adopt, read
 from airflow_samza.runs.records.forgotten_runs import reject_forgotten
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
+from airflow_samza.runs.stages.stage_state import code_run
 from airflow_samza.runs.upkeep.topic_expiry import open_again
 from airflow_samza.systems.capabilities import ExpiresMessages, TakesArrivals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -85,23 +91,31 @@ def prepare_run(
     default_system: str | None,
     request: RunRequest,
     on_wait: Callable[[str], None] | None = None,
+    data: str = "",
+    plan_anew: str = PLAN_ANEW,
 ) -> RunPlan:
     """Return the plan of a run, made and stored by the module's list of steps, or the plan that is already stored.
 
-    ``on_wait`` gets a sentence when the run has to wait for the state.
+    ``on_wait`` gets a sentence when the run has to wait for the state. ``data`` is the digest of the files that travel
+    with the application's code. ``plan_anew`` is the hint for a stored plan that the application no longer fits.
     """
     for warning in check_root(files):
         log.warning("%s", warning)
     spec = load_application(request.application).spec(request.config)
     folder = RunFolder(spec.name, request.run_id)
-    known = read(files, folder.plan(request.generation), RunPlan)
     planned = folder.plan_generations(files)
     first = read(files, folder.plan(planned[0]), RunPlan) if planned else None
     if first is not None:
         reject_other_copy(first, spec)
-    if known is not None:
-        return continued_by(known, spec, request.application)
-    _same_shape(plan_shape(spec), request.shape)
+    stored = _stored_plan(files, folder, request, planned)
+    if stored is not None:
+        why = _why_anew(files, folder, stored, spec, request, data)
+        if not why:
+            return continued_by(stored, spec, request.application)
+        if not request.plans_anew:
+            raise changed(stored, why, plan_anew)
+        log.warning("The run %s is planned anew: %s.", request.run_id, first_of(why))
+        request = dataclasses.replace(request, generation=planned[-1] + 1)
     check_mode(spec, request.mode or STAGED)
     check_names(spec, request.sections)
     if request.state_from not in (PREVIOUS, FRESH) and not carries_state(spec):
@@ -123,6 +137,8 @@ def prepare_run(
             starts = write_starts(files, folder, run.generation, spec, run.plan, slices, version)
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
         systems = bind_systems(run_bindings(run.systems, bindings), files.root)
+        run = dataclasses.replace(run, fingerprints=fingerprints(run, stage_digests(spec, run.plan, data)))
+        run = dataclasses.replace(run, reuse=reuse(files, systems, spec, run, wanted=request.reuse))
         reject_unbounded(run, systems)
         reject_forgotten(files, run, systems)
         _create_topics(run, systems)
@@ -135,6 +151,32 @@ def prepare_run(
         raise
     made = adopt(files, folder.plan(run.generation), dataclasses.replace(run, requests=requests.take()))
     return continued_by(made, spec, request.application)
+
+
+def _stored_plan(files: Filesystem, folder: RunFolder, request: RunRequest, planned: Sequence[int]) -> RunPlan | None:
+    """Return the plan that a request asks for, where it is stored; of one that was planned anew the newest."""
+    generation = planned[-1] if request.plans_anew and planned else request.generation
+    return read(files, folder.plan(generation), RunPlan) if generation >= request.generation else None
+
+
+def _why_anew(
+    files: Filesystem, folder: RunFolder, stored: RunPlan, spec: ApplicationSpec, request: RunRequest, data: str
+) -> tuple[str, ...]:
+    """Return why a stored plan does not serve a request: what its application or its options say otherwise now.
+
+    For who plans anew, stages that have begun with other bodies of callables are a reason, too.
+    """
+    reject_namesake(stored, spec, request.application)
+    if not request.plans_anew:
+        reject_other_options(stored, request)
+        return differences(stored, spec)
+    found = differences(stored, spec)
+    found += tuple(f"{flag} was {then} and is {now}" for flag, then, now in other_options(stored, request))
+    return found or tuple(
+        f"the callables of the stage {stage_id} have changed"
+        for stage_id, code in stage_digests(spec, stored.plan, data).items()
+        if code_run(files, folder, stage_id, stored.generation) not in ("", code)
+    )
 
 
 def preview_run(
@@ -196,6 +238,7 @@ def _planned(
         systems=kept,
         interval=request.interval.iso() if request.interval is not None else None,
         tables={table_id: plain(pinned) for table_id, pinned in side_inputs.tables.items()},
+        declared=declaration(spec),
     )
     found_schemas = input_schemas(run, metadata)
     compiled = check_application(spec, plan, found_schemas)
@@ -240,6 +283,8 @@ def _create_topics(run: RunPlan, systems: Mapping[str, System]) -> None:
     """Create the topics that stages write; topics that exist stay."""
     wanted: dict[str, list[StreamSpec]] = {}
     for stage in run.plan.stages:
+        if run.kept_generation(stage.stage_id) is not None:
+            continue
         for stream_id in stage.outputs:
             own = run.is_own(stream_id)
             stream = run.intermediate(stream_id, Generation(run.generation, 1)) if own else run.stream(stream_id)
@@ -247,18 +292,6 @@ def _create_topics(run: RunPlan, systems: Mapping[str, System]) -> None:
                 wanted.setdefault(stream.system, []).append(stream.spec)
     for name, specs in wanted.items():
         systems[name].admin.create(specs)
-
-
-def _same_shape(outline: ExecutionPlan, shape: str | None) -> None:
-    if shape is not None and outline.fingerprint != shape:
-        raise PlanChanged(
-            f"The application {outline.application!r} has changed its shape since the Dag was parsed "
-            f"(fingerprint {outline.fingerprint} now, {shape} then), so its stages are not the Dag's tasks any more.",
-            hint="Wait until the Dag file is parsed again, then clear the plan task with its downstream tasks.",
-            application=outline.application,
-            fingerprint=outline.fingerprint,
-            parsed=shape,
-        )
 
 
 def _engines(plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]) -> dict[str, dict[str, tuple[str, str]]]:

@@ -35,8 +35,9 @@ class RunRequest:
     """A run as it is asked for, before it is planned.
 
     ``application`` is ``module:attribute``. ``generation`` counts the plans of the run from 1: the same generation
-    again returns the stored plan. ``shape`` is the fingerprint of the shape that a Dag was made of; a plan of another
-    shape is rejected. ``config`` are keys over those of the application.
+    again returns the stored plan, and is rejected where the application or the options have changed since, unless
+    ``plans_anew``: then the run is planned anew, as the next generation. ``reuse``: a run that is planned anew keeps
+    the results of stages that have not changed. ``config`` are keys over those of the application.
 
     ``mode``: ``staged`` (a stage is submitted when its producers have finished; the default), or ``pipelined`` or
     ``continuous``: all stages are submitted at once, in any order, and each waits until its producers have started.
@@ -53,7 +54,8 @@ class RunRequest:
     application: str
     run_id: str
     generation: int = 1
-    shape: str | None = None
+    plans_anew: bool = False
+    reuse: bool = True
     wait_seconds: float | None = None
     config: Mapping[str, str] = field(default_factory=dict, metadata=_option("--config", whole=True))
     interval: DataInterval | None = field(default=None, metadata=_option("--interval"))

@@ -60,6 +60,13 @@ class ClosedRun(NamedTuple):
     keep: timedelta
 
 
+PLAN_ANEW = (
+    "Clear the plan task of this run with its downstream tasks: stages that have not changed keep their results. A "
+    "task that runs a whole application plans anew by itself when it is tried again."
+)
+"""The remedy for a run whose application has changed, in Airflow."""
+
+
 class SamzaHook(RootHook):
     """A hook that plans applications, and submits, watches, cancels and finishes their stages.
 
@@ -133,6 +140,7 @@ class SamzaHook(RootHook):
                 runner_python=self._runner_python(),
                 warm_runners=conf.get(CONFIG_SECTION, "warm_runners", fallback="") or None,
                 tenant=self.conn_id,
+                plan_anew=PLAN_ANEW,
             )
         return self._runtime
 
@@ -168,14 +176,15 @@ class SamzaHook(RootHook):
         generation: int = 1,
         interval: DataInterval | None = None,
         config: Mapping[str, str] | None = None,
-        shape: str | None = None,
+        plans_anew: bool = False,
+        reuse: bool = True,
         mode: str = STAGED,
         state_from: str = PREVIOUS,
         sections: Mapping[str, str] | None = None,
         tables: Mapping[str, str] | None = None,
         origin: Mapping[str, str] | None = None,
     ) -> PlannedRun:
-        """Plan a run, and store the plan; the same generation again returns the stored plan.
+        """Plan a run, and store the plan; the same generation again returns the stored plan, if nothing has changed.
 
         Raises :class:`~airflow_samza.errors.StateBusy` at once if another run holds the application's state.
 
@@ -184,8 +193,9 @@ class SamzaHook(RootHook):
         :param generation: The number of the plan of this run, from 1.
         :param interval: The data interval to read.
         :param config: Configuration keys, over those of the application.
-        :param shape: The fingerprint of the application when the Dag file was parsed; a plan of a changed application
-            is rejected.
+        :param plans_anew: If true, a run whose application or options have changed is planned anew, as the next
+            generation; if false, that is an error.
+        :param reuse: If true, a run that is planned anew keeps the results of stages that have not changed.
         :param mode: ``staged``, ``pipelined`` or ``continuous``.
         :param state_from: ``previous``, ``fresh``, or the id of a run.
         :param sections: The runs whose parts of shared streams are read, by stream. Default: all new ones.
@@ -196,7 +206,8 @@ class SamzaHook(RootHook):
             application,
             run_id,
             generation=generation,
-            shape=shape,
+            plans_anew=plans_anew,
+            reuse=reuse,
             config=config or {},
             interval=interval,
             mode=mode,
@@ -217,7 +228,7 @@ class SamzaHook(RootHook):
         run = self.get_conn().prepare(replace(request, wait_seconds=0.0))
         if origin is not None:
             note_origin(self.files, RunFolder(run.application, run.run_id), origin)
-        return PlannedRun(run, explain(run.plan, run.engine_texts, run.notes))
+        return PlannedRun(run, explain(run.plan, run.engine_texts, run.notes, run.reuse_texts))
 
     def preview(self, request: RunRequest) -> RunPlan:
         """Return the plan that a run would get now; nothing is stored.

@@ -68,7 +68,7 @@ class SamzaPlanOperator(TellsLineage, PlanningOperator):
             planned = self.plan_run(self.hook, context, generation_of(context), deadline)
             self._lineage = planned.run
             self.tell(planned.text)
-            ticket = ticket_of(planned.run, self.shape)
+            ticket = ticket_of(planned.run)
             check_stages(ticket, self.expected_stages)
             context["ti"].xcom_push(key=PLAN_TEXT, value=planned.text)
             context["ti"].xcom_push(key=PLAN_NOTE, value=self._note(planned.run, self.tasks_of(planned.run)).to_dict())
@@ -94,10 +94,10 @@ class SamzaPlanOperator(TellsLineage, PlanningOperator):
         )
 
 
-def ticket_of(run: RunPlan, shape: str | None = None) -> PlanTicket:
+def ticket_of(run: RunPlan) -> PlanTicket:
     """Return the ticket of a plan."""
     stages = tuple(stage.stage_id for stage in run.plan.stages)
-    return PlanTicket(run.application, run.run_id, run.generation, run.plan.fingerprint, shape or "", stages)
+    return PlanTicket(run.application, run.run_id, run.generation, run.plan.fingerprint, stages)
 
 
 def check_stages(ticket: PlanTicket, expected: Iterable[str] | None) -> None:

@@ -12,16 +12,12 @@ from airflow_samza.records import made, plain
 
 @dataclass(frozen=True)
 class PlanTicket:
-    """A generation of a run's plan, by name.
-
-    ``shape`` is the fingerprint of the application as the Dag file saw it, "" when none did.
-    """
+    """A generation of a run's plan, by name."""
 
     application: str
     run_id: str
     generation: int
     fingerprint: str
-    shape: str
     stages: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:

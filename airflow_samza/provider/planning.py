@@ -44,8 +44,8 @@ class PlanningOperator(SamzaOperator):
         that was current when the data interval began), or the id of a push (templated). Default: ``current``.
     :param wait_for_state: If true, the task waits, deferred, while another run holds the state; if false, it fails and
         can be retried.
-    :param shape: The fingerprint of the application when the Dag file was parsed; a plan of a changed application is
-        rejected. Task groups set it.
+    :param reuse: If true, a run that is planned anew (after a clear, or by a retry after an edit) keeps the results of
+        stages that have not changed; if false, all stages run.
     """
 
     template_fields: Sequence[str] = (
@@ -65,7 +65,7 @@ class PlanningOperator(SamzaOperator):
         state_from: str | None = None,
         table_versions: Mapping[str, str] | None = None,
         wait_for_state: bool = True,
-        shape: str | None = None,
+        reuse: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -76,7 +76,7 @@ class PlanningOperator(SamzaOperator):
         self.state_from = state_from
         self.table_versions = table_versions
         self.wait_for_state = wait_for_state
-        self.shape = shape
+        self.reuse = reuse
 
     def plan_run(self, hook: SamzaHook, context: Any, generation: int, deadline: float | None = None) -> PlannedRun:
         """Plan the run, or adopt the stored plan; defer while another run holds the state."""
@@ -87,7 +87,8 @@ class PlanningOperator(SamzaOperator):
                 self.application,
                 self._run_id(context),
                 generation=generation,
-                shape=self.shape,
+                plans_anew=True,
+                reuse=self.reuse,
                 config=config,
                 interval=interval_of(context, self.data_interval),
                 mode=STAGED if self.mode == FUSED else self.mode,

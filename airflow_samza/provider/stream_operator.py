@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import ConfigError, PlanChanged, SamzaError
+from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.planner.titles import stage_named
+from airflow_samza.prepare.unchanged import reject_other_config
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
 from airflow_samza.provider.cleanup_operator import close_run
 from airflow_samza.provider.connections.bindings import text_map
@@ -25,7 +26,7 @@ from airflow_samza.provider.deferral import (
 )
 from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
-from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.hooks import PLAN_ANEW, SamzaHook
 from airflow_samza.provider.lineage.methods import TellsLineage
 from airflow_samza.provider.lineage.outlets import alias_of_all, announce, reject_partitions, slice_of
 from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
@@ -376,15 +377,12 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         own = generation_of(context)
         if self.plan is not None:
             ticket = PlanTicket.from_dict(self.plan)
-            if ticket.shape and self.shape and ticket.shape != self.shape:
-                raise PlanChanged(
-                    f"The application {ticket.application!r} changed since this run was planned.",
-                    hint="Clear the plan task with its downstream, so that all stages of the run come from one "
-                    "version of the code.",
-                    planned=ticket.shape,
-                    found=self.shape,
-                )
-            return hook.load_plan(ticket), own
+            # A retry or a clear of a stage runs what this task names, as far as that is what was planned.
+            run = replace(hook.load_plan(ticket), reference=self.application)
+            config = text_map("config", self.config)
+            if config:
+                reject_other_config(run, config, PLAN_ANEW)
+            return run, own
         # A stage by itself adopts the plan of its siblings and supersedes only its own output; a whole application
         # supersedes all.
         planned = self.plan_run(hook, context, 1 if self.stage is not None else own, deadline)

@@ -75,6 +75,8 @@ class SamzaTaskGroup(TaskGroup):
         that was current when the data interval began), or the id of a push (templated). Default: ``current``.
     :param wait_for_state: If true, ``plan`` waits, deferred, while another run holds the state; if false, it fails and
         can be retried.
+    :param reuse: If true, a run that is planned anew keeps the results of stages that have not changed; if false, all
+        stages run.
     :param partition_key: The partition key of the asset events: a text, or ``data_interval`` for the start of the data
         interval (templated). By default the key of the Dag run, if it has one.
     :param poll_interval: Seconds between two checks of a stage's state. Default ``[samza] poll_interval`` (1).
@@ -105,6 +107,7 @@ class SamzaTaskGroup(TaskGroup):
         state_from: str | None = None,
         table_versions: Mapping[str, str] | None = None,
         wait_for_state: bool = True,
+        reuse: bool = True,
         partition_key: str | None = None,
         poll_interval: float | None = None,
         progress_interval: float | None = None,
@@ -143,14 +146,13 @@ class SamzaTaskGroup(TaskGroup):
                 table_versions=dict(table_versions or {}),
                 wait_for_state=wait_for_state,
                 expected_stages=stage_ids,
-                shape=shape.fingerprint,
+                reuse=reuse,
                 spark_conf=dict(spark_conf or {}),
                 **shared,
             )
             watched = {
                 **shared,
                 "plan": self.plan_task.output,
-                "shape": shape.fingerprint,
                 "poll_interval": poll_interval,
                 "progress_interval": progress_interval,
                 "partition_key": partition_key,

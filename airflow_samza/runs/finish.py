@@ -20,7 +20,8 @@ from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest, c
 from airflow_samza.runs.records.folders import StageFolder, adopt, read_fixed
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
+from airflow_samza.runs.records.stage_result import CODE, InputResult, OutputResult, StageResult
+from airflow_samza.runs.stages.stage_state import newest_request
 from airflow_samza.systems.capabilities import TellsWhatIsRead
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
@@ -141,6 +142,10 @@ def end_stage(
 ) -> StageResult:
     """Writes the result of a stage whose last epoch is published, or adopts the one that stands."""
     result = _result(run_plan, intent, generation, committed, facts)
+    request = newest_request(files, folder)
+    parts = run_plan.fingerprints.get(intent.stage)
+    if parts and request is not None:
+        result = replace(result, fingerprint={**parts, CODE: request.code})
     reach("before-result")
     standing = adopt(files, folder.result, result)
     reach("after-result")

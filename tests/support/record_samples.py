@@ -40,6 +40,7 @@ from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, control_entries
 from airflow_samza.runs.records.first_events import FirstEvent
 from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.records.run_code import RunCode
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.run_state import RunState
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
@@ -318,7 +319,9 @@ SAMPLES: tuple[Any, ...] = (
         {"spark.sql.shuffle.partitions": "4"},
         RunnerPlace("0123456789ab", 1),
         reference="moved:app",
+        code="0123456789abcdef",
     ),
+    RunCode(1, "runs/page-views/run-1/code/0123456789abcdef.zip", "dags", "views:app", {"views": "0123456789abcdef"}),
     StatusRecord("failed", _ERROR, _PROGRESS, AT),
     Cancellation("views", 1),
     EndRequest("airflow", AT, AT + 1),

@@ -13,6 +13,7 @@ from airflow_samza.provider.page.opened_run import OpenedRun
 from airflow_samza.provider.page.problems import NotFound, problem_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.runs.stages.stage_state import written_by
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.bindings import log_of
 from airflow_samza.systems.capabilities import ShowsTopics
@@ -84,7 +85,8 @@ def run_topics(opened: OpenedRun) -> Iterator[RunTopic]:
         own = run.is_own(stream.stream_id)
         if own:
             writer = run.writer_stage(stream.stream_id)
-            bound = run.intermediate(stream.stream_id, newest_generation(opened.files, run, writer))
+            newest = newest_generation(opened.files, run, writer)
+            bound = run.intermediate(stream.stream_id, written_by(opened.files, opened.folder, writer, newest))
         system = systems.get(bound.system)
         with opened.opening():
             log = log_of(system, own=own)

@@ -16,7 +16,7 @@ from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.folders import RunFolder, numbers, read, read_told
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, StageHandle, stage_status
+from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, StageHandle, stage_status, written_by
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -170,7 +170,8 @@ def _topics_gone(
             if not run.is_own(stream_id):
                 continue
             writer = run.writer_stage(stream_id)
-            bound = run.intermediate(stream_id, newest_generation(files, run, writer))
+            handle = _handle(files, run, writer)
+            bound = run.intermediate(stream_id, written_by(files, handle.run, writer, handle.generation))
             system = systems.get(bound.system)
             has_written = files.exists(_handle(files, run, writer).folder.result)
             if writer in seen or system is None or not has_written:

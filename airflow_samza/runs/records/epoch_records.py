@@ -16,7 +16,8 @@ from typing import Any
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
 from airflow_samza.errors import StageError, StageLost
 from airflow_samza.records import durable, understood
-from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, newest, read_fixed
+from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, newest, read, read_fixed
+from airflow_samza.runs.records.kept_records import KEPT
 from airflow_samza.runs.records.totals import Totals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -92,7 +93,7 @@ class Staged:
     control: tuple[Entry, ...] = ()
 
 
-@durable("manifest", later={"report": {}})
+@durable("manifest", later={"report": {}, "code": ""})
 @dataclass(frozen=True)
 class Manifest:
     """The record of what one task read and staged.
@@ -103,6 +104,7 @@ class Manifest:
     of files) are what the task goes on from in its next epoch; None where it left nothing. ``ended``: there is no next
     epoch for it. ``follows_clock``: it wants an epoch now and then, also when no message has come. ``shuts_down_all``:
     it has asked that all tasks of the stage end. ``report`` are more counts of the task, for people and for progress.
+    ``code`` is the digest of the callables that it ran; "": it is not known.
     """
 
     task: int
@@ -118,6 +120,7 @@ class Manifest:
     follows_clock: bool = False
     shuts_down_all: bool = False
     report: Mapping[str, Any] = field(default_factory=dict)
+    code: str = ""
 
     @cached_property
     @understood("of a task's manifest")
@@ -168,6 +171,23 @@ def newest_intent(files: Filesystem, folder: StageFolder) -> Intent | None:
     return newest(files, folder.epochs, lambda epoch: read_fixed(files, folder.intent(epoch), Intent))
 
 
+def drop_staged_by_other_code(files: Filesystem, folder: StageFolder, code: str) -> None:
+    """Delete what tasks have staged with other bodies of callables, in a stage of one epoch that is not committed.
+
+    Else its output would be half of the one and half of the other. A stage of several epochs goes on from its last
+    commit, whatever code made that.
+    """
+    intent = newest_intent(files, folder)
+    if not code or intent is None or not intent.whole or read_commit(files, folder, intent.epoch) is not None:
+        return
+    for task in intent.running:
+        path = folder.manifest(intent.epoch, task)
+        manifest = read(files, path, Manifest)
+        if manifest is not None and manifest.code not in ("", code):
+            KEPT.forget(files, path)
+            files.delete(path)
+
+
 def read_manifest(files: Filesystem, folder: StageFolder, task: int, epoch: int) -> Manifest:
     """The manifest that a task left in an epoch."""
     return must_read(files, folder.manifest(epoch, task), Manifest)
@@ -188,6 +208,14 @@ def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> li
             f"The stage {intent.stage} (generation {intent.generation}) is not finished: "
             f"{len(missing)} of {len(intent.running)} tasks have left no manifest, the first is task {missing[0]}.",
             hint="Submit the stage again: it runs the missing tasks and keeps the others' output.",
+            stage=intent.stage,
+            generation=intent.generation,
+        )
+    if intent.whole and len({manifest.code for manifest in found} - {""}) > 1:
+        raise StageLost(
+            f"Tasks of the stage {intent.stage} (generation {intent.generation}) have run different bodies of its "
+            "callables: a runner of the former code was still at work.",
+            hint="Submit the stage again: it runs the tasks of the former code anew.",
             stage=intent.stage,
             generation=intent.generation,
         )

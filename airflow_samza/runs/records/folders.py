@@ -230,6 +230,11 @@ class RunFolder:
         return f"{self.path}/code"
 
     @property
+    def code_in_use(self) -> str:
+        """Replaced whole: the code with which stages run that are submitted for the first time."""
+        return f"{self.path}/code.json"
+
+    @property
     def servers(self) -> str:
         """The folder of stage runners."""
         return f"{self.path}/servers"

@@ -48,6 +48,11 @@ class KeptRecords:
             if len(self._kept) > _MOST:
                 self._kept.popitem(last=False)
 
+    def forget(self, files: Filesystem, path: str) -> None:
+        """Read a record anew the next time: it is deleted."""
+        with self._lock:
+            self._kept.pop(files.location(path), None)
+
 
 KEPT = KeptRecords()
 """The records that this process keeps."""

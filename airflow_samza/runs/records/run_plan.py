@@ -42,6 +42,19 @@ class BoundStream:
     slice: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True)
+class StageReuse:
+    """The generation of a stage whose result a plan keeps ("": the stage runs), and why."""
+
+    kept: str
+    why: str
+
+    @property
+    def text(self) -> str:
+        """The decision in words."""
+        return f"kept from generation {self.kept}: {self.why}" if self.kept else f"runs: {self.why}"
+
+
 def side_input_key(stream_id: str) -> str:
     """Under what ``RunPlan.streams`` holds a stream as a side input, where the run reads it as an input, too.
 
@@ -50,7 +63,10 @@ def side_input_key(stream_id: str) -> str:
     return f"{stream_id}@side-input"
 
 
-@durable("run plan", later={"names": 1, "meanings": {}, "options": {}, "requests": {}})
+@durable(
+    "run plan",
+    later={"names": 1, "meanings": {}, "options": {}, "requests": {}, "declared": {}, "fingerprints": {}, "reuse": {}},
+)
 @dataclass(frozen=True)
 class RunPlan:
     """One generation of a run's plan.
@@ -68,6 +84,9 @@ class RunPlan:
     topics are named (:data:`~airflow_samza.runs.records.names.NAMES`): a run keeps the names with which it began.
     ``options`` are those with which the run was planned (``RunRequest.options``), with the sections and versions that
     it reads. ``requests`` are those of the process that planned, by kind, to a root that charges for them.
+    ``declared`` is what the application's code declared (:mod:`airflow_samza.planner.declaration`): what runs is that.
+    ``fingerprints`` are, by stage, digests of all that its result follows from, by what they are of; ``reuse`` says
+    which stages keep the result of a former plan of the run.
     """
 
     application: str
@@ -91,6 +110,9 @@ class RunPlan:
     names: int = NAMES
     options: Mapping[str, Any] = field(default_factory=dict)
     requests: Mapping[str, int] = field(default_factory=dict)
+    declared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    fingerprints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    reuse: Mapping[str, StageReuse] = field(default_factory=dict)
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""
@@ -110,6 +132,11 @@ class RunPlan:
             for found in self.engines.values()
             for op, (engine, why) in found.items()
         }
+
+    @property
+    def reuse_texts(self) -> dict[str, str]:
+        """The decision about each stage of a run that is planned anew, by stage id: whether it is kept, and why."""
+        return {stage_id: decided.text for stage_id, decided in self.reuse.items()}
 
     def intermediate(self, stream_id: str, writer: Generation) -> BoundStream:
         """A run's own topic as the given generation of its writer writes it."""
@@ -171,6 +198,11 @@ class RunPlan:
         None: as its own messages say.
         """
         return (self.stream(stream_id).slice or {}).get("final")
+
+    def kept_generation(self, stage_id: str) -> Generation | None:
+        """Return the generation of a stage whose result the plan keeps; None where the stage runs."""
+        decided = self.reuse.get(stage_id)
+        return Generation.parse(decided.kept) if decided is not None and decided.kept else None
 
     def producer(self, stage_id: str) -> str:
         """The producer id of a stage of this run."""

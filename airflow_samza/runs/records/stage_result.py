@@ -12,6 +12,9 @@ from typing import Any
 from airflow_samza.records import durable
 from airflow_samza.runs.records.totals import GAUGES, gauges
 
+CODE = "code"
+"""The part of a fingerprint that is of the stage's callables."""
+
 
 @dataclass(frozen=True)
 class InputResult:
@@ -50,7 +53,7 @@ class OutputResult:
     unit: str = "messages"
 
 
-@durable("stage's result", later={"epochs": 1, "requests": {}})
+@durable("stage's result", later={"epochs": 1, "requests": {}, "fingerprint": {}, "kept": False})
 @dataclass(frozen=True)
 class StageResult:
     """A finished generation of a stage.
@@ -59,7 +62,9 @@ class StageResult:
 
     ``task_facts`` are further counts of the tasks, summed where they are numbers, each task's gauges, and samples of
     messages that failed. ``requests`` (by kind) are the runner's own to a root that charges for them; those of tasks
-    are among the facts (:func:`request_facts`).
+    are among the facts (:func:`request_facts`). ``fingerprint`` are digests of all that the result follows from, by
+    what they are of: a plan with the same ones keeps the result. ``kept``: it is that of a former generation, whose
+    output counts.
     """
 
     application: str
@@ -74,6 +79,8 @@ class StageResult:
     task_facts: Mapping[str, Any] = field(default_factory=dict)
     epochs: int = 1
     requests: Mapping[str, int] = field(default_factory=dict)
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+    kept: bool = False
 
 
 def describe_result(result: StageResult) -> list[str]:
@@ -93,8 +100,9 @@ def describe_result(result: StageResult) -> list[str]:
     widths = [max((len(row[column]) for row in cells), default=0) for column in range(5)]
     tasks = "1 task" if result.tasks == 1 else f"{result.tasks} tasks"
     epochs = f", {result.epochs:,} epochs" if result.epochs > 1 else ""
+    state = "keeps its result" if result.kept else "is done"
     lines = [
-        f"Stage {result.stage_id} is done: {tasks}{epochs}, {result.seconds:.1f} s "
+        f"Stage {result.stage_id} {state}: {tasks}{epochs}, {result.seconds:.1f} s "
         f"({result.task_seconds:.1f} s of work in the tasks), generation {result.generation}."
     ]
     details: list[list[str]] = [[] for _ in result.inputs] + [_paths(output) for output in result.outputs]

@@ -89,14 +89,15 @@ class RunnerPlace:
 
 @durable(
     "request for a stage",
-    later={"requested_at": 0.0, "spark_conf": {}, "runner": None, "requests": {}, "reference": ""},
+    later={"requested_at": 0.0, "spark_conf": {}, "runner": None, "requests": {}, "reference": "", "code": ""},
 )
 @dataclass(frozen=True)
 class StageRequest:
     """An attempt at a stage that was submitted; ``runner`` None: it needs none, as everything is staged.
 
     ``spark_conf`` are the settings of Spark for this stage alone. ``requests`` (by kind) are those to the root of the
-    process that submits. ``reference`` (``module:attribute``) loads the application; "": as the plan says.
+    process that submits. ``reference`` (``module:attribute``) loads the application; "": as the plan says. ``code`` is
+    the digest of the stage's callables; "": it is not known.
     """
 
     stage: str
@@ -107,6 +108,7 @@ class StageRequest:
     runner: RunnerPlace | None = None
     requests: Mapping[str, int] = field(default_factory=dict)
     reference: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, r
 from airflow_samza.runs.records.kept_records import KEPT
 from airflow_samza.runs.records.liveness import process_is_there
 from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.stage_result import CODE, StageResult
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, StageRequest
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -186,6 +187,31 @@ def newest_attempt(files: Filesystem, folder: StageFolder) -> int:
         return None
 
     return newest(files, folder.attempts, asked_for) or 0
+
+
+def newest_request(files: Filesystem, folder: StageFolder) -> StageRequest | None:
+    """Return the request of the latest attempt at a stage; None where there was none."""
+    number = newest_attempt(files, folder)
+    return read_fixed(files, folder.attempt(number, "request"), StageRequest) if number else None
+
+
+def written_by(files: Filesystem, run: RunFolder, stage_id: str, generation: Generation) -> Generation:
+    """Return the generation that wrote the output of one: itself, or the former one whose result it keeps."""
+    result = read_fixed(files, run.stage(stage_id, generation).result, StageResult)
+    return Generation.parse(result.generation) if result is not None else generation
+
+
+def code_run(files: Filesystem, run: RunFolder, stage_id: str, plan: int) -> str:
+    """Return the digest of the callables that a stage was last run with under a plan; "" where that is not known."""
+    known = [generation for generation in run.generations(files, stage_id) if generation.plan == plan]
+    if not known:
+        return ""
+    folder = run.stage(stage_id, known[-1])
+    result = read_fixed(files, folder.result, StageResult)
+    if result is not None:
+        return result.fingerprint.get(CODE, "")
+    request = newest_request(files, folder)
+    return request.code if request is not None else ""
 
 
 def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:

@@ -35,8 +35,9 @@ def own_topics(files: Filesystem, run: RunPlan) -> list[tuple[str, str]]:
         if read.spec.through is not None:
             found[read.system, read.spec.through] = None
     for stage in run.plan.stages:
-        known = {first, *folder.generations(files, stage.stage_id)}
-        for generation in sorted(generation for generation in known if generation.plan == run.generation):
+        known = {first, *(g for g in folder.generations(files, stage.stage_id) if g.plan == run.generation)}
+        kept = run.kept_generation(stage.stage_id)
+        for generation in sorted(known if kept is None else {kept, *known}):
             for stream_id in stage.outputs:
                 topic = output_stream(run, stream_id, generation)
                 if run.is_own(stream_id) or topic.spec.through is not None:

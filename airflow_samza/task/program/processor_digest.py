@@ -9,18 +9,12 @@ messages. What a processor reads from elsewhere (a file, a service, the clock) c
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import importlib.metadata
-import importlib.util
 import json
-import platform
 import sys
-import sysconfig
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from airflow_samza.application.code_digest import module_digest
 from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.tables.processors import processor_factory
@@ -61,110 +55,8 @@ def code_digest(factory: Any) -> str | None:
         found = getattr(found, part, None)
     if found is not factory:
         return None
-    return _code_digest(module, name)
-
-
-def _code_digest(module: str, name: str) -> str | None:
-    top = module.partition(".")[0]
-    sources: dict[str, str] = {}
-    libraries: set[str] = set()
-    left = [module]
-    while left:
-        current = left.pop()
-        if current in sources:
-            continue
-        source = _source(current)
-        if source is None:
-            if current == module:
-                return None
-            continue
-        sources[current] = hashlib.sha256(source.encode()).hexdigest()
-        for imported in _imports(current, source):
-            if imported.partition(".")[0] == top or _is_of_the_user(imported):
-                left.extend(_with_parents(imported))
-            else:
-                libraries.add(imported.partition(".")[0])
-        left.extend(_with_parents(current))
-    versions = sorted((library, _version(library)) for library in libraries - sys.stdlib_module_names)
-    return _hash([module, name, sorted(sources.items()), versions, platform.python_version_tuple()[:2]])
-
-
-def _source(module: str) -> str | None:
-    """The source of a module.
-
-    None where there is no such module, or no source of it (as of what only looks like one).
-    """
-    spec = _spec(module)
-    read = getattr(spec.loader, "get_source", None) if spec is not None else None
-    try:
-        if read is not None:
-            return read(module)  # type: ignore[no-any-return]
-        if spec is not None and str(spec.origin).endswith(".py"):  # a loader that changes code while it loads it
-            return Path(spec.origin).read_text(encoding="utf-8")
-    except (ImportError, OSError, SyntaxError, UnicodeError):
-        pass
-    return None
-
-
-def _spec(module: str) -> Any:
-    loaded = sys.modules.get(module)
-    if loaded is not None:
-        return getattr(loaded, "__spec__", None)
-    try:
-        return importlib.util.find_spec(module)
-    except Exception:  # it imports the package: ``a.b.C``, where b is none, or a package of the user's that raises
-        return None
-
-
-def _imports(module: str, source: str) -> Iterator[str]:
-    """The names of all that a module imports, wherever in it.
-
-    Of ``from a import b`` both ``a`` and ``a.b``, which may be a module.
-    """
-    spec = _spec(module)
-    is_package = spec is not None and spec.submodule_search_locations is not None
-    package = module if is_package else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
-            origin = ".".join(part for part in (base, node.module or "") if part)
-            if origin:
-                yield origin
-                yield from (f"{origin}.{alias.name}" for alias in node.names)
-
-
-def _with_parents(module: str) -> list[str]:
-    parts = module.split(".")
-    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
-
-
-def _is_of_the_user(module: str) -> bool:
-    """Return whether a module is the user's: neither Python's, nor ours, nor of an installed distribution."""
-    top = module.partition(".")[0]
-    if top in sys.stdlib_module_names or top == "airflow_samza":
-        return False
-    spec = _spec(top)
-    if spec is None:
-        return False
-    places = [spec.origin] if spec.origin not in (None, "namespace") else list(spec.submodule_search_locations or ())
-    return bool(places) and not any(place.startswith(_installed()) for place in places if place)
-
-
-def _installed() -> tuple[str, ...]:
-    """The folders of installed distributions."""
-    return tuple(
-        {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}
-        | {p for p in sys.path if "-packages" in p}
-    )
-
-
-def _version(library: str) -> str:
-    try:
-        return importlib.metadata.version(library)
-    except (importlib.metadata.PackageNotFoundError, ValueError):
-        return str(getattr(sys.modules.get(library), "__version__", ""))
+    source = module_digest(module)
+    return _hash([module, name, source]) if source is not None else None
 
 
 def _hash(value: Any) -> str:

@@ -14,12 +14,12 @@ import pytest
 
 from airflow_samza.cli.environment import find_environment
 from airflow_samza.cli.remedies import on_the_command_line
-from airflow_samza.cli.resumed_runs import reject_other_options
 from airflow_samza.cli.run_command import name_of, parse_interval, run_application
 from airflow_samza.errors import ConfigError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.run_request import RunRequest, option_fields
+from airflow_samza.prepare.unchanged import reject_other_options
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import RunPlan
 from tests.support.looping import APPLICATION, Place

@@ -94,10 +94,20 @@ def test_a_plan_keeps_the_options_with_which_it_was_made(prepare: Prepare) -> No
     }
 
 
-def test_rejects_another_shape_than_the_dags(prepare: Prepare) -> None:
-    with pytest.raises(PlanChanged, match="has changed its shape since the Dag was parsed") as caught:
-        prepare(TWO_STAGES, shape="0123456789abcdef")
-    assert "clear the plan task" in caught.value.hint
+def test_rejects_to_go_on_by_the_plan_of_another_declaration(prepare: Prepare) -> None:
+    prepare(TWO_STAGES)
+    with pytest.raises(PlanChanged, match=r"stage words: condition of operator .* was n > 0 and is n > 1") as caught:
+        prepare(TWO_STAGES.replace("n > 0", "n > 1"))
+    assert "clear its plan task with the downstream tasks" in caught.value.hint
+
+
+def test_plans_anew_where_that_is_asked_for_and_keeps_the_generation_of_an_unchanged_plan(prepare: Prepare) -> None:
+    first = prepare(TWO_STAGES)
+    assert prepare(TWO_STAGES, plans_anew=True) == first
+    changed = TWO_STAGES.replace("n > 0", "n > 1")
+    assert prepare(changed, plans_anew=True).generation == 2
+    assert prepare(changed, plans_anew=True).generation == 2
+    assert prepare(changed, plans_anew=True, config={"x": "1"}).generation == 3
 
 
 def test_a_stored_plan_is_found_again(prepare: Prepare, tmp_path: Path) -> None:

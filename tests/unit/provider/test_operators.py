@@ -161,11 +161,11 @@ def test_a_failed_stage_is_retried_with_its_own_error(runtime: Any, make_context
     assert not isinstance(raised.value, AirflowFailException)
 
 
-def test_a_stage_of_another_version_of_the_application_is_rejected(
+def test_a_stage_with_other_configuration_than_its_plan_is_rejected(
     runtime: Any, make_context: Any, ticket: Any
 ) -> None:
-    operator = stream_operator(stage="by-member", plan={**ticket, "shape": "old"}, shape="new")
-    with pytest.raises(AirflowFailException, match="changed since this run was planned"):
+    operator = stream_operator(stage="by-member", plan=ticket, config={"task.window.ms": "5"})
+    with pytest.raises(AirflowFailException, match=r"task\.window\.ms was not set and is '5'"):
         operator.execute(make_context(operator))
 
 

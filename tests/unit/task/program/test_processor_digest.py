@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.task.program import processor_digest
+from airflow_samza.application import code_digest as code_digests
 from airflow_samza.task.program.processor_digest import code_digest
 
 NAMES = ("samza_rows", "samza_more", "samza_deep")
@@ -81,7 +81,7 @@ def test_it_is_the_same_when_another_module_changes(digest: Digest) -> None:
 
 def test_it_is_another_with_another_version_of_a_library(digest: Digest, monkeypatch: pytest.MonkeyPatch) -> None:
     before = digest()
-    monkeypatch.setattr(processor_digest, "_version", lambda library: f"another {library}")
+    monkeypatch.setattr(code_digests, "_version", lambda library: f"another {library}")
     assert digest() != before
 
 

@@ -1,0 +1,147 @@
+"""The declaration of an application: what its code says about operators, streams, tables and configuration, as texts.
+
+A plan keeps it, so that whoever runs a stage later can tell whether the application still is what was planned.
+Callables are in it by their names alone: a body may be corrected. Options that hold secrets are left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.callables import callable_name
+from airflow_samza.application.descriptors import StoreDescriptor, StreamDescriptor, SystemDescriptor, TableDescriptor
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.windows import Aggregation, WindowSpec
+from airflow_samza.config import is_for_operation
+from airflow_samza.planner.likeness import without_modules
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.wording import count_text, shown_apart
+from airflow_samza.schema import Schema
+from airflow_samza.secrecy import holds_secret
+
+Declaration = Mapping[str, Mapping[str, str]]
+"""Texts by what they are of (``operator <id>``, ``stream <id>``, ``table <id>``, ``system <name>``, or
+``configuration``), and by name.
+"""
+
+_OF_THE_PLACE = frozenset({"location", "renamed_from", "op_id", "name"})
+"""Fields that say where something stands, or what it is called: the id is the key already."""
+
+_CONFIGURATION = "configuration"
+
+
+def declaration(spec: ApplicationSpec) -> dict[str, dict[str, str]]:
+    """Return the declaration of an application; equal declarations make equal plans from equal streams."""
+    found = {f"operator {operator.op_id}": _texts(operator) for operator in spec.operators}
+    streams = {**spec.side_inputs, **spec.inputs, **spec.outputs, **spec.intermediates}
+    found |= {f"stream {name}": _texts(stream) for name, stream in streams.items()}
+    found |= {f"table {name}": _texts(table) for name, table in spec.tables.items()}
+    found |= {f"system {name}": _texts(system) for name, system in spec.systems.items()}
+    settings = {
+        key: value for key, value in spec.config.items() if not is_for_operation(key) and not holds_secret(key, value)
+    }
+    if spec.default_system is not None:
+        settings["default_system"] = spec.default_system
+    return {key: texts for key, texts in {**found, _CONFIGURATION: settings}.items() if texts or key != _CONFIGURATION}
+
+
+def declared_differences(planned: Declaration, now: Declaration, plan: ExecutionPlan) -> tuple[str, ...]:
+    """Return what an application declares otherwise than when it was planned, in order of the plan's stages."""
+    stages = _stages_by_item(plan)
+    sentences: list[tuple[int, str]] = []
+    for key in dict.fromkeys((*planned, *now)):
+        number, stage = stages.get(key, (len(plan.stages), ""))
+        before = f"stage {stage}: " if stage else ""
+        for sentence in _item_differences(key, planned.get(key), now.get(key)):
+            sentences.append((number, f"{before}{sentence}"))
+    return tuple(text for _, text in sorted(sentences, key=lambda each: each[0]))
+
+
+def first_of(differences: tuple[str, ...]) -> str:
+    """Return the first differences in a sentence, and how many more there are."""
+    shown = "; ".join(differences[:3])
+    return shown if len(differences) <= 3 else f"{shown}; and {count_text(len(differences) - 3, 'difference')} more"
+
+
+def _stages_by_item(plan: ExecutionPlan) -> dict[str, tuple[int, str]]:
+    found: dict[str, tuple[int, str]] = {}
+    for number, stage in enumerate(plan.stages):
+        keys = [f"operator {op_id}" for op_id in stage.operators]
+        keys += [f"stream {stream_id}" for stream_id in (*stage.outputs, *stage.inputs, *stage.side_inputs)]
+        keys += [f"table {table_id}" for table_id in stage.tables]
+        for key in keys:
+            found.setdefault(key, (number, stage.stage_id))
+    return found
+
+
+def _item_differences(key: str, planned: Mapping[str, str] | None, now: Mapping[str, str] | None) -> Iterator[str]:
+    if planned is None and now is not None and key != _CONFIGURATION:
+        yield f"{key} is new"
+    elif now is None and planned is not None and key != _CONFIGURATION:
+        yield f"{key} is gone"
+    else:
+        before, after = planned or {}, now or {}
+        for name in dict.fromkeys((*before, *after)):
+            if before.get(name) != after.get(name):
+                one, other = shown_apart(before.get(name, "not set"), after.get(name, "not set"))
+                what = name if key == _CONFIGURATION else f"{name.replace('_', ' ')} of {key}"
+                yield f"{what} was {one} and is {other}"
+
+
+def _texts(value: Any) -> dict[str, str]:
+    """Return the fields of a declared value that are set, as texts."""
+    found = {}
+    for each in dataclasses.fields(value):
+        if each.name in _OF_THE_PLACE:
+            continue
+        content = getattr(value, each.name)
+        if each.name == "options":
+            content = tuple(option for option in content if not holds_secret(*map(str, option)))
+        if content is None or content == () or content is False or content == "":
+            continue
+        found[each.name] = _text(content)
+    return found
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, OperatorSpec):
+        return value.op_id
+    if isinstance(value, StreamDescriptor):
+        return value.stream_id
+    if isinstance(value, TableDescriptor):
+        return value.table_id
+    if isinstance(value, SystemDescriptor):
+        return value.name
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, Schema):
+        return value.ddl()
+    if isinstance(value, Aggregation):
+        more = "" if value.rsd is None else f", rsd={value.rsd}"
+        return f"{value.name}={value.function}({value.column or ''}{more})"
+    if isinstance(value, WindowSpec):
+        beside = ("zone", "early_every", "early_after_ms", "accumulating", "time")
+        usual = {name: getattr(WindowSpec, name) for name in beside}
+        said = [f"{name}={getattr(value, name)}" for name in beside if getattr(value, name) != usual[name]]
+        return ", ".join([value.text, *said])
+    if isinstance(value, StoreDescriptor) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        return ", ".join(f"{name}={text}" for name, text in _texts(value).items()) or type(value).__name__
+    if isinstance(value, tuple | list):
+        return ", ".join(map(_text, value))
+    if isinstance(value, set | frozenset):
+        return ", ".join(sorted(map(_text, value)))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{_text(name)}={_text(content)}" for name, content in value.items())
+    if isinstance(value, int | float):
+        return str(value)
+    named = callable_name(value) if callable(value) else None
+    if named is not None:
+        return without_modules(named)
+    text = repr(value)
+    return type(value).__qualname__ if " at 0x" in text else text

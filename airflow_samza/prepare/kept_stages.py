@@ -1,0 +1,190 @@
+"""The stages of a run that is planned anew which keep their results: nothing that a result follows from has changed.
+
+A stage's fingerprint are digests of all that its result follows from: its declared operators, the configuration, what
+it reads (input ranges, versions of tables), where it writes, and its callables. It is kept with the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from airflow_samza import __version__
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.planner.plan import Stage
+from airflow_samza.records import plain
+from airflow_samza.runs.records.folders import RunFolder, adopt, read_fixed, read_told
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan, StageReuse
+from airflow_samza.runs.records.stage_result import CODE, StageResult
+from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.system_kinds import traits_of
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import System
+
+
+def fingerprints(run: RunPlan, digests: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return the fingerprint of each stage: digests by what they are of. ``digests`` are those of callables."""
+    return {stage.stage_id: _fingerprint(run, stage, digests.get(stage.stage_id, "")) for stage in run.plan.stages}
+
+
+def reuse(
+    files: Filesystem, systems: Mapping[str, System], spec: ApplicationSpec, run: RunPlan, *, wanted: bool
+) -> dict[str, StageReuse]:
+    """Return what becomes of each stage of a run that was planned before; empty for a first plan.
+
+    A stage is kept if its fingerprint and those of all stages before it are the same, and what it wrote is there.
+    """
+    folder = RunFolder(run.application, run.run_id)
+    if not any(generation < run.generation for generation in folder.plan_generations(files)):
+        return {}
+    if not wanted:
+        return {stage.stage_id: StageReuse("", "the run was asked to run all stages") for stage in run.plan.stages}
+    found: dict[str, StageReuse] = {}
+    standing: dict[str, StageResult] = {}
+    for stage in run.plan.stages:
+        result = _standing(files, folder, stage.stage_id)
+        why = _why_not(files, folder, run, spec, stage, result, found, standing)
+        if result is not None:
+            standing[stage.stage_id] = result
+        kept = result.generation if result is not None and not why else ""
+        found[stage.stage_id] = StageReuse(kept, why or "nothing has changed that its result follows from")
+    for stage in reversed(run.plan.stages):
+        result = standing.get(stage.stage_id)
+        if result is not None and found[stage.stage_id].kept:
+            gone = _gone(systems, run, stage, result, found)
+            if gone:
+                found[stage.stage_id] = StageReuse("", gone)
+    return found
+
+
+def _fingerprint(run: RunPlan, stage: Stage, code: str) -> dict[str, str]:
+    of_stage = {f"operator {op_id}": run.declared.get(f"operator {op_id}", {}) for op_id in stage.operators}
+    parts: dict[str, Any] = {
+        "operators": [of_stage, stage.task_count, stage.several_epochs],
+        "configuration": [run.declared.get("configuration", {}), run.mode, run.interval],
+        "the version of airflow_samza": __version__,
+    }
+    for stream_id in stage.inputs:
+        parts[f"input {stream_id}"] = _stream_facts(run, stream_id, run.streams[stream_id])
+    for stream_id in stage.side_inputs:
+        parts[f"side input {stream_id}"] = _stream_facts(run, stream_id, run.side_input(stream_id))
+    for table_id in stage.tables:
+        parts[f"table {table_id}"] = [run.declared.get(f"table {table_id}", {}), run.tables.get(table_id)]
+    for stream_id in stage.outputs:
+        parts[f"output {stream_id}"] = _stream_facts(run, stream_id, run.streams[stream_id])
+    return {**{name: _digest(facts) for name, facts in parts.items()}, CODE: code}
+
+
+def _stream_facts(run: RunPlan, stream_id: str, bound: Any) -> list[Any]:
+    planned = run.plan.stream(stream_id)
+    content = run.contents.get(stream_id)
+    return [
+        plain(bound),
+        planned.partitions,
+        plain(planned.partitioning),
+        run.declared.get(f"stream {stream_id}", {}),
+        run.systems.get(bound.system, {}),
+        run.schemas.get(stream_id),
+        plain(content) if content is not None else None,
+        # Partial results are those of an aggregation in the stage that reads them.
+        run.declared.get(f"operator {content.combined_for}", {}) if content is not None else None,
+    ]
+
+
+def _standing(files: Filesystem, folder: RunFolder, stage_id: str) -> StageResult | None:
+    """Return the result of the newest generation of a stage; None where that has none: its output may be half there."""
+    known = folder.generations(files, stage_id)
+    return read_told(files, folder.stage(stage_id, known[-1]).result, StageResult) if known else None
+
+
+def _why_not(
+    files: Filesystem,
+    folder: RunFolder,
+    run: RunPlan,
+    spec: ApplicationSpec,
+    stage: Stage,
+    result: StageResult | None,
+    found: Mapping[str, StageReuse],
+    standing: Mapping[str, StageResult],
+) -> str:
+    """Return why a stage cannot keep its result; empty where it can, as far as its reasons go."""
+    if result is None:
+        return "it has not finished"
+    if run.keeps_state or run.mode == CONTINUOUS:
+        return "it goes on from state, which a new plan begins anew"
+    if not result.fingerprint:
+        return "its result has no fingerprint"
+    now = run.fingerprints[stage.stage_id]
+    if not now[CODE] or not result.fingerprint.get(CODE):
+        return "its callables cannot be compared"
+    outside = [name for name in stage.tables if name in spec.tables and spec.tables[name].kind.value == "remote"]
+    if outside:
+        return f"it uses the remote table {outside[0]}, whose rows are unknown"
+    for stream_id in (*stage.inputs, *stage.side_inputs):
+        if traits_of(run.systems.get(run.streams[stream_id].system, {}).get("kind")).through_topics:
+            return f"it reads {stream_id} through Spark, which does not say whether that has changed"
+    ended = Generation.parse(result.generation).plan
+    if files.exists(folder.stop(ended)) or files.exists(folder.drain(ended)):
+        return "it was ended before its inputs were"
+    differing = [name for name in (*now, *result.fingerprint) if now.get(name) != result.fingerprint.get(name)]
+    if differing:
+        named = list(dict.fromkeys("its callables" if name == CODE else name for name in differing))
+        return f"{', '.join(named[:3])}{' and more' if len(named) > 3 else ''} changed"
+    read = {one.stream_id: one.stream for one in result.inputs}
+    for stream_id in stage.inputs:
+        if not run.is_own(stream_id):
+            continue
+        writer = run.writer_stage(stream_id)
+        if writer == stage.stage_id:
+            continue
+        before = standing.get(writer)
+        if before is None or not found[writer].kept:
+            return f"the stage {writer}, which it reads, runs"
+        topic = run.intermediate(stream_id, Generation.parse(before.generation)).spec.name
+        if read.get(stream_id) != topic:
+            return f"it has read what {writer} wrote before"
+    return ""
+
+
+def _gone(
+    systems: Mapping[str, System],
+    run: RunPlan,
+    stage: Stage,
+    result: StageResult,
+    found: Mapping[str, StageReuse],
+) -> str:
+    """Return what a kept stage wrote and somebody needs that is there no more; empty where all is."""
+    for stream_id in stage.outputs:
+        if not run.is_own(stream_id):
+            continue
+        readers = [other for other in run.plan.stages if stream_id in other.inputs and other is not stage]
+        if all(found[reader.stage_id].kept for reader in readers):
+            continue
+        bound = run.intermediate(stream_id, Generation.parse(result.generation))
+        if bound.spec.name not in systems[bound.system].admin.metadata([bound.spec]):
+            return f"its topic {stream_id} is deleted, and a stage that runs has to read it"
+    return ""
+
+
+def _digest(facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def keep_result(files: Filesystem, run: RunPlan, handle: StageHandle) -> bool:
+    """Take over the result that the plan keeps of a stage; return whether the stage has it.
+
+    A generation of the same plan that comes later was cleared, and runs.
+    """
+    generation = run.kept_generation(handle.stage_id)
+    known = [g for g in handle.run.generations(files, handle.stage_id) if g.plan == run.generation]
+    if generation is None or (known and known[0] != handle.generation):
+        return False
+    result = read_fixed(files, handle.run.stage(handle.stage_id, generation).result, StageResult)
+    if result is None:
+        return False
+    adopt(files, handle.folder.result, replace(result, kept=True))
+    return True

@@ -1,0 +1,106 @@
+"""The rule that what runs is what was planned: the application is compared with the plan of its run.
+
+All ways to a stage pass here: the plan step, the submission, and the stage runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.errors import ConfigError, PlanChanged
+from airflow_samza.planner.declaration import declaration, declared_differences, first_of
+from airflow_samza.planner.likeness import are_alike
+from airflow_samza.planner.planner import plan_shape
+from airflow_samza.prepare.run_request import RunRequest, option_fields
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.secrecy import HIDDEN, holds_secret
+
+PLAN_ANEW = (
+    "Have the run planned anew: in Airflow clear its plan task with the downstream tasks, on the command line add "
+    "--again, in Python plan the next generation. Stages that have not changed keep their results."
+)
+"""The remedy where it is not known who asks."""
+
+
+def differences(run: RunPlan, spec: ApplicationSpec) -> tuple[str, ...]:
+    """Return what an application declares otherwise than the plan of a run; bodies of callables play no part."""
+    if run.declared:
+        return declared_differences(run.declared, declaration(spec), run.plan)
+    if are_alike(run.plan, plan_shape(spec)):  # planned by a version that kept no declaration
+        return ()
+    return ("its operators, streams or tables differ",)
+
+
+def reject_changed(run: RunPlan, spec: ApplicationSpec, hint: str = PLAN_ANEW) -> None:
+    """Reject to run an application that is not the one that was planned."""
+    found = differences(run, spec)
+    if found:
+        raise changed(run, found, hint)
+
+
+def changed(run: RunPlan, found: tuple[str, ...], hint: str) -> PlanChanged:
+    """Return the error for a run whose plan its application no longer fits."""
+    return PlanChanged(
+        f"The application {run.application!r} is not the one of which the run {run.run_id!r} was planned: "
+        f"{first_of(found)}.",
+        hint=hint,
+        application=run.application,
+        run=run.run_id,
+        generation=run.generation,
+        differences=list(found),
+    )
+
+
+def reject_other_options(run: RunPlan, asked: RunRequest) -> None:
+    """Raise ConfigError when a run that was planned with other options is to go on."""
+    for option, planned, now in other_options(run, asked)[:1]:
+        flag, _, key = option.partition(" ")
+        raise ConfigError(
+            f"The run {run.run_id!r} of {run.application!r} was planned with other options: {option} was {planned}, "
+            f"and is {now} now.",
+            hint="To resume it, give the options with which it was planned; to run it again from the start, add "
+            "--again; for another run, change --run-id.",
+            key=key if key and flag == "--config" else flag,
+            value=run.run_id,
+        )
+
+
+def reject_other_config(run: RunPlan, config: Mapping[str, str], hint: str = PLAN_ANEW) -> None:
+    """Reject to run a stage with other configuration keys than those with which its run was planned."""
+    for key in sorted({*config, *run.config}):
+        if config.get(key) != run.config.get(key):
+            then, now = (_shown(key, values.get(key), quoted=True) for values in (run.config, config))
+            raise changed(run, (f"{key} was {then} and is {now}",), hint)
+
+
+def other_options(run: RunPlan, asked: RunRequest) -> list[tuple[str, str, str]]:
+    """Return the options in which a request differs from that of the plan: flag, text then, and text now.
+
+    An option that has its default is not given, and keeps what the plan has; ``--config`` is always given, as a whole.
+    """
+    now = asked.options()
+    defaults = RunRequest(asked.application, asked.run_id).options()
+    found = []
+    for option in option_fields():
+        flag, whole = option.metadata["flag"], option.metadata["whole"]
+        given, planned = now[option.name], run.options.get(option.name)
+        if not isinstance(given, Mapping):
+            if given not in (defaults[option.name], planned):
+                found.append((flag, str(planned or "not set"), str(given)))
+            continue
+        before = planned or {}
+        for key in sorted({*given, *(before if whole else ())}):
+            if before.get(key) != given.get(key):
+                former, new = (_shown(key, values.get(key), quoted=whole) for values in (before, given))
+                found.append((f"{flag} {key}", former, new))
+    return found
+
+
+def _shown(key: str, value: str | None, *, quoted: bool) -> str:
+    if value is None:
+        return "not set"
+    if holds_secret(key, value):
+        return HIDDEN
+    value = value if len(value) <= 100 else f"{value[:100]}…"
+    return repr(value) if quoted else value
