@@ -71,9 +71,9 @@ def run_application(
     if before is not None:
         request = replace(request, generation=before.generation + (1 if again else 0))
     runtime = runtime_of(environment, master, deploy_mode, runner_python)
-    tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
     seconds = parse_length(until, (before.mode if before is not None and resumed else request.mode) or STAGED)
     run = runtime.prepare(request, on_wait=lambda why: tell(f"Waiting: {why}"))
+    tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
     tell(explain(run.plan, run.engine_texts, run.notes, run.reuse_texts))
     if resumed:
         tell_if_all_is_done(files, run, tell)

@@ -1,4 +1,4 @@
-"""The code of a run: shipped with its plan, and kept until a retry or a clear of a stage brings newer code."""
+"""The code of a run: shipped with its plan, and kept until a retry or a clear brings newer code (rule P14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule that what runs is what was planned: the application is compared with the plan of its run.
+"""The rule that what runs is what was planned (rule P12): the application is compared with the plan of its run.
 
 All ways to a stage pass here: the plan step, the submission, and the stage runner.
 """

@@ -215,11 +215,14 @@ def _(scene: Scene) -> str:
     return raised(lambda: scene.runtime(spark_conf={"spark.sql.ansi.enabled": "false"}))
 
 
-@row("plan", "The application changed since the Dag was parsed", PLAN)
+@row("plan", "The application changed since the run was planned", "by `plan`, the task of a stage, or `airflow-samza run`")
 def _(scene: Scene) -> str:
-    scene.application(f"{VIEWS}.send_to({OUT})")
+    stage = '.partition_by("country", id="by-country").aggregate("country", id="totals", ms={}).send_to({})'
+    scene.application(VIEWS + stage.format("sum_('dwell_ms')", OUT))
     scene.views()
-    return scene.prepare(shape="0123456789abcdef")
+    scene.runtime().prepare(RunRequest(APPLICATION, "run-1"))
+    scene.application(VIEWS + stage.format("max_('dwell_ms')", OUT))
+    return scene.command("run", APPLICATION, "--run-id", "run-1")
 
 
 @row("plan", "A stage that the plan does not have", PLAN)
