@@ -159,7 +159,8 @@ class SparkRuntime:
     @opens_root
     def preview(self, request: RunRequest) -> RunPlan:
         """Return the plan that a run would get now; nothing is made or stored."""
-        return preview_run(self._files, self._systems, self._default_system, request)
+        data = data_beside(request.application, self._py_modules)
+        return preview_run(self._files, self._systems, self._default_system, request, data)
 
     def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
         """Return a stored plan of a run (``application`` is its name); without a generation the newest."""

@@ -13,15 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_samza import __version__
-from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.planner.plan import Stage
 from airflow_samza.records import plain
-from airflow_samza.runs.records.folders import RunFolder, adopt, read_fixed, read_told
+from airflow_samza.runs.kept_results import NOT_COMPARABLE, standing_result, why_never
+from airflow_samza.runs.records.folders import RunFolder, adopt, read_fixed
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan, StageReuse
+from airflow_samza.runs.records.run_plan import RunPlan, StageReuse
 from airflow_samza.runs.records.stage_result import CODE, StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -31,9 +30,7 @@ def fingerprints(run: RunPlan, digests: Mapping[str, str]) -> dict[str, dict[str
     return {stage.stage_id: _fingerprint(run, stage, digests.get(stage.stage_id, "")) for stage in run.plan.stages}
 
 
-def reuse(
-    files: Filesystem, systems: Mapping[str, System], spec: ApplicationSpec, run: RunPlan, *, wanted: bool
-) -> dict[str, StageReuse]:
+def reuse(files: Filesystem, systems: Mapping[str, System], run: RunPlan, *, wanted: bool) -> dict[str, StageReuse]:
     """Return what becomes of each stage of a run that was planned before; empty for a first plan.
 
     A stage is kept if its fingerprint and those of all stages before it are the same, and what it wrote is there.
@@ -46,8 +43,8 @@ def reuse(
     found: dict[str, StageReuse] = {}
     standing: dict[str, StageResult] = {}
     for stage in run.plan.stages:
-        result = _standing(files, folder, stage.stage_id)
-        why = _why_not(files, folder, run, spec, stage, result, found, standing)
+        result = standing_result(files, folder, stage.stage_id)
+        why = _why_not(files, run, stage, result, found, standing)
         if result is not None:
             standing[stage.stage_id] = result
         kept = result.generation if result is not None and not why else ""
@@ -95,41 +92,21 @@ def _stream_facts(run: RunPlan, stream_id: str, bound: Any) -> list[Any]:
     ]
 
 
-def _standing(files: Filesystem, folder: RunFolder, stage_id: str) -> StageResult | None:
-    """Return the result of the newest generation of a stage; None where that has none: its output may be half there."""
-    known = folder.generations(files, stage_id)
-    return read_told(files, folder.stage(stage_id, known[-1]).result, StageResult) if known else None
-
-
 def _why_not(
     files: Filesystem,
-    folder: RunFolder,
     run: RunPlan,
-    spec: ApplicationSpec,
     stage: Stage,
     result: StageResult | None,
     found: Mapping[str, StageReuse],
     standing: Mapping[str, StageResult],
 ) -> str:
     """Return why a stage cannot keep its result; empty where it can, as far as its reasons go."""
-    if result is None:
-        return "it has not finished"
-    if run.keeps_state or run.mode == CONTINUOUS:
-        return "it goes on from state, which a new plan begins anew"
-    if not result.fingerprint:
-        return "its result has no fingerprint"
+    never = why_never(files, run, stage, result)
+    if never or result is None:
+        return never
     now = run.fingerprints[stage.stage_id]
-    if not now[CODE] or not result.fingerprint.get(CODE):
-        return "its callables cannot be compared"
-    outside = [name for name in stage.tables if name in spec.tables and spec.tables[name].kind.value == "remote"]
-    if outside:
-        return f"it uses the remote table {outside[0]}, whose rows are unknown"
-    for stream_id in (*stage.inputs, *stage.side_inputs):
-        if traits_of(run.systems.get(run.streams[stream_id].system, {}).get("kind")).through_topics:
-            return f"it reads {stream_id} through Spark, which does not say whether that has changed"
-    ended = Generation.parse(result.generation).plan
-    if files.exists(folder.stop(ended)) or files.exists(folder.drain(ended)):
-        return "it was ended before its inputs were"
+    if not now[CODE]:
+        return NOT_COMPARABLE
     differing = [name for name in (*now, *result.fingerprint) if now.get(name) != result.fingerprint.get(name)]
     if differing:
         named = list(dict.fromkeys("its callables" if name == CODE else name for name in differing))

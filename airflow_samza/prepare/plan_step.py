@@ -137,8 +137,7 @@ def prepare_run(
             starts = write_starts(files, folder, run.generation, spec, run.plan, slices, version)
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
         systems = bind_systems(run_bindings(run.systems, bindings), files.root)
-        run = dataclasses.replace(run, fingerprints=fingerprints(run, stage_digests(spec, run.plan, data)))
-        run = dataclasses.replace(run, reuse=reuse(files, systems, spec, run, wanted=request.reuse))
+        run = _with_reuse(files, systems, spec, run, request, data)
         reject_unbounded(run, systems)
         reject_forgotten(files, run, systems)
         _create_topics(run, systems)
@@ -180,13 +179,26 @@ def _why_anew(
 
 
 def preview_run(
-    files: Filesystem, bindings: Mapping[str, SystemBinding], default_system: str | None, request: RunRequest
+    files: Filesystem,
+    bindings: Mapping[str, SystemBinding],
+    default_system: str | None,
+    request: RunRequest,
+    data: str = "",
 ) -> RunPlan:
-    """Return the plan that a run would get now: its systems are asked, nothing is made or stored."""
+    """Return the plan that a run would get now: its systems are asked, nothing is made or stored.
+
+    Of a run that was planned before it is a new plan. ``data`` as in :func:`prepare_run`.
+    """
     spec = load_application(request.application).spec(request.config)
     version = previewed_state(files, spec, request.state_from)
-    request = dataclasses.replace(request, wait_seconds=0.0)
-    return _planned(files, bindings, default_system, spec, request, version)
+    planned = RunFolder(spec.name, request.run_id).plan_generations(files)
+    generation = planned[-1] + 1 if planned else request.generation
+    request = dataclasses.replace(request, wait_seconds=0.0, generation=generation)
+    run = _planned(files, bindings, default_system, spec, request, version)
+    if not planned:
+        return run
+    systems = bind_systems(run_bindings(run.systems, bindings), files.root)
+    return _with_reuse(files, systems, spec, run, request, data)
 
 
 def _planned(
@@ -265,6 +277,19 @@ def _planned(
             carries_state=carries_state(spec),
         ),
     )
+
+
+def _with_reuse(
+    files: Filesystem,
+    systems: Mapping[str, System],
+    spec: ApplicationSpec,
+    run: RunPlan,
+    request: RunRequest,
+    data: str,
+) -> RunPlan:
+    """Return the plan with the fingerprints of its stages, and with the stages that keep a former result."""
+    run = dataclasses.replace(run, fingerprints=fingerprints(run, stage_digests(spec, run.plan, data)))
+    return dataclasses.replace(run, reuse=reuse(files, systems, run, wanted=request.reuse))
 
 
 def _options_read(run: RunPlan, request: RunRequest) -> dict[str, Any]:

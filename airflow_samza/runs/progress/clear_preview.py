@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from airflow_samza.runs.kept_results import why_never
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.versions import Version, newest_number, version_of_run
 from airflow_samza.runs.progress.progress import NOT_STARTED
@@ -24,6 +25,12 @@ Effect = Literal["runs again", "stays", "must run again"]
 AGAIN: Effect = "runs again"
 STAYS: Effect = "stays"
 MUST: Effect = "must run again"
+
+
+_KEPT = (
+    "It keeps its result, unless the new plan finds that something has changed: its operators, callables, "
+    "configuration or inputs, or a stage before it."
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ def clear_preview(
 ) -> ClearPreview:
     """Return the effects of clearing stages, or the ``plan`` task; ``downstream`` clears what Airflow puts after them.
 
-    Of a plan that is cleared, nothing that was made by the former one counts any more.
+    A new plan keeps results of which nothing has changed: whether something has is known when it is made.
     """
     states = {stage.stage_id: _state(files, run, stage.stage_id) for stage in run.plan.stages}
     again = set(cleared)
@@ -77,8 +84,12 @@ def clear_preview(
     gone = {} if plan else dict(_topics_gone(files, systems, run, again))
     found = []
     for stage in run.plan.stages:
-        effect, why = _effect(run, stage.stage_id, states, again, gone, plan)
         result = _result(files, run, stage.stage_id)
+        if plan and downstream:
+            never = why_never(files, run, stage, result)
+            effect, why = (AGAIN, f"It runs by the new plan: {never}.") if never else (STAYS, _KEPT)
+        else:
+            effect, why = _effect(run, stage.stage_id, states, again, gone, plan)
         messages = sum(part.messages for part in result.inputs) if result is not None else None
         seconds = result.seconds if result is not None else None
         found.append(ClearedStage(stage.stage_id, effect, why, seconds, messages))

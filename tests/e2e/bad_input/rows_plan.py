@@ -215,7 +215,11 @@ def _(scene: Scene) -> str:
     return raised(lambda: scene.runtime(spark_conf={"spark.sql.ansi.enabled": "false"}))
 
 
-@row("plan", "The application changed since the run was planned", "by `plan`, the task of a stage, or `airflow-samza run`")
+@row(
+    "plan",
+    "The application changed since the run was planned",
+    "by `plan`, the task of a stage, or `airflow-samza run`",
+)
 def _(scene: Scene) -> str:
     stage = '.partition_by("country", id="by-country").aggregate("country", id="totals", ms={}).send_to({})'
     scene.application(VIEWS + stage.format("sum_('dwell_ms')", OUT))
