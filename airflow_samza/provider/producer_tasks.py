@@ -91,7 +91,8 @@ def producer_state(files: Filesystem, run: RunPlan, stage_id: str, beyond: str |
         return WAITED_FOR
     if is_aborted(files, handle.folder):
         return ABORTED
-    return STARTED if newest_attempt(files, handle.folder) else WAITED_FOR
+    has_begun = newest_attempt(files, handle.folder) or is_committed(files, handle.folder)  # or keeps a former result
+    return STARTED if has_begun else WAITED_FOR
 
 
 def cleared(files: Filesystem, run: RunPlan, states: Mapping[str, str | None]) -> dict[str, str]:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.planner.titles import stage_named
-from airflow_samza.prepare.unchanged import reject_other_config
+from airflow_samza.prepare.unchanged import reject_changed, reject_other_config
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
 from airflow_samza.provider.cleanup_operator import close_run
 from airflow_samza.provider.connections.bindings import text_map
@@ -184,7 +184,11 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
     def _go_by_id(self, run: RunPlan) -> None:
         """Go by the stage's id, under which all is kept, where the task names it by its title."""
         if self.stage is not None:
-            self.stage = stage_named(run.plan, self.stage).stage_id
+            try:
+                self.stage = stage_named(run.plan, self.stage).stage_id
+            except UnknownName:  # is it the application that has another stage now?
+                reject_changed(run, load_application(self.application).spec(run.config), PLAN_ANEW)
+                raise
 
     def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
         with mapped_failures(self.log.error, lambda: self.hook.root):

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from airflow_samza.planner.titles import stage_titles
@@ -31,6 +31,7 @@ from airflow_samza.runs.progress.stage_progress import newest_generation, stage_
 from airflow_samza.runs.progress.task_told import TaskTold, read_told
 from airflow_samza.runs.records.epoch_records import read_commit
 from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, SUCCEEDED, StageHandle, newest_attempt
 from airflow_samza.runs.tables.versions import newest
@@ -185,6 +186,7 @@ def _ended(known: _Known, stage_id: str, task_id: str) -> Stage | None:
     result = read(files, handle.folder.result, StageResult)
     if result is None:
         return None
+    handle = replace(handle, generation=Generation.parse(result.generation))  # a former one, if its result is kept
     committed = read_commit(files, handle.folder, result.epochs - 1)
     began_at = committed.totals.began_at if committed is not None else None
     return ended_stage(run, result, known.titles[stage_id], task_id, newest_attempt(files, handle.folder), began_at)

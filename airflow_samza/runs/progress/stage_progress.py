@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_samza.control.end_of_stream import producing_task_count
@@ -18,7 +18,15 @@ from airflow_samza.runs.records.folders import RunFolder, StageFolder, read
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.records.totals import GAUGES, Totals, counters, gauges
-from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus, restored_bytes, stage_status
+from airflow_samza.runs.stages.stage_state import (
+    SUCCEEDED,
+    StageHandle,
+    StageStatus,
+    newest_attempt,
+    restored_bytes,
+    stage_status,
+    written_by,
+)
 from airflow_samza.runs.tables.versions import number_read
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
@@ -53,10 +61,14 @@ def stage_progress(
     at = time.time() if now is None else now
     handle = StageHandle(run.application, run.run_id, stage_id, generation or newest_generation(files, run, stage_id))
     found = stage_status(files, handle) if status is None else status
+    if found.state == SUCCEEDED and not found.attempt:  # it keeps the result of a former generation
+        written = written_by(files, handle.run, stage_id, handle.generation)
+        handle = replace(handle, generation=written)
+        found = replace(found, attempt=newest_attempt(files, handle.folder))
     folder = handle.folder
     intent = newest_intent(files, folder)
     if intent is None:
-        state = found.state if found.attempt else NOT_STARTED
+        state = found.state if found.attempt or found.state == SUCCEEDED else NOT_STARTED
         waits = found.progress.waiting_for if found.progress is not None else None
         return ProgressReport(stage_id, str(handle.generation), state, at, found.attempt, waiting_for=waits)
     committed = read_commit(files, folder, intent.epoch)

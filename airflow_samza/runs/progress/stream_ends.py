@@ -19,6 +19,7 @@ from airflow_samza.runs.records.epoch_records import newest_intent, read_commit
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import written_by
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
@@ -109,7 +110,9 @@ def _writers(run: RunPlan, stream_id: str) -> list[str]:
 
 def _ended(files: Filesystem, run: RunPlan, stage_id: str) -> int:
     """Return how many tasks of the newest generation of a stage have ended, by its newest commit."""
-    folder = RunFolder(run.application, run.run_id).stage(stage_id, newest_generation(files, run, stage_id))
+    of_run = RunFolder(run.application, run.run_id)
+    written = written_by(files, of_run, stage_id, newest_generation(files, run, stage_id))
+    folder = of_run.stage(stage_id, written)
     intent = newest_intent(files, folder)
     if intent is None:
         return 0
