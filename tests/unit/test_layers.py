@@ -55,7 +55,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         KINDS_OF_SYSTEMS,
         ("bindings",),
     ),
-    "runs": (("failpoints", "records"), ("stages",), ("lineage", "tables"), ("finish", "progress"), ("upkeep",)),
+    "runs": (("failpoints", "records"), ("stages",), ("kept_results", "lineage", "tables"), ("finish", "progress"), ("upkeep",)),
     "task": (
         ("checkpoint", "expressions"),
         ("report", "messages"),
