@@ -80,6 +80,6 @@ def silent(engine: StageEngine, answered_at: float, stage_id: str = "") -> Stage
             "is "
             "frozen."
         ),
-        hint="Try again: another Spark takes its place, what is staged is kept, and nothing is doubled.",
+        hint="Try again: another Spark takes its place.",
         stage=stage_id,
     )

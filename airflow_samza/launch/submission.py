@@ -34,6 +34,8 @@ from airflow_samza.runs.stages.stage_state import (
     stage_status,
 )
 from airflow_samza.secrecy import shown
+from airflow_samza.systems.capabilities import Delivery
+from airflow_samza.systems.delivery import after_a_retry
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.pace import Looks
@@ -115,12 +117,20 @@ def supersede_older(files: Filesystem, handle: StageHandle) -> list[Generation]:
     return found
 
 
-def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
-    """Return the error for a stage that has no result."""
+def stage_error(
+    handle: StageHandle, status: StageStatus, deliveries: Callable[[], Mapping[str, Delivery]]
+) -> SamzaError:
+    """Return the error for a stage that has no result.
+
+    ``deliveries`` returns those of all that the stage reaches: a hint to try again promises no more than they do.
+    """
     about = {"stage": handle.stage_id, "run": handle.run_id, "generation": str(handle.generation), "log": status.log}
     if status.state == FAILED and status.error is not None:
         error = SamzaError.from_dict(dict(status.error))
         error.facts = {**about, **error.facts}
+        if isinstance(error, StageLost):
+            kept = after_a_retry(deliveries())
+            error.hint = f"{error.hint} {kept[0].upper()}{kept[1:]}.".strip()
         return error
     if status.state == CANCELLED:
         return StageCancelled(
@@ -135,14 +145,14 @@ def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
             f"The runner of the stage {handle.stage_id} ({status.runner}) has given no sign of life since "
             f"{since:%H:%M:%S} UTC: it is "
             f"frozen, or its storage is; {staged}.",
-            hint="Try again: another runner takes its place, what is staged is kept, and nothing is doubled. If the "
-            "frozen one wakes up, it ends.",
+            hint=f"Try again: another runner takes its place, and if the frozen one wakes up, it ends; "
+            f"{after_a_retry(deliveries())}.",
             **about,
         )
     if status.state == LOST:
         return StageLost(
             f"The runner of the stage {handle.stage_id} died ({status.runner or 'it never started'}); {staged}.",
-            hint="Try again: what is staged is kept, and nothing is doubled.",
+            hint=f"Try again: {after_a_retry(deliveries())}.",
             **about,
         )
     if status.state == FAILED:

@@ -85,7 +85,7 @@ def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
     return StageLost(
         f"{driver.place[0].upper()}{driver.place[1:]} went away while the stage {handle.stage_id} ran, or lost its "
         "session.",
-        hint="Try again when it is back: what is staged is kept, and nothing is doubled.",
+        hint="Try again when it is back.",
         stage=handle.stage_id,
         run=handle.run_id,
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.systems.capabilities import Delivery
 from airflow_samza.systems.system import StreamSpec
 
 DELIVERY, EXACTLY_ONCE, AT_LEAST_ONCE = "delivery", "exactly_once", "at_least_once"
@@ -15,12 +16,15 @@ KEY_COLUMN, TIMESTAMP_COLUMN, HEADERS_COLUMN = "key_column", "timestamp_column",
 _CHOICES = {DELIVERY: (EXACTLY_ONCE, AT_LEAST_ONCE), ON_RERUN: (REJECT, APPEND)}
 _KNOWN = (*_CHOICES, KEY_COLUMN, TIMESTAMP_COLUMN, HEADERS_COLUMN)
 
+IN_TRANSACTIONS = Delivery(True, "for readers with isolation.level=read_committed")
+ONE_BY_ONE = Delivery(False, "after a death in between, messages come again")
+
 
 @dataclass(frozen=True)
 class OutputOptions:
     """Options of one output."""
 
-    exactly_once: bool
+    delivery: Delivery
     appends: bool
     columns: Mapping[str, str]
     """By option (``key_column``, …) the column that it names."""
@@ -46,7 +50,7 @@ class OutputOptions:
                     value=text,
                 )
         return cls(
-            options.get(DELIVERY, EXACTLY_ONCE) == EXACTLY_ONCE,
+            IN_TRANSACTIONS if options.get(DELIVERY, EXACTLY_ONCE) == EXACTLY_ONCE else ONE_BY_ONE,
             options.get(ON_RERUN, REJECT) == APPEND,
             {name: text for name, text in options.items() if name not in _CHOICES},
         )

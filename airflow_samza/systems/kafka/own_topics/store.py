@@ -24,9 +24,9 @@ from airflow_samza.systems.kafka.own_topics.frames import OVERHEAD
 from airflow_samza.systems.kafka.own_topics.names import BEGINNING, broker_topic
 from airflow_samza.systems.kafka.own_topics.reading import MessageSegmentReaders
 from airflow_samza.systems.kafka.own_topics.writing import MessageSegmentWriter, send_control
-from airflow_samza.systems.kafka.root_identity import root_identity
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.topic import Topic, topic_directory
+from airflow_samza.systems.root_identity import root_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
