@@ -70,6 +70,9 @@ class Pulse:
             time.sleep(ASK_SECONDS)
 
 
+AGAIN = "Try again: another runner starts another one."
+
+
 def silent(engine: StageEngine, answered_at: float, stage_id: str = "") -> StageLost:
     """Return the error for a Spark that has stopped to answer, while a stage ran or (without one) nothing did."""
     since = datetime.fromtimestamp(answered_at, timezone.utc)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from airflow_samza.errors import ConfigError, SamzaError, StageCancelled, StageError, StageFailed, StageLost
+from airflow_samza.errors import ConfigError, SamzaError, StageError, StageFailed, StageLost
 from airflow_samza.launch.launcher import ensure_runner
+from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.masters import DEPLOY_MODE_KEY, MASTER_KEY
 from airflow_samza.launch.root_handover import has_old_secrets
 from airflow_samza.launch.runner_settings import POLL_SECONDS, RunnerSettings
@@ -28,10 +29,12 @@ from airflow_samza.runs.stages.stage_state import (
     as_lost,
     ask_to_cancel,
     can_finish,
+    cancelled,
     is_committed,
     newest_request,
     runner_of,
     stage_status,
+    superseded_by,
 )
 from airflow_samza.secrecy import shown
 from airflow_samza.systems.capabilities import Delivery
@@ -105,7 +108,7 @@ def supersede_older(files: Filesystem, handle: StageHandle) -> list[Generation]:
     for generation in found:
         if generation > handle.generation:
             raise StageError(
-                f"Generation {handle.generation} of the stage {handle.stage_id} is superseded by {generation}.",
+                superseded_by(handle, generation),
                 hint="Submit the newest generation, or a newer one.",
                 stage=handle.stage_id,
                 run=handle.run_id,
@@ -133,9 +136,7 @@ def stage_error(
             error.hint = f"{error.hint} {kept[0].upper()}{kept[1:]}.".strip()
         return error
     if status.state == CANCELLED:
-        return StageCancelled(
-            f"The stage {handle.stage_id} was cancelled.", hint="Submit it again, or clear it.", **about
-        )
+        return cancelled(handle, **about)
     if status.state == LOST and not status.attempt:
         return StageLost(f"The stage {handle.stage_id} has not been submitted.", hint="Submit it first.", **about)
     staged = f"{status.tasks_done} of {status.tasks} tasks had staged their output"
@@ -156,9 +157,7 @@ def stage_error(
             **about,
         )
     if status.state == FAILED:
-        return StageFailed(
-            f"The stage {handle.stage_id} failed.", hint=f"Details are in the stage runner's log: {status.log}", **about
-        )
+        return StageFailed(f"The stage {handle.stage_id} failed.", hint=details_in(status.log), **about)
     return StageError(
         f"The stage {handle.stage_id} is not finished: it is {status}.", hint="Wait for it first.", **about
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.application.loader import load_application
@@ -164,17 +165,16 @@ class SamzaHook(RootHook):
         """Return the bindings of the systems, from their connections; secrets are marked."""
         found: dict[str, SystemBinding] = {}
         for name, conn_id in self.systems.items():
-            connection = self._system_connection(name, conn_id)
-            found |= bind_connections(
-                {name: conn_id},
-                lambda asked, of_system=(conn_id, connection): (
-                    of_system[1] if asked == of_system[0] else self._store_connection(asked)
-                ),
-            )
+            found |= bind_connections({name: conn_id}, partial(self._system_connection, name, conn_id))
         return found
 
-    def _system_connection(self, name: str, conn_id: str) -> Any:
-        """Return the connection that binds a system; one that is not there is named with the type it should have."""
+    def _system_connection(self, name: str, conn_id: str, asked: str) -> Any:
+        """Return the connection that binds a system, or the one that it names to open a store.
+
+        One that is not there is named with the type that it should have.
+        """
+        if asked != conn_id:
+            return self._store_connection(asked)
         try:
             return self.get_connection(conn_id)
         except AirflowNotFoundException:

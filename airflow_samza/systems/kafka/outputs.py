@@ -32,6 +32,7 @@ from airflow_samza.systems.root_identity import root_identity
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
+from airflow_samza.systems.topic_rejections import WRITES_AGAIN
 
 MARKERS_OPTION = "publications.topic"
 """The option of a system that names the topic of markers."""
@@ -275,7 +276,7 @@ def _read(topic: Topic, stream: str, segments: Sequence[Segment], behind: int) -
             except FileNotFoundError as error:
                 raise TopicError(
                     f"The staged messages {segment.name} for {stream!r} are gone before they were published.",
-                    hint="Clear the stage: its next generation writes its output again.",
+                    hint=WRITES_AGAIN,
                     stream=stream,
                 ) from error
             yield batch.slice(behind)

@@ -12,6 +12,7 @@ from airflow_samza.systems.delivery import after_a_retry
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.connection_failures import TOPIC, TRANSACTION, WRITE, missing_right
 from airflow_samza.systems.kafka.failures import NOT_THERE
+from airflow_samza.systems.producers_seen import TAKE_THE_NEWER
 
 TRANSACTIONAL_IDS = "airflow-samza"
 """Beginning of all transactional ids, for the rights of a user."""
@@ -85,7 +86,7 @@ def superseded(topic: str, generation: str, newest: str) -> TopicError:
     """Return the error of a publisher whose stage was cleared meanwhile; its facts name the ``winner``."""
     return TopicError(
         f"Generation {generation} may no longer publish to {topic!r}: {newest} has taken over.",
-        hint="This attempt was replaced by a newer one (a clear); take the newer generation's result.",
+        hint=TAKE_THE_NEWER,
         stream=topic,
         generation=generation,
         winner=newest,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import unknown_mode
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.secrecy import secret_names, without
 from airflow_samza.systems.capabilities import Delivery
@@ -129,13 +129,7 @@ class SparkTable:
                 stream=stream.name,
             )
         if self.mode not in MODES:
-            raise ConfigError(
-                f"{what} has mode={self.mode!r}, which is not known.",
-                hint=f"{did_you_mean(self.mode, MODES)}The modes are {', '.join(MODES)}.",
-                key="mode",
-                value=self.mode,
-                stream=stream.name,
-            )
+            raise unknown_mode(what, self.mode, MODES, stream=stream.name)
         if not stream.written:
             return
         if self.query:
