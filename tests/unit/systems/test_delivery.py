@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.capabilities import Delivery
 from airflow_samza.systems.delivery import after_a_retry, delivery_of
 from airflow_samza.systems.system import StreamSpec, SystemBinding
+from tests.unit.test_sentences import sources, texts
 
 EXACTLY, AT_LEAST = True, False
 SYSTEM_OPTIONS = {"kafka": {"bootstrap.servers": "broker.invalid:9092"}, "spark": {}}
@@ -83,3 +85,11 @@ def test_a_retry_names_what_may_come_twice() -> None:
         "what is staged is kept, and only what is delivered at least once may come twice: "
         "the output 'b' (an append is made again), the calls of sink tell (its function is called again)"
     )
+
+
+def test_only_one_module_says_what_may_be_doubled() -> None:
+    promises = re.compile(r"\bdoubled\b|\btwice\b.*\bat least once\b|\bat least once\b.*\btwice\b")
+    promising = [
+        module for module, source in sources().items() if any(promises.search(text) for _, text in texts(source))
+    ]
+    assert promising == ["airflow_samza/systems/delivery.py"]
