@@ -83,6 +83,11 @@ def _tree(kind: type[SamzaError]) -> list[type[SamzaError]]:
     return [kind, *(found for child in kind.__subclasses__() for found in _tree(child))]
 
 
+def install(extra: str) -> str:
+    """Return the command that brings the packages of an extra of this package, for a hint."""
+    return f"pip install 'airflow-samza[{extra}]' on the machine that plans and on every worker."
+
+
 class ConfigError(SamzaError):
     """Error for a setting with an invalid value: a configuration key, an option, a parameter.
 

@@ -5,6 +5,7 @@
 #   scripts/setup-jars.sh kafka     a Kafka broker
 #   scripts/setup-jars.sh sources   Spark's Avro, and a database with its JDBC driver
 #   scripts/setup-jars.sh s3a       what Spark itself needs for s3a://
+#   scripts/setup-jars.sh delta     Delta Lake for Spark
 #   XDG_CACHE_HOME                  they lie in airflow-samza/jars below this folder, or below ~/.cache
 #
 # Versions are in pom.xml, checksums in SHA256SUMS. Maven itself fetches, so its settings (mirrors, proxy, offline) hold as everywhere else.

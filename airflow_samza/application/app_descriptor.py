@@ -24,6 +24,7 @@ from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.remote_access import RemoteAccessOptions
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream_declarations import (
+    SECRETS_BELONG_ELSEWHERE,
     PushedTableOptions,
     StreamOptions,
     check_words,
@@ -112,7 +113,7 @@ class ApplicationDescriptor:
         if secret is not None:
             reject(
                 f"System {name!r} has the option {secret!r}, which looks like a secret",
-                hint="Keep secrets in the connection that the environment binds to the system's name.",
+                hint=SECRETS_BELONG_ELSEWHERE,
                 system=name,
             )
         self._graph.add_system(SystemDescriptor(checked_id(name, "system"), kind, options_of(options), location))

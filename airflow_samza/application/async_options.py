@@ -6,7 +6,7 @@ import inspect
 from datetime import timedelta
 from typing import Any
 
-from airflow_samza.application.callables import innermost, name_of, takes_values
+from airflow_samza.application.callables import innermost, name_of, reject_yielding, takes_values
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.windows import duration_ms
 
@@ -19,11 +19,7 @@ def check_coroutine_function(function: object, where: str, takes: int) -> None:
         reject(f"{where} takes a coroutine function, not {shown}", hint=hint, operator=where, value=repr(function))
     inner = innermost(function)
     if inspect.isasyncgenfunction(inner):
-        reject(
-            f"{where} got {name_of(function)}, which yields: its result would be a generator, never a message",
-            hint="Return one message; many messages for one go to flat_map, behind it.",
-            operator=where,
-        )
+        reject_yielding(function, where, "Return one message; many messages for one go to flat_map, behind it.")
     if not inspect.iscoroutinefunction(inner):
         reject(
             f"{where} got {name_of(function)}, which is not async: it would block all other calls",

@@ -9,7 +9,7 @@ import inspect
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any, NoReturn, TypeGuard
 
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.source_location import SourceLocation
@@ -46,11 +46,17 @@ def check_callable(function: object, where: str, takes: int, *, hint: str, gener
     code = getattr(innermost(function), "__code__", None)
     flags = code.co_flags if code is not None else 0
     if flags & _GENERATOR and not generator:
-        reject(
-            f"{where} got {name_of(function)}, which yields: its result would be a generator, never a message",
-            hint="Use flat_map for a callable that yields messages, or return one value.",
-        )
+        reject_yielding(function, where, "Use flat_map for a callable that yields messages, or return one value.")
     takes_values(function, where, takes)
+
+
+def reject_yielding(function: object, where: str, hint: str) -> NoReturn:
+    """Reject a callable that yields where it is to return one message."""
+    reject(
+        f"{where} got {name_of(function)}, which yields: its result would be a generator, never a message",
+        hint=hint,
+        operator=where,
+    )
 
 
 def reject_async(function: object, where: str) -> None:

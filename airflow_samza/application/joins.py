@@ -21,6 +21,7 @@ from airflow_samza.application.operator_checks import (
 from airflow_samza.application.operator_specs import StreamJoinSpec, TableJoinSpec
 from airflow_samza.application.output_schemas import joined_schema, joined_streams_schema
 from airflow_samza.application.rejections import listed, located, reject
+from airflow_samza.application.remote_access import GIVE_READER
 from airflow_samza.application.stream import Stream
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.schema import Schema
@@ -62,7 +63,7 @@ def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> 
     if descriptor.kind is TableKind.REMOTE and descriptor.reader is None:
         reject(
             f"{where} reads the remote table {descriptor.table_id!r}, which has no reader",
-            hint="Give app.remote_table(…, reader=…), a callable from key to row.",
+            hint=GIVE_READER,
             table=descriptor.table_id,
         )
     if options.key is None:

@@ -15,6 +15,7 @@ from airflow_samza.application.operator_specs import AggregateSpec, WindowOperat
 from airflow_samza.application.output_schemas import (
     aggregated_schema,
     named_aggregations,
+    reject_twice,
     window_columns,
     windowed_schema,
 )
@@ -87,11 +88,7 @@ def window(
     taken = (*columns, *(field.name for field in between))
     double = [field.name for field in between if field.name in columns]
     if double:
-        reject(
-            f"The output column {double[0]!r} of {where} appears twice",
-            hint="Rename the key column first.",
-            operator=where,
-        )
+        reject_twice(double[0], where, "Rename the key column first.")
     if fold is None:
         if not aggregations:
             reject(f"{where} computes nothing", hint="Name the results: views=count(), or give fold=.", operator=where)
@@ -165,9 +162,5 @@ def _folded(result: Schema | None, taken: tuple[str, ...], where: str) -> Schema
         )
     double = [name for name in result.names if name in taken]
     if double:
-        reject(
-            f"The output column {double[0]!r} of {where} appears twice",
-            hint="Leave it out of the fold's result.",
-            operator=where,
-        )
+        reject_twice(double[0], where, "Leave it out of the fold's result.")
     return result

@@ -8,7 +8,7 @@ from airflow_samza.application.callables import name_of
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id, is_blank
 from airflow_samza.application.rejections import reject
-from airflow_samza.errors import BadId
+from airflow_samza.errors import BadId, InvalidApplication
 
 _ID_REASON = "Its topic or state is kept under this name, which must stay the same when other operators are added"
 
@@ -25,15 +25,16 @@ def required_id(id: str | None, op: str) -> str:
     return checked_id(id, op)
 
 
-def former_id(renamed_from: str | None, name: str, op: str) -> str | None:
-    """Return the former id of an operator that was renamed."""
+def former_id(renamed_from: str | None, name: str, op: str, fact: str = "operator") -> str | None:
+    """Return the former id of an operator that was renamed, or of what else ``op`` and ``fact`` say."""
     if renamed_from is None:
         return None
     if renamed_from == name:
         reject(
             f"{op} {name!r} says that it was renamed from itself",
             hint="Leave renamed_from= out, or name the former id.",
-            operator=op,
+            kind=InvalidApplication,
+            **{fact: op if fact == "operator" else name},
         )
     return checked_id(renamed_from, f"former {op}")
 
@@ -45,6 +46,9 @@ def check_sql(text: object, op: str, hint: str) -> None:
         reject(f"{op} got {shown} instead of SQL", hint=hint, operator=op)
 
 
+DECLARE_HERE = "Declare it inside this application; applications share streams by app.shared_stream(…)."
+
+
 def check_same_application(graph: GraphBuilder, other: Any, name: str, where: str) -> None:
     """Reject a stream, table or side input that another application (or another description of this one) declared."""
     if other._graph is not graph:
@@ -53,6 +57,6 @@ def check_same_application(graph: GraphBuilder, other: Any, name: str, where: st
             f"{where} got {name!r} of another application ({theirs!r}, not {mine!r})"
             if mine != theirs
             else f"{where} got {name!r} of another description of application {mine!r}",
-            hint="Declare it inside this application; applications share streams by app.shared_stream(…).",
+            hint=DECLARE_HERE,
             operator=where,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NoReturn
 
 from airflow_samza.application.columns import check_column
 from airflow_samza.application.rejections import listed, reject
@@ -27,6 +28,11 @@ _PLAIN = re.compile(rf"\s*(\*|{NAME})(?:\s+AS\s+({NAME}))?\s*", re.IGNORECASE)
 _NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
+def reject_twice(name: str, where: str, hint: str, why: str = "") -> NoReturn:
+    """Reject an output column that would be there twice."""
+    reject(f"The output column {name!r} of {where} appears twice{why}", hint=hint, operator=where, column=name)
+
+
 def named_aggregations(
     aggregations: dict[str, object], schema: Schema | None, taken: Sequence[str], where: str
 ) -> tuple[Aggregation, ...]:
@@ -47,11 +53,8 @@ def named_aggregations(
                 column=name,
             )
         if name in taken:
-            reject(
-                f"The output column {name!r} of {where} appears twice: it is also a column of the key or of the window",
-                hint="Give the aggregation another name.",
-                operator=where,
-                column=name,
+            reject_twice(
+                name, where, "Give the aggregation another name.", ": it is also a column of the key or of the window"
             )
         if aggregation.function not in AGGREGATE_FUNCTIONS:
             reject(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NoReturn
 
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.user_code import let_interrupts_through
-from airflow_samza.errors import InvalidApplication, SamzaError
+from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
+
+CORRECT_IMPORT = "Put its folder on the Python path, or correct the name."
 
 
 def reject(sentence: str, *, hint: str, kind: type[SamzaError] = InvalidApplication, **facts: object) -> NoReturn:
@@ -71,6 +73,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     by_lower = {other.lower(): other for other in known}
     near = difflib.get_close_matches(name.lower(), by_lower, 1)
     return f"Did you mean {by_lower[near[0]]!r}? " if near else ""
+
+
+def unknown_mode(what: str, mode: str, known: Sequence[str], **facts: object) -> ConfigError:
+    """Return the error for a mode that ``what`` does not have."""
+    return ConfigError(
+        f"{what} has mode={mode!r}, which is not known.",
+        hint=f"{did_you_mean(mode, known)}The modes are {', '.join(known)}.",
+        key="mode",
+        value=mode,
+        **facts,
+    )
 
 
 def listed(names: Iterable[object]) -> str:

@@ -20,6 +20,10 @@ _DEFAULT_TTL_MS = 5 * 60_000
 """The time for which a cached row is used, unless it is set: changes elsewhere are seen within minutes."""
 
 
+GIVE_READER = "Give app.remote_table(…, reader=…), a callable from key to row."
+GIVE_WRITER = "Give app.remote_table(…, writer=…), a callable that takes key and row."
+
+
 class RemoteAccessOptions(TypedDict, total=False):
     """Arguments for the calls of a remote table's functions; see :class:`RemoteAccess`."""
 

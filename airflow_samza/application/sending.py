@@ -13,6 +13,7 @@ from airflow_samza.application.operator_checks import check_same_application, na
 from airflow_samza.application.operator_specs import SendToSpec, SendToTableSpec
 from airflow_samza.application.output_schemas import unwritable
 from airflow_samza.application.rejections import reject
+from airflow_samza.application.remote_access import GIVE_WRITER
 from airflow_samza.application.stream import Stream
 from airflow_samza.schema import Schema
 
@@ -92,7 +93,7 @@ def _check_table_writable(table: TableDescriptor) -> None:
     if table.kind is TableKind.REMOTE and table.writer is None:
         reject(
             f"The remote table {table.table_id!r} has no writer",
-            hint="Give app.remote_table(…, writer=…), a callable that takes key and row.",
+            hint=GIVE_WRITER,
             table=table.table_id,
         )
 

@@ -23,6 +23,10 @@ _WORDS = {StreamRole.INPUT: "input stream", StreamRole.OUTPUT: "output stream", 
 _SLICES = ("timestamp", "checkpoint")
 
 
+SECRETS_BELONG_ELSEWHERE = "Keep secrets in the connection that the environment binds to the system's name."
+EVENT_TIMES = "An event-time column is a timestamp, a date, or a bigint of milliseconds since 1970."
+
+
 class StreamOptions(TypedDict, total=False):
     """Arguments of a stream that is read, beside id and schema."""
 
@@ -226,7 +230,7 @@ def options_of(options: Mapping[str, object] | None) -> tuple[tuple[str, str], .
     if secret is not None:
         reject(
             f"The option {secret!r} looks like a secret, and options in code are written into plans",
-            hint="Keep secrets in the connection that the environment binds to the system's name.",
+            hint=SECRETS_BELONG_ELSEWHERE,
             option=secret,
         )
     return tuple(
@@ -252,7 +256,7 @@ def _time_column(timestamp: object, schema: Schema | None, where: str) -> str:
     if schema is not None and schema[timestamp].type.name not in ("timestamp", "timestamp_ntz", "date", "bigint"):
         reject(
             f"Column {timestamp!r} of {where} is of type {schema[timestamp].type.ddl()}, which holds no time",
-            hint="An event-time column is a timestamp, a date, or a bigint of milliseconds since 1970.",
+            hint=EVENT_TIMES,
             column=timestamp,
         )
     return timestamp

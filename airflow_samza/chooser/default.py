@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_samza.application.rejections import CORRECT_IMPORT
 from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
 from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser, Partition, stream_name
@@ -155,9 +156,7 @@ def _factory(name: str) -> Callable[[ChooserContext], object]:
     try:
         found: object = importlib.import_module(module_name)
     except ImportError as error:
-        raise _rejected(
-            name, f"cannot be imported: {error}", "Put its folder on the Python path, or correct the name."
-        ) from error
+        raise _rejected(name, f"cannot be imported: {error}", CORRECT_IMPORT) from error
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
             raise _rejected(name, f"does not exist: {module_name!r} has no {attributes!r}", "Correct the name.")

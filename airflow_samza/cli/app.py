@@ -21,6 +21,7 @@ from airflow_samza.cli.options import (
     Names,
     Place,
     RunnerPython,
+    at_most_two,
     at_place,
     check_text_or_json,
     look_from_here,
@@ -33,7 +34,6 @@ from airflow_samza.cli.tables import json_line
 from airflow_samza.cli.tables_commands import tables
 from airflow_samza.cli.topics_commands import topics
 from airflow_samza.cli.warm_commands import warm
-from airflow_samza.errors import ConfigError
 
 app = typer.Typer(
     cls=ReportingGroup,
@@ -195,14 +195,7 @@ def status(
     look_from_here()
     form = "json" if as_json else form
     check_text_or_json(form)
-    if len(names or ()) > 2:
-        raise ConfigError(
-            "At most two words name a run.",
-            hint="Write: airflow-samza status APP RUN.",
-            key="RUN",
-            value=" ".join(names or ()),
-        )
-    found = status_command.RunStatus(place.environment(), names or ())
+    found = status_command.RunStatus(place.environment(), at_most_two(names, "status"))
     if found.note:
         typer.echo(f"Note: {found.note}", err=True)
     looks = [found.reports()] if watch is None else status_command.watched(found, watch)

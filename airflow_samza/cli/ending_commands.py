@@ -7,6 +7,7 @@ import platform
 from collections.abc import Sequence
 
 from airflow_samza.cli.environment import Environment
+from airflow_samza.cli.options import at_most_two
 from airflow_samza.cli.status_command import chosen_run
 from airflow_samza.errors import ConfigError
 from airflow_samza.private_folder import user_name
@@ -23,14 +24,7 @@ def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> 
     """
     files = open_filesystem(environment.root)
     word = "drain" if drains else "stop"
-    if len(names) > 2:
-        raise ConfigError(
-            "At most two words name a run.",
-            hint=f"Write: airflow-samza {word} APP RUN.",
-            key="RUN",
-            value=" ".join(names),
-        )
-    run = plan_of(files, chosen_run(files, names))
+    run = plan_of(files, chosen_run(files, at_most_two(names, word)))
     if not run.stages_run_concurrently:
         raise ConfigError(
             f"The run {run.run_id!r} of {run.application!r} is {run.mode}, and ends by itself.",

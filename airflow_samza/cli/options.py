@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.cli.environment import Environment, find_environment, with_options
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.filesystems.root_access import give_access
@@ -189,10 +190,36 @@ def at_place(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable
     return decorated
 
 
+SAY_YES = "Answer y, or give --yes."
+
+
+def check_format(form: str, known: Sequence[str]) -> str:
+    """Return ``form`` when it is one of those that ``--format`` may have; else reject it."""
+    if form not in known:
+        raise ConfigError(
+            f"--format {form!r} is not known.",
+            hint=f"{did_you_mean(form, known)}Choose one of {', '.join(known)}.",
+            key="--format",
+            value=form,
+        )
+    return form
+
+
 def check_text_or_json(form: str) -> None:
     """Reject another ``--format``."""
-    if form not in ("text", "json"):
-        raise ConfigError(f"--format {form!r} is not known.", hint="Choose text or json.", key="--format", value=form)
+    check_format(form, ("text", "json"))
+
+
+def at_most_two(names: Sequence[str] | None, word: str) -> Sequence[str]:
+    """Return the words that name a run for the command ``word``: of its application, and its id; more are rejected."""
+    if len(names or ()) > 2:
+        raise ConfigError(
+            "At most two words name a run.",
+            hint=f"Write: airflow-samza {word} APP RUN.",
+            key="RUN",
+            value=" ".join(names or ()),
+        )
+    return names or ()
 
 
 def look_from_here() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_samza.cli.environment import Environment
+from airflow_samza.cli.options import check_format
 from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.data_interval import DataInterval
@@ -101,11 +102,7 @@ def facts(found: Preview) -> dict[str, Any]:
 
 def checked_format(form: str) -> str:
     """Return ``form`` when it is one of :data:`FORMATS`; else reject it."""
-    if form not in FORMATS:
-        raise ConfigError(
-            f"--format {form!r} is not known.", hint=f"Choose one of {', '.join(FORMATS)}.", key="--format", value=form
-        )
-    return form
+    return check_format(form, FORMATS)
 
 
 def earlier_plan(reference: str, application: str, environment: Environment) -> tuple[ExecutionPlan, str]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import functools
 import re
 
+from airflow_samza.runs.records.forgotten_runs import OR_CLEAR_IN_AIRFLOW
+
 _WORDS = (
-    (r"; or, in Airflow, clear its plan task with its downstream: the next generation replaces what it wrote", ""),
+    (re.escape(OR_CLEAR_IN_AIRFLOW), ""),
     (r'\bstate_from="(\w+)"', r"--state-from \1"),
     (r"\b(c)lear them from their plans on\b", "run them again with --again"),
     (r"\b(i)n Airflow clear its plan task, on the command line use run … --again", "run it again with --again"),

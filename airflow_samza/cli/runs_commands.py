@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_place, look_from_here
+from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_most_two, at_place, look_from_here
 from airflow_samza.cli.status_command import chosen_run
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError, UnknownName
@@ -68,7 +68,7 @@ def finish(place: Place, names: Names = None) -> None:
     look_from_here()
     environment = place.environment()
     files = open_filesystem(environment.root)
-    run = plan_of(files, chosen_run(files, _two(names, "runs finish")))
+    run = plan_of(files, chosen_run(files, at_most_two(names, "runs finish")))
     if is_worked_on(files, run):
         raise ConfigError(
             f"A stage runner of the run {run.run_id!r} of {run.application!r} lives, and publishes what is committed.",
@@ -94,7 +94,7 @@ def logs(
     """Print the logs of a run's stage runners (the driver processes), with Spark's lines, oldest first."""
     look_from_here()
     files = open_filesystem(place.environment().root)
-    run = chosen_run(files, _two(names, "logs"))
+    run = chosen_run(files, at_most_two(names, "logs"))
     printed = False
     for runner in all_runners(files, run.folder):
         text = log_lines(files, runner.log, lines)
@@ -117,7 +117,7 @@ def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
     """Cancel a run, or one of its stages. What was committed stays; the task in Airflow fails."""
     look_from_here()
     files = open_filesystem(place.environment().root)
-    run = plan_of(files, chosen_run(files, _two(names, "cancel")))
+    run = plan_of(files, chosen_run(files, at_most_two(names, "cancel")))
     if stage is not None:
         stage = stage_named(run.plan, stage).stage_id
     asked = list(cancel_stages(files, run, stage))
@@ -144,14 +144,3 @@ def _cell(fact: str | tuple[str, str] | None) -> str:
     if isinstance(fact, tuple):
         return "/".join(moment.removesuffix("+00:00").removesuffix(":00") for moment in fact)
     return fact or ""
-
-
-def _two(names: Sequence[str] | None, word: str) -> Sequence[str]:
-    if len(names or ()) > 2:
-        raise ConfigError(
-            "At most two words name a run.",
-            hint=f"Write: airflow-samza {word} APP RUN.",
-            key="RUN",
-            value=" ".join(names or ()),
-        )
-    return names or ()

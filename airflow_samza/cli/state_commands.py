@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from airflow_samza.cli.options import ROOT, Json, Place, Yes, at_place, look_from_here
+from airflow_samza.cli.options import ROOT, SAY_YES, Json, Place, Yes, at_place, look_from_here
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import StateError
 from airflow_samza.runs.lineage.folder import LineageFolder
@@ -78,7 +78,7 @@ def abandon(
         "writes it again."
     )
     if not yes and not typer.confirm(question, err=True):
-        raise StateError("Nothing was given up.", hint="Answer y, or give --yes.", run=run)
+        raise StateError("Nothing was given up.", hint=SAY_YES, run=run)
     left = abandon_run(files, lineage, run, force=force)
     if left is not None:
         typer.echo(f"The run {run!r} had finished: it left version {left.number}, and nothing was given up.")
@@ -109,7 +109,7 @@ def reset(
         )
     what = f"version {to}" if to else "nothing: the next run reads its inputs from the oldest offset on"
     if not yes and not typer.confirm(f"Set the state of {lineage.application!r} back to {what}?", err=True):
-        raise StateError("Nothing was changed.", hint="Answer y, or give --yes.", application=lineage.application)
+        raise StateError("Nothing was changed.", hint=SAY_YES, application=lineage.application)
     made = reset_state(files, lineage, to)
     typer.echo(
         f"The state of {lineage.application!r} is that of {f'version {to}' if to else 'no run'} again (version "

@@ -39,11 +39,7 @@ def list_text(log: LogSystem, matching: str = "") -> str:
         counts = [found["partitions"], found["messages"], found["control"], size(found["bytes"])]
         rows.append([name, *counts, moment(found["last_commit"]), moment(found["expires"])])
     if not rows:
-        return (
-            f"There is no topic under {log.filesystem.root}."
-            if not matching
-            else f"No topic's name holds {matching!r}."
-        )
+        return none_under(log) if not matching else f"No topic's name holds {matching!r}."
     return columns(["TOPIC", "PARTITIONS", "MESSAGES", "CONTROL", "SIZE", "LAST COMMIT", "EXPIRES"], rows)
 
 
@@ -197,3 +193,8 @@ def sweep(log: LogSystem, root: Filesystem) -> str:
     ]
     lines += [f"Left for the next time: {sentence}" for sentence in swept.later]
     return "\n".join(lines)
+
+
+def none_under(log: LogSystem) -> str:
+    """Return the line for a log without topics."""
+    return f"There is no topic under {log.filesystem.root}."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airflow_samza.cli import topic_reports
-from airflow_samza.cli.options import SYSTEMS, Json, Place, Yes, at_place
+from airflow_samza.cli.options import SAY_YES, SYSTEMS, Json, Place, Yes, at_place
 from airflow_samza.cli.tables import json_line
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.bindings import bind_log, is_log, log_under
@@ -108,7 +108,7 @@ def fsck(
         typer.echo(json_line(look_facts(look)) if as_json else "\n".join(look_lines(look)))
         sound = sound and look.sound
     if not names and not as_json:
-        typer.echo(f"There is no topic under {log.filesystem.root}.")
+        typer.echo(topic_reports.none_under(log))
     if not sound:
         raise typer.Exit(1)
 
@@ -155,7 +155,7 @@ def expire(
         )
         before = topic_reports.moment_before(older_than)
         if not yes and not typer.confirm(f"Expire {what}? This cannot be undone.", err=True):
-            raise TopicError("Nothing was expired.", hint="Answer y, or give --yes.", stream=topic)
+            raise TopicError("Nothing was expired.", hint=SAY_YES, stream=topic)
         typer.echo(topic_reports.expire(found, before))
     typer.echo(topic_reports.sweep(log, open_filesystem(place.environment().root)))
 

@@ -135,7 +135,7 @@ class Heart:
             return
         self.gone = StageLost(
             f"Java was frozen for {self._frozen_seconds:.0f} s before Spark was up (process {java.pid}).",
-            hint="Try again: another runner starts another one.",
+            hint=pulse_module.AGAIN,
         )
         log.error("%s", self.gone)
         with suppress(SamzaError, OSError):

@@ -12,12 +12,13 @@ from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_setup import StageSetup, bindings_of_tasks, program_source, set_up_stage
 from airflow_samza.engine.table_compaction import CompactionTask
 from airflow_samza.engine.task_section import TaskSection
-from airflow_samza.engine.wanted import cancelled, reject_unwanted
+from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.engine.worker_errors import error_of_task
 from airflow_samza.errors import NotYet, SamzaError
 from airflow_samza.launch.bindings_json import bindings_to_json
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stages.stage_state import cancelled
 from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.task.loop.unsupported import reject_catalyst
 

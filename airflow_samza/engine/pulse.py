@@ -70,6 +70,9 @@ class Pulse:
             time.sleep(ASK_SECONDS)
 
 
+AGAIN = "Try again: another runner starts another one."
+
+
 def silent(engine: StageEngine, answered_at: float, stage_id: str = "") -> StageLost:
     """Return the error for a Spark that has stopped to answer, while a stage ran or (without one) nothing did."""
     since = datetime.fromtimestamp(answered_at, timezone.utc)
@@ -80,6 +83,6 @@ def silent(engine: StageEngine, answered_at: float, stage_id: str = "") -> Stage
             "is "
             "frozen."
         ),
-        hint="Try again: another Spark takes its place, what is staged is kept, and nothing is doubled.",
+        hint="Try again: another Spark takes its place.",
         stage=stage_id,
     )

@@ -28,7 +28,7 @@ from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
 from airflow_samza.launch.bindings_json import bindings_from_json
-from airflow_samza.launch.log_lines import most_informative_line
+from airflow_samza.launch.log_lines import details_in, most_informative_line
 from airflow_samza.launch.root_handover import take_root_access
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS, engine_name
 from airflow_samza.runs.records.folders import RunFolder
@@ -147,7 +147,7 @@ class StageRunner:
             why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             raise StageFailed(
                 f"Spark does not start: {self._java_said() if _JAVA_ENDED in why else why}",
-                hint=f"Details are in the stage runner's log: {self._files.location(self._folder.log)}",
+                hint=details_in(self._files.location(self._folder.log)),
                 log=self._folder.log,
             ) from error
 
@@ -200,7 +200,7 @@ class StageRunner:
                 attempt,
                 StageFailed(
                     f"The stage {attempt.handle.stage_id} failed: {type(error).__name__}: {error}",
-                    hint=f"Details are in the stage runner's log: {self._files.location(self._folder.log)}",
+                    hint=details_in(self._files.location(self._folder.log)),
                     stage=attempt.handle.stage_id,
                     run=attempt.handle.run_id,
                 ),

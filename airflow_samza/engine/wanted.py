@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow_samza.engine.stage_context import Attempt
 from airflow_samza.errors import StageCancelled
-from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.stages.stage_state import cancelled, superseded_by
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
@@ -16,18 +16,8 @@ def reject_unwanted(files: Filesystem, attempt: Attempt) -> None:
     newest = handle.run.generations(files, handle.stage_id)[-1]
     if newest > handle.generation:
         raise StageCancelled(
-            f"Generation {handle.generation} of the stage {handle.stage_id} is superseded by {newest}.",
+            superseded_by(handle, newest),
             hint="Nothing is lost: the newer generation does the work.",
             stage=handle.stage_id,
             run=handle.run_id,
         )
-
-
-def cancelled(handle: StageHandle) -> StageCancelled:
-    """Return the error of an attempt that was cancelled."""
-    return StageCancelled(
-        f"The stage {handle.stage_id} was cancelled.",
-        hint="Submit it again, or clear it.",
-        stage=handle.stage_id,
-        run=handle.run_id,
-    )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from airflow_samza.errors import SamzaError, StageFailed
 from airflow_samza.launch.code_shipping import as_written
+from airflow_samza.launch.log_lines import WHOLE_TRACEBACK
 
 MARK = "airflow_samza error: "
 
@@ -37,7 +38,7 @@ def error_of_task(error: BaseException, stage: str, task: int) -> SamzaError:
     where = f" at {last[0].filename}:{last[0].lineno}" if last else ""
     return StageFailed(
         f"Task {task} of the stage {stage} failed: {type(error).__name__}: {error}{where}",
-        hint="The runner's log has the whole traceback.",
+        hint=WHOLE_TRACEBACK,
         stage=stage,
         task=task,
     )

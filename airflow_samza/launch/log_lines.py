@@ -5,6 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+WHOLE_TRACEBACK = "The runner's log has the whole traceback."
+WHOLE_ERROR = "The runner's log has the whole error."
+
+
+def details_in(log: str = "") -> str:
+    """Return the hint that leads to the stage runner's log, and to the place where it lies."""
+    return f"Details are in the stage runner's log{f': {log}' if log else '.'}"
+
+
 _ERROR = re.compile(r"\bERROR\b|Exception\b|\berror:|Error\b|\bFAILED\b|airflow_samza:")
 _FRAME = re.compile(r"\s+at ")
 _EMPTY_WORDS = re.compile(

@@ -31,6 +31,7 @@ from airflow_samza.prepare.kept_stages import keep_result
 from airflow_samza.prepare.plan_step import prepare_run, preview_run
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.unchanged import PLAN_ANEW
+from airflow_samza.runs.deliveries import stage_deliveries
 from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.lineage.state_left import leave_state, reject_fenced
 from airflow_samza.runs.progress.progress import ProgressReport
@@ -65,7 +66,7 @@ from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.pace import Looks, Pace
 from airflow_samza.systems.filesystems.root_access import RootAccess, access_within, give_access, opens_root
-from airflow_samza.systems.system import SystemBinding
+from airflow_samza.systems.system import System, SystemBinding
 
 
 class SparkRuntime:
@@ -266,7 +267,7 @@ class SparkRuntime:
         """Return the version that a push has become; roll it forward if needed, raise the error that ended it."""
         status = self.status(handle)
         if status.state not in (SUCCEEDED, UNFINISHED):
-            raise stage_error(handle, status)
+            raise stage_error(handle, status, dict)  # a version is published once
         request = standing_request(self._files, handle)
         bindings = push_bindings(self._systems, request, {})
         return finish_push(self._files, bind_systems(bindings, self._root)[request.system], request)
@@ -294,8 +295,7 @@ class SparkRuntime:
     @opens_root
     def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
         """Return how far the stage has come, by partition; ``status`` spares asking again."""
-        run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
-        systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
+        run, systems = self._planned(handle)
         return stage_progress(self._files, systems, run, handle.stage_id, handle.generation, status=status)
 
     def cancel(self, handle: StageHandle) -> None:
@@ -350,10 +350,9 @@ class SparkRuntime:
             return result
         status = self.status(handle)
         if status.state in (SUCCEEDED, UNFINISHED):
-            run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
-            systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
+            run, systems = self._planned(handle)
             return finish_stage(self._files, systems, run, handle.stage_id, handle.generation, handle.folder)
-        raise stage_error(handle, status)
+        raise stage_error(handle, status, lambda: stage_deliveries(*self._planned(handle), handle.stage_id))
 
     def run_stage(
         self,
@@ -426,6 +425,11 @@ class SparkRuntime:
             for runner in all_runners(self._files, RunFolder(run.application, run.run_id))
             if runner.is_alive(self._files)
         ]
+
+    def _planned(self, handle: StageHandle) -> tuple[RunPlan, dict[str, System]]:
+        """Return the plan of a stage's run, and its systems."""
+        run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
+        return run, bind_systems(run_bindings(run.systems, self._systems), self._root)
 
     def _settings(
         self, code: RunCode, folder: RunFolder, bindings: Mapping[str, SystemBinding], conf: Mapping[str, str]

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from airflow_samza.errors import ConfigError, SamzaError, StageCancelled, StageError, StageFailed, StageLost
+from airflow_samza.errors import ConfigError, SamzaError, StageError, StageFailed, StageLost
 from airflow_samza.launch.launcher import ensure_runner
+from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.masters import DEPLOY_MODE_KEY, MASTER_KEY
 from airflow_samza.launch.root_handover import has_old_secrets
 from airflow_samza.launch.runner_settings import POLL_SECONDS, RunnerSettings
@@ -28,12 +29,16 @@ from airflow_samza.runs.stages.stage_state import (
     as_lost,
     ask_to_cancel,
     can_finish,
+    cancelled,
     is_committed,
     newest_request,
     runner_of,
     stage_status,
+    superseded_by,
 )
 from airflow_samza.secrecy import shown
+from airflow_samza.systems.capabilities import Delivery
+from airflow_samza.systems.delivery import after_a_retry
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.pace import Looks
@@ -103,7 +108,7 @@ def supersede_older(files: Filesystem, handle: StageHandle) -> list[Generation]:
     for generation in found:
         if generation > handle.generation:
             raise StageError(
-                f"Generation {handle.generation} of the stage {handle.stage_id} is superseded by {generation}.",
+                superseded_by(handle, generation),
                 hint="Submit the newest generation, or a newer one.",
                 stage=handle.stage_id,
                 run=handle.run_id,
@@ -115,17 +120,23 @@ def supersede_older(files: Filesystem, handle: StageHandle) -> list[Generation]:
     return found
 
 
-def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
-    """Return the error for a stage that has no result."""
+def stage_error(
+    handle: StageHandle, status: StageStatus, deliveries: Callable[[], Mapping[str, Delivery]]
+) -> SamzaError:
+    """Return the error for a stage that has no result.
+
+    ``deliveries`` returns those of all that the stage reaches: a hint to try again promises no more than they do.
+    """
     about = {"stage": handle.stage_id, "run": handle.run_id, "generation": str(handle.generation), "log": status.log}
     if status.state == FAILED and status.error is not None:
         error = SamzaError.from_dict(dict(status.error))
         error.facts = {**about, **error.facts}
+        if isinstance(error, StageLost):
+            kept = after_a_retry(deliveries())
+            error.hint = f"{error.hint} {kept[0].upper()}{kept[1:]}.".strip()
         return error
     if status.state == CANCELLED:
-        return StageCancelled(
-            f"The stage {handle.stage_id} was cancelled.", hint="Submit it again, or clear it.", **about
-        )
+        return cancelled(handle, **about)
     if status.state == LOST and not status.attempt:
         return StageLost(f"The stage {handle.stage_id} has not been submitted.", hint="Submit it first.", **about)
     staged = f"{status.tasks_done} of {status.tasks} tasks had staged their output"
@@ -135,20 +146,18 @@ def stage_error(handle: StageHandle, status: StageStatus) -> SamzaError:
             f"The runner of the stage {handle.stage_id} ({status.runner}) has given no sign of life since "
             f"{since:%H:%M:%S} UTC: it is "
             f"frozen, or its storage is; {staged}.",
-            hint="Try again: another runner takes its place, what is staged is kept, and nothing is doubled. If the "
-            "frozen one wakes up, it ends.",
+            hint=f"Try again: another runner takes its place, and if the frozen one wakes up, it ends; "
+            f"{after_a_retry(deliveries())}.",
             **about,
         )
     if status.state == LOST:
         return StageLost(
             f"The runner of the stage {handle.stage_id} died ({status.runner or 'it never started'}); {staged}.",
-            hint="Try again: what is staged is kept, and nothing is doubled.",
+            hint=f"Try again: {after_a_retry(deliveries())}.",
             **about,
         )
     if status.state == FAILED:
-        return StageFailed(
-            f"The stage {handle.stage_id} failed.", hint=f"Details are in the stage runner's log: {status.log}", **about
-        )
+        return StageFailed(f"The stage {handle.stage_id} failed.", hint=details_in(status.log), **about)
     return StageError(
         f"The stage {handle.stage_id} is not finished: it is {status}.", hint="Wait for it first.", **about
     )

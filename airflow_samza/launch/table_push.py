@@ -21,6 +21,7 @@ from airflow_samza.runs.records import folders
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.stages.stage_state import QUEUED, RUNNING, StageHandle, stage_status
 from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.pins import KEY_STAYS
 from airflow_samza.runs.tables.push_finish import discard, newest_staging
 from airflow_samza.runs.tables.push_records import PushResult
 from airflow_samza.runs.tables.push_request import SOURCE, PushRequest, request_path
@@ -99,8 +100,7 @@ def prepare_push(
             f"The table {table!r} was pushed by the key {', '.join(before.key)} (version {before.number}), and "
             f"{spec.name!r} declares it "
             f"with {', '.join(place.stream.key)}.",
-            hint="Rows of one key have to lie in one partition in all versions: declare the same key, or push a table "
-            "of another name.",
+            hint=KEY_STAYS,
             table=table,
         )
     made = versions.by_push_id(files, place.system, place.topic, push_id)
@@ -176,11 +176,17 @@ def _import(table: str, reference: str) -> None:
     try:
         importlib.import_module(reference.partition(":")[0])
     except ImportError as error:
-        raise PushError(
-            f"The source of the push of table {table!r} is {reference!r}, which cannot be imported: {error}.",
-            hint='Write "package.module:function".',
-            table=table,
-        ) from None
+        raise not_importable(table, reference, error) from None
+
+
+def not_importable(table: str, reference: str, error: Exception) -> PushError:
+    """Return the error for a function that makes a push's rows, and that a process cannot import."""
+    return PushError(
+        f"The source of the push of table {table!r} is {reference!r}, which cannot be imported: {error}.",
+        hint='Write "package.module:function", of a function that takes a Spark session; py_modules ships further '
+        "modules.",
+        table=table,
+    )
 
 
 def push_bindings(

@@ -11,7 +11,7 @@ from airflow_samza.errors import ConfigError, SectionOpen, TopicError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.serdes import serde_of
-from airflow_samza.prepare.side_inputs import reported_columns, side_input_missing
+from airflow_samza.prepare.side_inputs import CREATE_STREAM, reported_columns, side_input_missing
 from airflow_samza.runs.records.data_interval import folder_of_values, needed_interval, render_path
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream, RunPlan
 from airflow_samza.schema import Schema
@@ -91,7 +91,7 @@ def known_metadata(
                 raise TopicError(
                     f"The input {stream.stream_id!r} does not exist: the system {name!r} has no stream "
                     f"{stream.spec.name!r}.",
-                    hint="Create it, correct its name, or bind the system to the place where it is.",
+                    hint=CREATE_STREAM,
                     stream=stream.stream_id,
                     system=name,
                 )

@@ -38,6 +38,9 @@ def side_streams(spec: ApplicationSpec, outline: ExecutionPlan) -> dict[str, Str
     return {side_input_key(s) if s in spec.inputs else s: spec.side_inputs[s] for s in fed}
 
 
+CREATE_STREAM = "Create it, correct its name, or bind the system to the place where it is."
+
+
 def side_input_missing(spec: ApplicationSpec, stream: BoundStream) -> TopicError:
     """Return the error for a side input of which its system knows nothing."""
     table = next(table for table in spec.tables.values() if stream.stream_id in table.side_inputs)
@@ -50,7 +53,7 @@ def side_input_missing(spec: ApplicationSpec, stream: BoundStream) -> TopicError
             "nothing to look up."
         )
         if push_stream(table) == stream.stream_id
-        else "Create it, correct its name, or bind the system to the place where it is.",
+        else CREATE_STREAM,
         stream=stream.stream_id,
         table=table.table_id,
         system=stream.system,

@@ -79,7 +79,9 @@ def with_spark_notes(
         for stream_id in stage.outputs:
             if stream_id in outputs:
                 table = outputs[stream_id].table(run.stream(stream_id).spec)
-                texts[stream_id] = f"written by Spark to {table.place}; {table.delivery}"
+                texts[stream_id] = f"written by Spark to {table.place}; {table.delivery}" + (
+                    f"; {table.rerun}" if table.rerun else ""
+                )
         for stream_id in stage.inputs:
             system = systems[run.stream(stream_id).system]
             if not run.is_own(stream_id) and isinstance(system, CarriedByDriver):

@@ -17,7 +17,7 @@ from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.provider.client_threads import CLIENT_THREADS, in_client_thread
 from airflow_samza.provider.connections.bindings import binding_of
 from airflow_samza.provider.connections.root_access import access_conn_id
-from airflow_samza.provider.progress_log import Measure, ProgressLog
+from airflow_samza.provider.progress_log import Measure, ProgressLog, not_read
 from airflow_samza.runs.progress.asked_systems import AskedSystems, lag_not_known
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
@@ -63,7 +63,7 @@ class DeferredProgress(ProgressLog):
         try:
             super().report(handle, status)
         except Exception as error:  # a stage does not fail for want of figures
-            self._tell(f"Stage {handle.stage_id}: its progress cannot be read at present: {error!r}")
+            self._tell(not_read(handle, repr(error)))
 
 
 async def find_connections(systems: Mapping[str, str]) -> dict[str, Any]:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
 from airflow_samza.prepare.run_request import PREVIOUS, RunRequest
-from airflow_samza.provider.airflow_versions import conf
+from airflow_samza.provider.airflow_versions import AirflowNotFoundException, conf
 from airflow_samza.provider.connections.alias import DEFAULT_CONNECTION, connection_id
-from airflow_samza.provider.connections.bindings import bind_connections, text_map
+from airflow_samza.provider.connections.bindings import SUPPORTED, bind_connections, text_map, types_of
 from airflow_samza.provider.connections.fields import extra_of
+from airflow_samza.provider.connections.not_defined import known_here, not_defined
 from airflow_samza.provider.connections.root_hook import RootHook
-from airflow_samza.provider.connections.spark import SparkPlace, spark_place
+from airflow_samza.provider.connections.spark import CONNECT_TYPE, SUBMIT_TYPES, SparkPlace, spark_place
 from airflow_samza.provider.containers import reject_own_disk, why_it_ends
 from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
-from airflow_samza.provider.push_source import source_options
+from airflow_samza.provider.push_source import SOURCE_TYPES, source_options
 from airflow_samza.runs.lineage.lease_holder import holder_works
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.progress.stage_progress import newest_generation
@@ -29,6 +32,7 @@ from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.run_plan import STAGED
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, stage_status
+from airflow_samza.system_kinds import KINDS_OF_NAMES
 from airflow_samza.systems.filesystems.root_access import access_within
 
 if TYPE_CHECKING:
@@ -117,6 +121,8 @@ class SamzaHook(RootHook):
         self.archives = tuple(archives)
         self.runner_python = runner_python
         self.executor = executor
+        self.application = ""
+        """The application whose systems are bound, as far as an operator or a call has named one; hints go by it."""
         self._runtime: SparkRuntime | None = None
 
     def get_conn(self) -> SparkRuntime:
@@ -157,14 +163,53 @@ class SamzaHook(RootHook):
 
     def bindings(self) -> dict[str, SystemBinding]:
         """Return the bindings of the systems, from their connections; secrets are marked."""
-        return bind_connections(self.systems, self._connection)
+        found: dict[str, SystemBinding] = {}
+        for name, conn_id in self.systems.items():
+            found |= bind_connections({name: conn_id}, partial(self._system_connection, name, conn_id))
+        return found
+
+    def _system_connection(self, name: str, conn_id: str, asked: str) -> Any:
+        """Return the connection that binds a system, or the one that it names to open a store.
+
+        One that is not there is named with the type that it should have.
+        """
+        if asked != conn_id:
+            return self._store_connection(asked)
+        try:
+            return self.get_connection(conn_id)
+        except AirflowNotFoundException:
+            types = types_of(self._declared_kind(name))
+            known = known_here([self.conn_id, *self.systems.values(), *self._asked([name, f"{name}_default"])])
+            said = "" if types else SUPPORTED
+            raise not_defined(conn_id, types or types_of("files"), said=said, binds=name, known=known) from None
+
+    def _source_connection(self, conn_id: str) -> Any:
+        return self._connection(conn_id, SOURCE_TYPES)
+
+    def _declared_kind(self, name: str) -> str | None:
+        """Return the kind of a system that the application declares, where this hook knows of one."""
+        if not self.application:
+            return None
+        try:
+            declared = load_application(self.application).spec({}).systems.get(name)
+        except Exception:  # whoever plans says what is wrong with it
+            return None
+        return declared.kind if declared is not None else KINDS_OF_NAMES.get(name)
+
+    def _asked(self, conn_ids: Sequence[str]) -> Iterator[str]:
+        """Yield those of a few connections that are there."""
+        for conn_id in conn_ids:
+            with suppress(Exception):  # backends of secrets raise what they like
+                self.get_connection(conn_id)
+                yield conn_id
 
     def spark_place(self) -> SparkPlace:
         """Return the Spark master of the Spark connection, and how it is reached; without one, this machine."""
         spark_conn_id = str(self._extra().get("spark_conn_id") or "")
         if not spark_conn_id:
             return SparkPlace()
-        connection = self._connection(spark_conn_id)  # the Spark provider would take one that is not there for YARN
+        # The Spark provider would take one that is not there for YARN.
+        connection = self._connection(spark_conn_id, (SUBMIT_TYPES[0], CONNECT_TYPE))
         start_seconds = conf.getfloat(CONFIG_SECTION, "driver_start_timeout", fallback=600.0)
         return spark_place(spark_conn_id, connection, start_seconds)
 
@@ -225,6 +270,7 @@ class SamzaHook(RootHook):
         """
         from airflow_samza.planner.explain import explain
 
+        self.application = self.application or request.application
         run = self.get_conn().prepare(replace(request, wait_seconds=0.0))
         if origin is not None:
             note_origin(self.files, RunFolder(run.application, run.run_id), origin)
@@ -235,6 +281,7 @@ class SamzaHook(RootHook):
 
         :param request: The request.
         """
+        self.application = self.application or request.application
         return self.get_conn().preview(request)
 
     def has_run(self, application: str, run_id: str) -> bool:
@@ -396,7 +443,8 @@ class SamzaHook(RootHook):
         :param config: Configuration keys, over those of the application.
         :param options: ``mode``, ``columns``, ``deletes``, ``min_rows`` and others of :class:`SamzaTablePushOperator`.
         """
-        secrets = source_options(source_conn_id, self._connection(source_conn_id)) if source_conn_id else None
+        self.application = self.application or application
+        secrets = source_options(source_conn_id, self._source_connection(source_conn_id)) if source_conn_id else None
         given = {"interval": interval, "config": config, "secrets": secrets, **options}
         return self.get_conn().push(application, table, source, push_id, **given)
 
@@ -406,7 +454,7 @@ class SamzaHook(RootHook):
         :param source_conn_id: The connection.
         """
         return (
-            str(source_options(source_conn_id, self._connection(source_conn_id)).get("url", ""))
+            str(source_options(source_conn_id, self._source_connection(source_conn_id)).get("url", ""))
             if source_conn_id
             else ""
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.kafka import kafka_binding
+from airflow_samza.provider.connections.not_defined import known_here, not_defined
 
 if TYPE_CHECKING:
     from airflow_samza.systems.kafka.brokers import Brokers
@@ -40,17 +41,6 @@ def brokers_of(conn_id: str, connection: Any) -> Brokers:
     return Brokers(access, ANSWER_SECONDS)
 
 
-def not_defined(conn_id: str) -> ConfigError:
-    """Return the error for a connection that is not there."""
-    return ConfigError(
-        f"The connection {conn_id!r} is not defined.",
-        hint=f"Define it, for example: airflow connections add {conn_id} --conn-type kafka --conn-extra "
-        '\'{"bootstrap.servers": "broker:9092"}\'.',
-        key="conn_id",
-        value=conn_id,
-    )
-
-
 def find_brokers(conn_id: str) -> Brokers:
     """Return the brokers of a connection, which is looked up here."""
     from airflow.sdk import BaseHook
@@ -58,7 +48,7 @@ def find_brokers(conn_id: str) -> Brokers:
     try:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
-        raise not_defined(conn_id) from None
+        raise not_defined(conn_id, ("kafka",), known=known_here()) from None
     return brokers_of(conn_id, connection)
 
 
@@ -71,5 +61,5 @@ async def await_brokers(conn_id: str) -> Brokers:
     try:
         connection = await BaseHook.aget_connection(conn_id)
     except AirflowNotFoundException:
-        raise not_defined(conn_id) from None
+        raise not_defined(conn_id, ("kafka",), known=known_here()) from None
     return await in_client_thread(lambda: brokers_of(conn_id, connection))

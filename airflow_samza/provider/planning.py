@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_samza.application.loader import load_application
+from airflow_samza.application.rejections import unknown_mode
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, StateBusy
@@ -152,12 +153,7 @@ class PlanningOperator(SamzaOperator):
 def check_mode(what: str, mode: str, run_for: Any = None, modes: Sequence[str] = MODES) -> None:
     """Reject an unknown mode, and a length of time for a run that ends by itself."""
     if mode not in modes:
-        raise ConfigError(
-            f"{what!r} has mode={mode!r}, which is not known.",
-            hint=f"The modes are {', '.join(modes)}.",
-            key="mode",
-            value=mode,
-        )
+        raise unknown_mode(repr(what), mode, modes)
     if run_for is not None and mode != CONTINUOUS:
         raise ConfigError(
             f"run_for={run_for!r} was set on {what!r}, whose runs end by themselves (mode={mode!r}).",

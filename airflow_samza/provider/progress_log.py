@@ -21,6 +21,11 @@ QUIET_INTERVALS = 10
 Measure = Callable[[StageHandle, StageStatus], ProgressReport]
 
 
+def not_read(handle: StageHandle, why: str) -> str:
+    """Return the line of a log for progress that cannot be shown."""
+    return f"Stage {handle.stage_id}: its progress cannot be read at present: {why}"
+
+
 class ProgressLog:
     """Logs the progress of stages that are polled.
 
@@ -77,7 +82,7 @@ class ProgressLog:
         except (SamzaError, OSError) as error:
             if str(error) != self._problem:
                 self._problem = str(error)
-                self._tell(f"Stage {handle.stage_id}: its progress cannot be read at present: {error}")
+                self._tell(not_read(handle, str(error)))
             return
         self._emit(report)
         if not report.tasks:  # it has not decided yet what to read

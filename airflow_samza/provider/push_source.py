@@ -13,6 +13,9 @@ _DRIVERS: Mapping[str, tuple[str, str, int]] = {
 }
 """By connection type: the name in a JDBC URL, the driver, the port."""
 
+SOURCE_TYPES = ("jdbc", *_DRIVERS)
+"""Connection types that name a database to read."""
+
 
 def source_options(conn_id: str, connection: Any) -> dict[str, str]:
     """Return the options of a connection: ``url``, ``driver``, ``user`` and ``password``, as far as it has them.

@@ -81,7 +81,7 @@ class SamzaOperator(BaseOperator):
     @property
     def hook(self) -> SamzaHook:
         """The hook for this task's connection and systems."""
-        return SamzaHook(
+        hook = SamzaHook(
             self.conn_id,
             systems=self.systems,
             spark_conf=self.spark_conf,
@@ -90,6 +90,8 @@ class SamzaOperator(BaseOperator):
             runner_python=self.runner_python,
             executor=self.executor,
         )
+        hook.application = self.application
+        return hook
 
     def tell(self, text: str) -> None:
         """Write text to the task's log, a record a line: Airflow's page shows line breaks within a record badly."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_samza.errors import StageLost
+from airflow_samza.runs.deliveries import stage_deliveries
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.lineage.state_left import before_commit
 from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest, commit, newest_intent, read_manifests
@@ -23,6 +24,7 @@ from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import CODE, InputResult, OutputResult, StageResult
 from airflow_samza.runs.stages.stage_state import newest_request
 from airflow_samza.systems.capabilities import TellsWhatIsRead
+from airflow_samza.systems.delivery import after_a_retry
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.system import Publication, System
@@ -63,7 +65,8 @@ def finish_stage(
             f"The stage {stage_id} (generation {generation}) is not over: {committed.totals.epochs} epochs are "
             "committed, and "
             f"{intent.tasks - len(committed.ended)} of its {intent.tasks} tasks go on.",
-            hint="Submit it again: it goes on with the next epoch, and nothing is doubled.",
+            hint="Submit it again: it goes on with the next epoch; "
+            f"{after_a_retry(stage_deliveries(run_plan, systems, stage_id))}.",
             stage=stage_id,
             generation=str(generation),
         )

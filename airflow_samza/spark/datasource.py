@@ -42,6 +42,7 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
+from airflow_samza.systems.topic_rejections import FROM_ZERO
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -277,7 +278,7 @@ def _offsets(asked: dict[str, str], name: str, partitions: int) -> dict[int, int
         if not 0 <= partition < partitions:
             raise ConfigError(
                 f"The option {name} names partition {partition}, and the topic has {partitions}.",
-                hint="Partitions count from 0.",
+                hint=FROM_ZERO,
                 key=name,
                 value=text,
             )

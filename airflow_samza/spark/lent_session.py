@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from airflow_samza.engine.pulse import AGAIN
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.errors import SamzaError, StageLost
 from airflow_samza.launch.warm_talk import receive
@@ -105,7 +106,7 @@ def open_lent_engine(lease: socket.socket, settings: Mapping[str, Any], files: F
     if lent is None:
         raise StageLost(
             f"The warm runner {settings.get('warm', '')} ended before its Spark was up.",
-            hint="Try again: another runner starts another one.",
+            hint=AGAIN,
         )
     if "error" in lent:
         raise SamzaError.from_dict(lent["error"])

@@ -10,6 +10,7 @@ from typing import Any
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.engine.worker_errors import python_failure
 from airflow_samza.errors import PushError, SamzaError, SourceUnavailable, StageFailed
+from airflow_samza.launch.log_lines import WHOLE_ERROR, WHOLE_TRACEBACK
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.secrecy import without
 from airflow_samza.spark.driver_session import is_gone
@@ -52,7 +53,7 @@ def function_failed(request: PushRequest, error: BaseException) -> StageFailed:
     return StageFailed(
         f"The function {request.source['callable']!r} that makes the rows of table {request.table!r} failed: "
         f"{type(error).__name__}: {first_words(str(error))}{f' ({at})' if at is not None else ''}",
-        hint="The runner's log has the whole traceback.",
+        hint=WHOLE_TRACEBACK,
         stage=request.handle.stage_id,
         run=request.handle.run_id,
     )
@@ -65,7 +66,7 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
         return StageFailed(
             f"A worker failed at the rows that {request.source['callable']!r} makes for table {request.table!r}: "
             f"{raised}",
-            hint="The runner's log has the whole traceback.",
+            hint=WHOLE_TRACEBACK,
             stage=request.handle.stage_id,
             run=request.handle.run_id,
         )
@@ -79,7 +80,7 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
         )
     return StageFailed(
         f"The Spark job of the push of table {request.table!r} failed: {said}",
-        hint="The runner's log has the whole error.",
+        hint=WHOLE_ERROR,
         stage=request.handle.stage_id,
         run=request.handle.run_id,
     )

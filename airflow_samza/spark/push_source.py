@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import PushError, SchemaError
+from airflow_samza.launch.table_push import not_importable
 from airflow_samza.partitioner import key_type
 from airflow_samza.runs.tables.push_checks import check_columns
 from airflow_samza.runs.tables.push_request import PushRequest
@@ -100,12 +101,7 @@ def load_callable(request: PushRequest, reference: str) -> Any:
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:
-        raise PushError(
-            f"The source of the push of table {request.table!r} is {reference!r}, which cannot be imported: {error}.",
-            hint='Write "package.module:function", of a function that takes a Spark session; py_modules ships further '
-            "modules.",
-            table=request.table,
-        ) from None
+        raise not_importable(request.table, reference, error) from None
     return found
 
 

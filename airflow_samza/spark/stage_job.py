@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow_samza.engine.stage_context import StageContext
-from airflow_samza.engine.wanted import cancelled, reject_unwanted
+from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageFailed, StageLost
-from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.launch.log_lines import WHOLE_ERROR
+from airflow_samza.runs.stages.stage_state import StageHandle, cancelled
 from airflow_samza.spark.driver_session import NO_PROPERTIES, DriverSession, is_gone
 from airflow_samza.task.program.stage_program import StageProgram
 
@@ -85,7 +86,7 @@ def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
     return StageLost(
         f"{driver.place[0].upper()}{driver.place[1:]} went away while the stage {handle.stage_id} ran, or lost its "
         "session.",
-        hint="Try again when it is back: what is staged is kept, and nothing is doubled.",
+        hint="Try again when it is back.",
         stage=handle.stage_id,
         run=handle.run_id,
     )
@@ -101,10 +102,7 @@ def _failed(text: str, died: bool, handle: StageHandle, program: StageProgram) -
                 "task."
             )
             if died
-            else (
-                "The runner's log has the whole error. When it is a value: leave such rows out before, or use "
-                "try_cast and its like."
-            )
+            else (f"{WHOLE_ERROR} When it is a value: leave such rows out before, or use try_cast and its like.")
         ),
         stage=handle.stage_id,
         run=handle.run_id,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.worker_errors import find_error
-from airflow_samza.errors import SamzaError, SchemaError, StageFailed
+from airflow_samza.errors import SamzaError, SchemaError, StageFailed, TopicError
 from airflow_samza.launch.root_handover import with_root_access
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.schema import Schema
@@ -19,10 +19,10 @@ from airflow_samza.spark.dataframe_inputs import first_line, reject_hidden
 from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.hidden_options import hidden_view, is_remote
 from airflow_samza.spark.lacking_jars import find_lacking
-from airflow_samza.spark.stage_job import lost
+from airflow_samza.spark.stage_job import losses, lost
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
 from airflow_samza.systems.spark.system import CarriedByDriver, Staged
-from airflow_samza.systems.spark.tables import OVERWRITE, OVERWRITE_PARTITIONS, SparkTable
+from airflow_samza.systems.spark.tables import APPEND, OVERWRITE, OVERWRITE_PARTITIONS, SparkTable, is_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -98,30 +98,45 @@ class SparkTableWriter:
 
 
 def connect_tables(driver: DriverSession, context: StageContext) -> None:
-    """Give the stage's systems of kind spark what writes their tables."""
+    """Give the stage's systems of kind spark what writes their tables.
+
+    A table of another format than its output was declared with is rejected before anything runs, where the plan's
+    promise hangs on that.
+    """
     for system in context.systems.values():
         if isinstance(system, CarriedByDriver):
             system.writer = SparkTableWriter(driver, context)
+    for stream_id in context.run.plan.stage(context.handle.stage_id).outputs:
+        bound = context.run.stream(stream_id)
+        system = context.systems[bound.system]
+        if context.run.is_own(stream_id) or not isinstance(system, CarriedByDriver):
+            continue
+        table = system.table(bound.spec)
+        if table.is_in_catalog and table.skips_repeats:
+            with (
+                losses(driver, context.handle),
+                driver.stage_session(context.attempt.request.spark_conf, own=False) as spark,
+            ):
+                _provider(spark, table)
 
 
 def _write(frame: DataFrame, table: SparkTable, staged: Staged) -> None:
-    options: dict[str, str] = dict(table.options)
-    if table.skips_repeats:
-        options |= {"txnAppId": staged.transaction[0], "txnVersion": str(staged.transaction[1])}
+    if table.is_in_catalog:
+        reject_hidden(frame.sparkSession, table)
+        _to_catalog(frame, table, staged)
+        return
+    options: dict[str, str] = {**table.options, **(_transaction(staged) if table.skips_repeats else {})}
     if table.mode == OVERWRITE_PARTITIONS:
         options["partitionOverwriteMode"] = "dynamic"
-    mode = "append" if table.mode == "append" else "overwrite"
+    mode = _spark_mode(table)
     writer = frame.write.options(**options)
     if table.format == "jdbc" and is_remote(frame.sparkSession):
         _to_hidden_table(frame, table, mode)
     elif table.format == "jdbc":
         writer.format("jdbc").option("dbtable", table.table or table.stream).mode(mode).save()
-    elif table.path is not None:
-        reject_hidden(frame.sparkSession, table)
-        _partitioned(writer.format(table.format or "parquet"), table).mode(mode).save(table.path)
     else:
         reject_hidden(frame.sparkSession, table)
-        _to_catalog(frame, writer, table, mode)
+        _partitioned(writer.format(table.format or "parquet"), table).mode(mode).save(table.path)
 
 
 def _to_hidden_table(frame: DataFrame, table: SparkTable, mode: str) -> None:
@@ -149,16 +164,54 @@ def _to_hidden_table(frame: DataFrame, table: SparkTable, mode: str) -> None:
     )
 
 
-def _to_catalog(frame: DataFrame, writer: DataFrameWriter, table: SparkTable, mode: str) -> None:
-    """Write to a table, which keeps its format and columns unless all of it is replaced; make one that is missing."""
-    name = table.table or table.stream
-    spark = frame.sparkSession
-    if spark.catalog.tableExists(name) and table.mode != OVERWRITE:
-        frame.select(*(f"`{column}`" for column in spark.table(name).columns)).write.options(
-            **table.options
-        ).insertInto(name, overwrite=mode == "overwrite")
+def _to_catalog(frame: DataFrame, table: SparkTable, staged: Staged) -> None:
+    """Write to a table, which keeps its format and columns unless all of it is replaced; make one that is missing.
+
+    Delta's tables are given the transaction, by which they know a repeat: the one way to append that passes it on is
+    ``writeTo``, as ``insertInto`` drops all options.
+    """
+    name, spark, mode = table.table or table.stream, frame.sparkSession, _spark_mode(table)
+    knows_repeats = table.mode == APPEND and is_delta(_provider(spark, table))
+    options = {**table.options, **(_transaction(staged) if knows_repeats else {})}
+    if not spark.catalog.tableExists(name) or table.mode == OVERWRITE:
+        writer = frame.write.options(**options)
+        _partitioned(writer.format(table.format) if table.format else writer, table).mode(mode).saveAsTable(name)
         return
-    _partitioned(writer.format(table.format) if table.format else writer, table).mode(mode).saveAsTable(name)
+    rows = frame.select(*(f"`{column}`" for column in spark.table(name).columns))
+    if knows_repeats:
+        rows.writeTo(name).options(**options).append()
+    else:
+        rows.write.options(**options).insertInto(name, overwrite=mode == "overwrite")
+
+
+def _provider(spark: SparkSession, table: SparkTable) -> str:
+    """Return the format of a catalog's table: that of the table that is there, else the one that it will be made in.
+
+    A table that the plan takes for one of Delta's, because its format was declared so, and that is of another format is
+    rejected: what the plan promises of it would not hold.
+    """
+    name = table.table or table.stream
+    if not spark.catalog.tableExists(name):
+        return table.format or spark.conf.get("spark.sql.sources.default") or ""
+    rows = [(row[0], row[1]) for row in spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()]
+    provider = next((str(value) for key, value in reversed(rows) if key == "Provider"), "")  # columns come first
+    if table.skips_repeats and not is_delta(provider):
+        raise TopicError(
+            f"The output {table.stream!r} has format={table.format!r}, and the table {name} of the system "
+            f"{table.system!r} is in the format {provider or 'of its catalog'}.",
+            hint="Leave format= out: rows are then appended in the table's own format, at least once. Or name another "
+            "table.",
+            stream=table.stream,
+        )
+    return provider
+
+
+def _transaction(staged: Staged) -> dict[str, str]:
+    return {"txnAppId": staged.transaction[0], "txnVersion": str(staged.transaction[1])}
+
+
+def _spark_mode(table: SparkTable) -> str:
+    return "append" if table.mode == APPEND else "overwrite"
 
 
 def _partitioned(writer: DataFrameWriter, table: SparkTable) -> DataFrameWriter:

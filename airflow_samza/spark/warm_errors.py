@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from airflow_samza.engine.pulse import AGAIN
 from airflow_samza.errors import SamzaError, StageFailed, StageLost
-from airflow_samza.launch.log_lines import most_informative_line
+from airflow_samza.launch.log_lines import details_in, most_informative_line
 from airflow_samza.launch.warm_places import WarmPlace
-
-AGAIN = "Try again: another runner starts another one."
 
 
 def as_told(error: BaseException, what: str, place: WarmPlace) -> SamzaError:
@@ -20,4 +19,4 @@ def as_told(error: BaseException, what: str, place: WarmPlace) -> SamzaError:
     if "JAVA_GATEWAY_EXITED" in why:
         with open(place.log, encoding="utf-8", errors="replace") as file:
             why = most_informative_line(file.read().splitlines())
-    return StageFailed(f"Spark does not start: {why}", hint="Details are in the stage runner's log.")
+    return StageFailed(f"Spark does not start: {why}", hint=details_in())

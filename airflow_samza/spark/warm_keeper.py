@@ -23,12 +23,13 @@ from typing import Any
 
 import psutil
 
+from airflow_samza.engine.pulse import AGAIN
 from airflow_samza.errors import StageLost
 from airflow_samza.launch.warm_places import WarmPlace
 from airflow_samza.launch.warm_settings import parse_warm_runners
 from airflow_samza.launch.warm_talk import END, SERVE, STATE, receive, send
 from airflow_samza.runs.records import liveness
-from airflow_samza.spark.warm_errors import AGAIN, as_told
+from airflow_samza.spark.warm_errors import as_told
 from airflow_samza.spark.warm_forker import Forker, fork_forker
 from airflow_samza.spark.warm_run import WarmRun
 from airflow_samza.spark.warm_spark import WarmSpark, is_dead, is_frozen, kill_java

@@ -28,6 +28,11 @@ UNUSED_SECONDS = 7 * 24 * 3600.0
 _PART = ".part"
 
 
+def of_another_version(written: object, read: object) -> str:
+    """Return in words that a host's files are of a format that this version does not read."""
+    return f"was written in the format {written!r} by another version, and this one reads {read}"
+
+
 @dataclass(frozen=True)
 class HostFiles:
     """The copies of one task's state files on this host.

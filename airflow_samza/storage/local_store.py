@@ -32,6 +32,7 @@ from airflow_samza.config import STORE_LOCAL_DIR, STORE_LOCAL_MAX_BYTES
 from airflow_samza.errors import ConfigError, StoreError
 from airflow_samza.private_folder import named_folder, private_folder, scratch_folder
 from airflow_samza.storage.columnar import FORMAT, ColumnarTable
+from airflow_samza.storage.host_files import of_another_version
 from airflow_samza.storage.removal import remove_at_once
 
 try:
@@ -240,7 +241,7 @@ class LocalStores:
     def _wrong(self, path: str, number: int, record: Any) -> str | None:
         if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("byte_order") != _byte_order():
             written = record.get("format") if isinstance(record, dict) else None
-            return f"was written in the format {written!r} by another version, and this one reads {FORMAT}"
+            return of_another_version(written, FORMAT)
         if (path, number) in _checked:
             return None
         try:

@@ -17,6 +17,7 @@ import uuid
 import zlib
 from dataclasses import dataclass
 
+from airflow_samza.storage.host_files import of_another_version
 from airflow_samza.storage.removal import remove_at_once
 
 logger = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ def _wrong(path: str) -> str | None:
         with open(os.path.join(path, _RECORD), encoding="utf-8") as file:
             record = json.load(file)
         if record["format"] != FORMAT:
-            return f"was written in the format {record['format']!r} by another version, and this one reads {FORMAT}"
+            return of_another_version(record["format"], FORMAT)
         found = {entry.name: _described(entry) for entry in os.scandir(path) if entry.name.endswith(_NEVER_CHANGES)}
         changed = sorted(
             name for name in record["files"].keys() | found.keys() if record["files"].get(name) != found.get(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.rejections import did_you_mean
-from airflow_samza.errors import ConfigError, RuntimeMissing
+from airflow_samza.errors import ConfigError, RuntimeMissing, install
 from airflow_samza.system_kinds import EMBEDDED, find_kind, kinds, traits_of
 from airflow_samza.systems.system import System, SystemBinding
 
@@ -37,7 +37,7 @@ def bind_system(name: str, binding: SystemBinding, root: str) -> System:
             raise
         raise RuntimeMissing(
             f"The system {name!r} of kind {binding.kind} needs {error.name}, which is not installed here.",
-            hint=f"pip install 'airflow-samza[{kind.extra}]' on the machine that plans and on every worker.",
+            hint=install(kind.extra),
             library=error.name,
         ) from error
     bound: System = made(name, binding, root)

@@ -47,6 +47,11 @@ class Standing:
         self.epochs = joined
 
 
+TAKE_THE_NEWER = (
+    "This attempt was replaced by a newer one (a clear); nothing is lost, take the newer generation's result."
+)
+
+
 class ProducersSeen:
     """The standing of every producer of a topic, brought up to date commit by commit."""
 
@@ -91,8 +96,7 @@ class ProducersSeen:
             raise TopicError(
                 f"Generation {generation} of {producer} may no longer write to {stream!r}: {standing.generation} has "
                 "taken over.",
-                hint="This attempt was replaced by a newer one (a clear); nothing is lost, take the newer "
-                "generation's result.",
+                hint=TAKE_THE_NEWER,
                 stream=stream,
                 producer=producer,
                 generation=generation,

@@ -1,15 +1,38 @@
-"""Rejections that all systems of topics share, in the same words."""
+"""Rejections that systems share, in the same words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.config import MAX_PARTITIONS
-from airflow_samza.errors import TopicError
+from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.system import StreamSpec
 
+WRITES_AGAIN = "Clear the stage: its next generation writes its output again."
 
-def check_partition(topic: str, partitions: int, partition: int, hint: str = "Partitions count from 0.") -> None:
+
+def unknown_value(stream: str, option: str, value: str, hint: str) -> ConfigError:
+    """Return the error for an option of a stream whose value is none of those that it may have."""
+    return ConfigError(
+        f"Option {option!r} of stream {stream!r} is {value!r}, which is not known.", hint=hint, key=option, value=value
+    )
+
+
+FROM_ZERO = "Partitions count from 0."
+
+
+def no_column(topic: str, column: str, there: Sequence[str]) -> TopicError:
+    """Return the error for a column that a reader asks for, and that the topic does not have."""
+    return TopicError(
+        f"The topic {topic!r} has no column {column!r}.",
+        hint=f"{did_you_mean(column, there)}Its columns are {', '.join(there)}.",
+        stream=topic,
+        column=column,
+    )
+
+
+def check_partition(topic: str, partitions: int, partition: int, hint: str = FROM_ZERO) -> None:
     """Reject a partition that a topic does not have."""
     if not 0 <= partition < partitions:
         raise TopicError(

@@ -15,7 +15,7 @@ import pytest
 
 from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.engine.stage_run import run_stage
-from airflow_samza.errors import SamzaError, SchemaError, StageFailed, StageLost
+from airflow_samza.errors import SamzaError, SchemaError, StageFailed, StageLost, TopicError
 from airflow_samza.launch.code_shipping import ship_code
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.explain import explain
@@ -23,6 +23,7 @@ from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import plain
 from airflow_samza.runs.failpoints import VARIABLE
+from airflow_samza.runs.records.epoch_records import newest_intent
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -259,6 +260,20 @@ def test_the_plan_says_what_is_read_and_what_is_promised(warehouse: Warehouse) -
     )
 
 
+def test_a_table_of_another_format_than_the_plan_promised_is_rejected_before_anything_runs(
+    warehouse: Warehouse,
+) -> None:
+    warehouse.spark.sql(f"CREATE TABLE counted ({COLUMNS}) USING parquet")
+    warehouse.bindings["db"] = SystemBinding("spark")
+    run = warehouse.prepare("declared_delta")
+    (stage,) = run.plan.stages
+    assert "exactly once: Delta skips a transaction that it has" in run.notes[stage.stage_id]["copy"]
+    said = "The output 'copy' has format='delta', and the table counted of the system 'db' is in the format parquet"
+    with pytest.raises(TopicError, match=said):
+        warehouse.stage(run, stage.stage_id)
+    assert newest_intent(warehouse.files, warehouse.handle(run, stage.stage_id).folder) is None
+
+
 def test_explain_names_the_shuffles_of_a_function_when_it_is_asked_to(tmp_path: Path) -> None:
     program = [sys.executable, "-c", "from airflow_samza.cli import main; main()"]
     asked = [
@@ -339,8 +354,12 @@ def test_a_runner_that_dies_reads_once_replaces_once_and_appends_at_least_once(
     (stage,) = run.plan.stages
     for place in ("read-before-record", "read-after-record", "table-before-write", "table-after-write"):
         monkeypatch.setenv(VARIABLE, f"{place}@{tmp_path / place}")
-        assert runtime.wait(runtime.submit(run, stage.stage_id)).state == LOST
+        died = runtime.submit(run, stage.stage_id)
+        assert runtime.wait(died).state == LOST
         assert (tmp_path / place).exists()
+        with pytest.raises(StageLost) as lost:
+            runtime.finish(died)
+        assert "may come twice: the output 'appended' (an append that dies" in lost.value.hint
         if place == "read-after-record":
             _write_views(tmp_path / "data/views/2.parquet", VIEWS)
     monkeypatch.delenv(VARIABLE)

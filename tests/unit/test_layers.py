@@ -46,16 +46,24 @@ KINDS_OF_SYSTEMS = tuple(sorted({kind.loader.split(".")[2] for kind in BUILT_IN.
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "systems": (
         ("dictionaries", "filesystems", "generations"),
+        ("root_identity",),
         ("producers_seen", "system"),
         ("sections", "topic_rejections", "topic_rows"),
         ("capabilities",),
+        ("delivery",),
         ("log",),
         ("files",),
         ("serdes",),
         KINDS_OF_SYSTEMS,
         ("bindings",),
     ),
-    "runs": (("failpoints", "records"), ("stages",), ("kept_results", "lineage", "tables"), ("finish", "progress"), ("upkeep",)),
+    "runs": (
+        ("failpoints", "records"),
+        ("deliveries", "stages"),
+        ("kept_results", "lineage", "tables"),
+        ("finish", "progress"),
+        ("upkeep",),
+    ),
     "task": (
         ("checkpoint", "expressions"),
         ("report", "messages"),

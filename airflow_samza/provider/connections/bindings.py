@@ -13,6 +13,7 @@ from typing import Any
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.connections.fields import extra_of
 from airflow_samza.provider.connections.kafka import kafka_binding
+from airflow_samza.provider.connections.not_defined import adding
 from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.spark.tables import option_text
@@ -25,8 +26,17 @@ SUPPORTED = (
     "Spark reads and writes)"
 )
 
+_OF_KINDS = {"files": ("fs",), "kafka": ("kafka",), "spark": ("spark_sql", "jdbc"), "log": ("samza",)}
+"""Connection types by the kind of the system that they bind."""
+
 _OF_OTHER_PROVIDERS: Mapping[str, Callable[[str, str, Any], SystemBinding]] = {"kafka": kafka_binding}
 """Connection types that other providers define, and whose fields are read as those define them."""
+
+
+def types_of(kind: str | None) -> tuple[str, ...]:
+    """Return the types of connections that bind a system of a kind, the usual one first; none where none can."""
+    found = find_kind(kind) if kind else None
+    return _OF_KINDS.get(kind or "", (kind,) if kind and found is not None and found.connects else ())
 
 
 def bind_connections(systems: Mapping[str, str], get_connection: GetConnection) -> dict[str, SystemBinding]:
@@ -49,8 +59,7 @@ def binding_of(name: str, conn_id: str, connection: Any, get_connection: GetConn
         if not path:
             raise ConfigError(
                 f"The connection {conn_id!r}, which binds the system {name!r}, has no path.",
-                hint=f"Set its path, for example: airflow connections add {conn_id} --conn-type fs --conn-extra "
-                '\'{"path": "/data"}\'.',
+                hint=f"Set its path, for example: {adding(conn_id, 'fs')}.",
                 key="systems",
                 value=conn_id,
             )
@@ -113,8 +122,7 @@ def root_of(conn_id: str, connection: Any) -> str:
     if not root:
         raise ConfigError(
             f"The Samza connection {conn_id!r} has no root.",
-            hint=f'Set it, for example: airflow connections add {conn_id} --conn-type samza --conn-extra \'{{"root": '
-            '"/data/samza"}\'.',
+            hint=f"Set it, for example: {adding(conn_id, 'samza')}.",
             key="root",
             value=conn_id,
         )

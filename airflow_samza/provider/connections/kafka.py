@@ -6,6 +6,7 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.connections.fields import extra_of
+from airflow_samza.provider.connections.not_defined import adding
 from airflow_samza.systems.kafka.access import ADDRESSES, PASSWORD, USER, shared_options
 from airflow_samza.systems.system import SystemBinding
 
@@ -26,8 +27,7 @@ def kafka_binding(name: str, conn_id: str, connection: Any) -> SystemBinding:
     if not options.get(ADDRESSES):
         raise ConfigError(
             f"The connection {conn_id!r}, which binds the system {name!r}, has no {ADDRESSES}.",
-            hint=f"Set it, for example: airflow connections add {conn_id} --conn-type kafka --conn-extra "
-            f'\'{{"{ADDRESSES}": "broker:9092"}}\'.',
+            hint=f"Set it, for example: {adding(conn_id, 'kafka')}.",
             key="systems",
             value=conn_id,
         )

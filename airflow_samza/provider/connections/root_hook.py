@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
-from airflow_samza.errors import ConfigError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.bindings import root_of
+from airflow_samza.provider.connections.cloud import OF_TYPES
+from airflow_samza.provider.connections.not_defined import known_here, not_defined
 from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, access_within, give_access
 
@@ -43,7 +45,7 @@ class RootHook(BaseHook):
         return self._access
 
     def _find_access(self, root: str) -> RootAccess:
-        return find_access(self.conn_id, self._connection(self.conn_id), root, self._connection)
+        return find_access(self.conn_id, self._connection(self.conn_id), root, self._store_connection)
 
     @property
     def place_of_root(self) -> dict[str, Any]:
@@ -58,14 +60,13 @@ class RootHook(BaseHook):
         with access_within(self.root, self.access):
             return open_filesystem(self.root)
 
-    def _connection(self, conn_id: str) -> Any:
+    def _connection(self, conn_id: str, types: Collection[str] = ("samza",)) -> Any:
+        """Return a connection, which has one of the types where all is well."""
         try:
             return self.get_connection(conn_id)
         except AirflowNotFoundException:
-            example = f'airflow connections add {conn_id} --conn-type samza --conn-extra \'{{"root": "/data/samza"}}\''
-            raise ConfigError(
-                f"The connection {conn_id!r} is not defined.",
-                hint=f"Define it, for example: {example}.",
-                key="conn_id",
-                value=conn_id,
-            ) from None
+            raise not_defined(conn_id, types, known=known_here([self.conn_id])) from None
+
+    def _store_connection(self, conn_id: str) -> Any:
+        """Return a connection that opens the root, or files, on an object store."""
+        return self._connection(conn_id, tuple(OF_TYPES))

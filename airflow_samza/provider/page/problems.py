@@ -62,8 +62,12 @@ def answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(OSError)
     async def storage(request: Request, error: OSError) -> JSONResponse:
-        text = without_passwords(f"{error.strerror or error}")
-        return _answer(503, Problem(sentence=f"The storage could not be read: {text}.", rule="storage"))
+        return _answer(503, Problem(sentence=not_read(error), rule="storage"))
+
+
+def not_read(error: OSError) -> str:
+    """Return the sentence for storage that the page could not read."""
+    return f"The storage could not be read: {without_passwords(str(error.strerror or error))}."
 
 
 def problem_of(error: SamzaError) -> Problem:

@@ -15,6 +15,10 @@ from airflow_samza.systems.capabilities import RemembersWriters
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
+OR_CLEAR_IN_AIRFLOW = (
+    "; or, in Airflow, clear its plan task with its downstream: the next generation replaces what it wrote"
+)
+
 
 def reject_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) -> None:
     """Reject a run without records that has written to an output before, in this generation of its plan or later."""
@@ -32,9 +36,7 @@ def reject_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, Syst
                     f"The run {run.run_id!r} of {run.application!r} has written to the output {stream_id!r} before "
                     f"(generation {known}), "
                     "and its records are not kept any more.",
-                    hint="Give the run another id (--run-id; a new Dag run); or, in Airflow, clear its plan task with "
-                    "its downstream: the "
-                    "next generation replaces what it wrote.",
+                    hint=f"Give the run another id (--run-id; a new Dag run){OR_CLEAR_IN_AIRFLOW}.",
                     stream=stream_id,
                     run=run.run_id,
                     generation=known,

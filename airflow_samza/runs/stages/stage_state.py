@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_samza.errors import StageCancelled
 from airflow_samza.records import durable, parse_object, understood
 from airflow_samza.runs.records.epoch_records import Manifest, read_commit
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, read_fixed, read_told, write_once
@@ -364,3 +365,19 @@ def _runner(handle: StageHandle, request: StageRequest | None) -> RunnerFolder |
     if request is None or request.runner is None:
         return None
     return RunnerFolder(handle.run, request.runner.key, request.runner.number)
+
+
+def superseded_by(handle: StageHandle, newer: Generation) -> str:
+    """Return the sentence for a generation of a stage that has a newer one."""
+    return f"Generation {handle.generation} of the stage {handle.stage_id} is superseded by {newer}."
+
+
+def was_cancelled(stage_id: str) -> str:
+    """Return the sentence for a stage that somebody has cancelled."""
+    return f"The stage {stage_id} was cancelled."
+
+
+def cancelled(handle: StageHandle, **facts: object) -> StageCancelled:
+    """Return the error of an attempt that was cancelled."""
+    about = {"stage": handle.stage_id, "run": handle.run_id, **facts}
+    return StageCancelled(was_cancelled(handle.stage_id), hint="Submit it again, or clear it.", **about)

@@ -96,13 +96,19 @@ def find_version(
     )  # rejects an expired one
 
 
+KEY_STAYS = (
+    "Rows of one key have to lie in one partition in all versions: declare the same key, or push a table of another "
+    "name."
+)
+
+
 def check_columns(table: TableDescriptor, version: TableVersion) -> None:
     """Reject a version that was pushed by another key, or lacks one of its columns in a type that can be read."""
     if table.key != version.key:
         raise SchemaError(
             f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) was pushed by the key "
             f"{', '.join(version.key)}, and the table is declared with {', '.join(table.key)}.",
-            hint="Its rows are partitioned by that key: declare the same key, or push a table of another name.",
+            hint=KEY_STAYS,
             table=table.table_id,
         )
     if table.schema is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.topic_rejections import unknown_value
 
 TIME, NAME = "time", "name"
 """The orders of files: by their times of change, then by name; by name alone."""
@@ -84,12 +85,7 @@ def _choice(stream: StreamSpec, name: str, text: str) -> str:
     value = text.strip().lower()
     if value not in _CHOICES[name]:
         known = " or ".join(f'"{choice}"' for choice in _CHOICES[name])
-        raise ConfigError(
-            f"Option {name!r} of stream {stream.name!r} is {text!r}, which is not known.",
-            hint=f"Write {known}.",
-            key=name,
-            value=text,
-        )
+        raise unknown_value(stream.name, name, text, f"Write {known}.")
     return value
 
 

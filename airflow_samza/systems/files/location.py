@@ -17,9 +17,10 @@ from urllib.parse import unquote
 
 import pyarrow.fs as pafs
 
-from airflow_samza.errors import ConfigError, RuntimeMissing
+from airflow_samza.errors import ConfigError, RuntimeMissing, install
 from airflow_samza.secrecy import without
 from airflow_samza.systems.filesystems.object_store.address import is_object_store
+from airflow_samza.systems.filesystems.opening import extra_of_scheme
 from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
@@ -110,10 +111,9 @@ def _on_hdfs(url: str, options: Mapping[str, Any] | None) -> Location:
 
 def _on_object_store(url: str, scheme: str, options: Mapping[str, Any] | None) -> Location:
     if find_spec("obstore") is None:
-        extra = {"s3": "s3", "gs": "gcs"}.get(scheme, "azure")
         raise RuntimeMissing(
             f"Files on {scheme}:// need the package obstore, which is not installed.",
-            hint=f"pip install 'airflow-samza[{extra}]'.",
+            hint=install(extra_of_scheme(scheme)),
             scheme=scheme,
         )
     from airflow_samza.systems.filesystems.object_store.arrow import open_arrow_store

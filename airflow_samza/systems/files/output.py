@@ -38,6 +38,7 @@ from airflow_samza.systems.files.manifests import (
 )
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.system import Publication, StreamSpec
+from airflow_samza.systems.topic_rejections import WRITES_AGAIN
 
 _STALE = timedelta(days=7)
 """Staged files this old belong to attempts that died; none lives so long."""
@@ -251,7 +252,7 @@ class _Publisher:
                     raise
                 raise TopicError(
                     f"The staged file {staged} of stream {self.stream.name!r} is gone before it was published.",
-                    hint="Clear the stage: its next generation writes its output again.",
+                    hint=WRITES_AGAIN,
                     path=str(staged),
                     stream=self.stream.name,
                 ) from error

@@ -146,6 +146,21 @@ def storage_errors(doing: str, location: str) -> Iterator[None]:
         raise_storage_error(error, doing, location)
 
 
+NOTHING_LOST = "Nothing that was committed is lost; try again"
+TRYING_AGAIN = "nothing that was committed is lost by trying again"
+DELETED_MEANWHILE = "Something deletes under the root while a run writes there; stop it and try again."
+
+
+def cannot(doing: str, location: str, why: str) -> str:
+    """Return the sentence for what the storage rejects for good."""
+    return f"The storage cannot {doing} {location}: {why}."
+
+
+def did_not(doing: str, location: str, why: str) -> str:
+    """Return the sentence for what the storage may do later."""
+    return f"The storage did not {doing} {location}: {why}."
+
+
 def raise_storage_error(error: OSError, doing: str, location: str) -> NoReturn:
     """Raise our error for one of the operating system's."""
     reason = error.strerror or str(error)
@@ -156,8 +171,8 @@ def raise_storage_error(error: OSError, doing: str, location: str) -> NoReturn:
             path=location,
         ) from error
     raise TopicError(
-        f"The storage cannot {doing} {location}: {reason}.",
-        hint="Check the disk and the permissions of the root; nothing that was committed is lost by trying again.",
+        cannot(doing, location, reason),
+        hint=f"Check the disk and the permissions of the root; {TRYING_AGAIN}.",
         path=location,
         errno=error.errno,
     ) from error

@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from urllib.parse import unquote, urlsplit
 
-from airflow_samza.errors import ConfigError, RuntimeMissing
+from airflow_samza.errors import ConfigError, RuntimeMissing, install
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.object_store.address import is_object_store
 from airflow_samza.systems.filesystems.root_access import access_of
 
 _EXTRAS = {"s3": "s3", "gs": "gcs"}
+
+
+def extra_of_scheme(scheme: str) -> str:
+    """Return the extra of this package that opens object stores of a scheme."""
+    return _EXTRAS.get(scheme, "azure")
 
 
 def open_filesystem(root_url: str, options: Mapping[str, object] | None = None) -> Filesystem:
@@ -43,7 +48,7 @@ def open_filesystem(root_url: str, options: Mapping[str, object] | None = None) 
         if find_spec("obstore") is None:
             raise RuntimeMissing(
                 f"A root on {parts.scheme}:// needs the package obstore, which is not installed.",
-                hint=f"pip install 'airflow-samza[{_EXTRAS.get(parts.scheme, 'azure')}]'.",
+                hint=install(extra_of_scheme(parts.scheme)),
                 scheme=parts.scheme,
             )
         from airflow_samza.systems.filesystems.object_store.filesystem import open_object_store

@@ -15,9 +15,11 @@ import pyarrow as pa
 from airflow_samza.application.serdes import OF_ONE_COLUMN
 from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import Schema
+from airflow_samza.systems.kafka.output_options import unknown_option
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
 from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.topic_rejections import unknown_value
 
 KEY, VALUE, PARTITION, OFFSET, TIMESTAMP, HEADERS = "key", "value", "partition", "offset", "timestamp", "headers"
 
@@ -157,12 +159,8 @@ def _checked_options(stream: StreamSpec) -> dict[str, str]:
             found[text] = _OPTIONS[name]
         elif name == ON_EXPIRED:
             if text.strip().lower() not in (REJECT, SKIP):
-                raise ConfigError(
-                    f"Option {name!r} of stream {stream.name!r} is {text!r}, which is not known.",
-                    hint=f'Write "{REJECT}" (an error) or "{SKIP}" (go on with what is left).',
-                    key=name,
-                    value=text,
-                )
+                hint = f'Write "{REJECT}" (an error) or "{SKIP}" (go on with what is left).'
+                raise unknown_value(stream.name, name, text, hint)
         elif name == GROUP:
             if not text.strip():
                 raise ConfigError(
@@ -172,13 +170,7 @@ def _checked_options(stream: StreamSpec) -> dict[str, str]:
                     value=text,
                 )
         else:
-            raise ConfigError(
-                f"Stream {stream.name!r} has the option {name!r}, which its system of kind kafka does not know.",
-                hint=f"Its options are {', '.join([*_OPTIONS, ON_EXPIRED, GROUP])}; settings of the client belong to "
-                "the system.",
-                key=name,
-                value=text,
-            )
+            raise unknown_option("stream", stream.name, name, text, (*_OPTIONS, ON_EXPIRED, GROUP))
     return found
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
+from airflow_samza.systems.capabilities import Delivery
 from airflow_samza.systems.system import StreamSpec
 
 DELIVERY, EXACTLY_ONCE, AT_LEAST_ONCE = "delivery", "exactly_once", "at_least_once"
@@ -15,12 +17,15 @@ KEY_COLUMN, TIMESTAMP_COLUMN, HEADERS_COLUMN = "key_column", "timestamp_column",
 _CHOICES = {DELIVERY: (EXACTLY_ONCE, AT_LEAST_ONCE), ON_RERUN: (REJECT, APPEND)}
 _KNOWN = (*_CHOICES, KEY_COLUMN, TIMESTAMP_COLUMN, HEADERS_COLUMN)
 
+IN_TRANSACTIONS = Delivery(True, "for readers with isolation.level=read_committed")
+ONE_BY_ONE = Delivery(False, "after a death in between, messages come again")
+
 
 @dataclass(frozen=True)
 class OutputOptions:
     """Options of one output."""
 
-    exactly_once: bool
+    delivery: Delivery
     appends: bool
     columns: Mapping[str, str]
     """By option (``key_column``, …) the column that it names."""
@@ -31,13 +36,7 @@ class OutputOptions:
         options = dict(stream.options)
         for name, text in options.items():
             if name not in _KNOWN:
-                raise ConfigError(
-                    f"The output {stream.name!r} has the option {name!r}, which its system of kind kafka does not "
-                    "know.",
-                    hint=f"Its options are {', '.join(_KNOWN)}; settings of the client belong to the system.",
-                    key=name,
-                    value=text,
-                )
+                raise unknown_option("output", stream.name, name, text, _KNOWN)
             if name in _CHOICES and text not in _CHOICES[name]:
                 raise ConfigError(
                     f"The output {stream.name!r} has {name}={text!r}, which is not known.",
@@ -46,7 +45,18 @@ class OutputOptions:
                     value=text,
                 )
         return cls(
-            options.get(DELIVERY, EXACTLY_ONCE) == EXACTLY_ONCE,
+            IN_TRANSACTIONS if options.get(DELIVERY, EXACTLY_ONCE) == EXACTLY_ONCE else ONE_BY_ONE,
             options.get(ON_RERUN, REJECT) == APPEND,
             {name: text for name, text in options.items() if name not in _CHOICES},
         )
+
+
+def unknown_option(what: str, stream: str, option: str, value: str, known: Sequence[str]) -> ConfigError:
+    """Return the error for an option that no stream of Kafka, or no output there, has."""
+    return ConfigError(
+        f"The {what} {stream!r} has the option {option!r}, which its system of kind kafka does not know.",
+        hint=f"{did_you_mean(option, known)}Its options are {', '.join(known)}; settings of the client belong to the "
+        "system.",
+        key=option,
+        value=value,
+    )

@@ -22,16 +22,17 @@ from airflow_samza.systems.kafka.output import KafkaProducer
 from airflow_samza.systems.kafka.output_columns import STAGED, MessageEncoder
 from airflow_samza.systems.kafka.output_options import OutputOptions
 from airflow_samza.systems.kafka.publication import Place, Publisher, facts_of
-from airflow_samza.systems.kafka.root_identity import root_identity
 from airflow_samza.systems.kafka.write_failures import TRANSACTIONAL_IDS, published_before, superseded
 from airflow_samza.systems.kafka.writing import Fenced
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segments import SegmentReaders
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import Topic, create_topic
+from airflow_samza.systems.root_identity import root_identity
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
+from airflow_samza.systems.topic_rejections import WRITES_AGAIN
 
 MARKERS_OPTION = "publications.topic"
 """The option of a system that names the topic of markers."""
@@ -86,7 +87,7 @@ class KafkaOutputs:
         check_writable(self._brokers.access, [stream.name])
         check_writable(self._brokers.access, [self._markers.name])
         check_readable(self._brokers.access, [self._markers.name])
-        if options.exactly_once:
+        if options.delivery.exactly_once:
             check_transactional_id(self._brokers.access, TRANSACTIONAL_IDS)
 
     def producer(self, stream: StreamSpec, attempt: str) -> KafkaProducer:
@@ -112,12 +113,7 @@ class KafkaOutputs:
 
     def describe_output(self, stream: StreamSpec, claim: OutputClaim) -> str:
         """Return what readers of an output will see, for the plan; a rerun that is not permitted is rejected."""
-        options = OutputOptions.of(stream)
-        text = (
-            f"published to {stream.name!r} exactly once, for readers with isolation.level=read_committed"
-            if options.exactly_once
-            else f"published to {stream.name!r} at least once: after a death in between, messages come again"
-        )
+        text = f"published to {stream.name!r} {OutputOptions.of(stream).delivery}"
         known = self._brokers.find(self._markers.name) is not None
         rerun = self._rerun(stream, claim, self._markers.read(self._keys(stream, claim.producer)) if known else {})
         return text if rerun is None else f"{text}; {rerun}: readers will see these and the new ones"
@@ -221,9 +217,7 @@ class KafkaOutputs:
             self._markers.create()
             found, options = self._brokers.topic(stream.name), OutputOptions.of(stream)
             self._check_count(stream, found)
-            self._publishers[place] = Publisher(
-                self._markers, place, self._bound(stream.name), exactly_once=options.exactly_once
-            )
+            self._publishers[place] = Publisher(self._markers, place, self._bound(stream.name), options.delivery)
         return self._publishers[place]
 
     def _close(self, stream: StreamSpec, producer: str) -> None:
@@ -282,7 +276,7 @@ def _read(topic: Topic, stream: str, segments: Sequence[Segment], behind: int) -
             except FileNotFoundError as error:
                 raise TopicError(
                     f"The staged messages {segment.name} for {stream!r} are gone before they were published.",
-                    hint="Clear the stage: its next generation writes its output again.",
+                    hint=WRITES_AGAIN,
                     stream=stream,
                 ) from error
             yield batch.slice(behind)

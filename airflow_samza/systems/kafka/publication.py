@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.errors import StorageUnavailable
+from airflow_samza.systems.capabilities import Delivery
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.kafka.forks import closed_before_forks
 from airflow_samza.systems.kafka.markers import Marker, MarkerKeys, Markers, marker_of
@@ -58,11 +59,11 @@ class Place:
 class Publisher:
     """Publisher of one output of a run; a process keeps it from epoch to epoch."""
 
-    def __init__(self, markers: Markers, place: Place, largest: int, *, exactly_once: bool) -> None:
+    def __init__(self, markers: Markers, place: Place, largest: int, delivery: Delivery) -> None:
         self._markers = markers
         self.place = place
         self._largest = largest
-        self._exactly_once = exactly_once
+        self._delivery = delivery
         self._partition = markers.partition(place.keys)
         self._key = place.keys.of_run(place.producer)
         self._writer: Writer | None = None
@@ -75,7 +76,7 @@ class Publisher:
     def take_turn(self) -> None:
         """Fence former publishers, and read the markers that now stand."""
         self.close()
-        transactional_id = self.place.transactional_id if self._exactly_once else None
+        transactional_id = self.place.transactional_id if self._delivery.exactly_once else None
         self._writer = Writer(self._markers.brokers, self.place.keys.topic, transactional_id, self._largest)
         self.known = self._markers.read(self.place.keys)
         self.marker = marker_of(self.known, self._key)
@@ -118,7 +119,7 @@ class Publisher:
     def contended(self, generation: str) -> Exception:
         """Return the error of a publisher whose turn another takes again and again."""
         self.close()
-        return contended(self.place.keys.topic, generation)
+        return contended(self.place.keys.topic, generation, self._delivery)
 
     def close_idle(self) -> None:
         """Give the client up if nobody uses it: this process forks."""
@@ -164,7 +165,7 @@ class Publisher:
             self._writer.write(batch)
             sent, size = sent + batch.num_rows, size + batch.nbytes
             full = sent - done >= CHUNK_ROWS or size >= CHUNK_BYTES or time.monotonic() - since > CHUNK_SECONDS
-            if full and self._exactly_once and sent < count:
+            if full and self._delivery.exactly_once and sent < count:
                 yield sent
                 done, size, since = sent, 0, time.monotonic()
                 self._writer.begin()

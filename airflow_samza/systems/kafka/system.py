@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow_samza.systems.capabilities import Compaction, ExpiringTopic, OutputClaim
+from airflow_samza.systems.capabilities import Compaction, Delivery, ExpiringTopic, OutputClaim
 from airflow_samza.systems.kafka.access import access_of
 from airflow_samza.systems.kafka.access_check import PATIENCE as CHECK_PATIENCE
 from airflow_samza.systems.kafka.access_check import check_brokers, check_group, check_readable
@@ -15,6 +15,7 @@ from airflow_samza.systems.kafka.columns import RAW, MessageColumns, browsed, gr
 from airflow_samza.systems.kafka.failures import made_anew
 from airflow_samza.systems.kafka.group_offsets import ToldGroups
 from airflow_samza.systems.kafka.input_range import fix_range, without_expired
+from airflow_samza.systems.kafka.output_options import OutputOptions
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
 from airflow_samza.systems.kafka.own_topics.system import OwnTopics, is_own
 from airflow_samza.systems.kafka.reading import KafkaConsumer
@@ -171,6 +172,10 @@ class KafkaSystem:
         """Reject columns that cannot be messages, and a user who may not publish."""
         if not is_own(stream):
             self.outputs.check_writable(stream)
+
+    def delivery(self, stream: StreamSpec) -> Delivery:
+        """Return the delivery of an output, as its option says."""
+        return OutputOptions.of(stream).delivery
 
     def describe_output(self, stream: StreamSpec, claim: OutputClaim) -> str:
         """Return what readers of an output will see, for the plan; reject a rerun that is not permitted."""

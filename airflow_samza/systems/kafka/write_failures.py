@@ -7,9 +7,12 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
+from airflow_samza.systems.capabilities import Delivery
+from airflow_samza.systems.delivery import after_a_retry
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.connection_failures import TOPIC, TRANSACTION, WRITE, missing_right
 from airflow_samza.systems.kafka.failures import NOT_THERE
+from airflow_samza.systems.producers_seen import TAKE_THE_NEWER
 
 TRANSACTIONAL_IDS = "airflow-samza"
 """Beginning of all transactional ids, for the rights of a user."""
@@ -29,7 +32,9 @@ _GONE = NOT_THERE | {KafkaError.UNKNOWN_TOPIC_ID}
 _TOO_FEW = frozenset({KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
-def write_failed(error: KafkaError, *, topic: str, brokers: Brokers, key: bytes | None = None) -> SamzaError:
+def write_failed(
+    error: KafkaError, *, topic: str, brokers: Brokers, delivery: Delivery, key: bytes | None = None
+) -> SamzaError:
     """Return the error of messages that the brokers did not take."""
     about: dict[str, Any] = {"stream": topic, "system": brokers.system}
     if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
@@ -46,8 +51,8 @@ def write_failed(error: KafkaError, *, topic: str, brokers: Brokers, key: bytes 
     if error.code() in _TOO_FEW:
         return StorageUnavailable(
             f"Too few replicas of {topic!r} in the system {brokers.system!r} are in sync to take messages.",
-            hint="Look for brokers that are away (min.insync.replicas of the topic); the next try continues where this "
-            "one has stopped, and nothing is doubled.",
+            hint="Look for brokers that are away (min.insync.replicas of the topic). The next try continues where this "
+            f"one has stopped: {_kept(topic, delivery)}.",
             **about,
         )
     if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
@@ -60,8 +65,8 @@ def write_failed(error: KafkaError, *, topic: str, brokers: Brokers, key: bytes 
     return StorageUnavailable(
         f"The brokers {brokers.access.addresses} of the system {brokers.system!r} did not take the messages for "
         f"{topic!r}: {error.str()}.",
-        hint="Check that they run, can be reached from here, and have enough replicas of the topic in sync; the next "
-        "try continues where this one has stopped, and nothing is doubled.",
+        hint="Check that they run, can be reached from here, and have enough replicas of the topic in sync. The next "
+        f"try continues where this one has stopped: {_kept(topic, delivery)}.",
         **about,
     )
 
@@ -81,19 +86,19 @@ def superseded(topic: str, generation: str, newest: str) -> TopicError:
     """Return the error of a publisher whose stage was cleared meanwhile; its facts name the ``winner``."""
     return TopicError(
         f"Generation {generation} may no longer publish to {topic!r}: {newest} has taken over.",
-        hint="This attempt was replaced by a newer one (a clear); take the newer generation's result.",
+        hint=TAKE_THE_NEWER,
         stream=topic,
         generation=generation,
         winner=newest,
     )
 
 
-def contended(topic: str, generation: str) -> StorageUnavailable:
+def contended(topic: str, generation: str, delivery: Delivery) -> StorageUnavailable:
     """Return the error of two publishers of one generation that fence each other again and again."""
     return StorageUnavailable(
         f"Another process publishes generation {generation} to {topic!r} at the same time, and the two fence each "
         "other.",
-        hint="One of them will be ended as the stage's lost runner; the next try continues, and nothing is doubled.",
+        hint=f"One of them will be ended as the stage's lost runner. The next try continues: {_kept(topic, delivery)}.",
         stream=topic,
         generation=generation,
     )
@@ -120,6 +125,10 @@ def markers_gone(name: str, system: str, topic: str) -> TopicError:
         stream=topic,
         system=system,
     )
+
+
+def _kept(topic: str, delivery: Delivery) -> str:
+    return after_a_retry({f"the output {topic!r}": delivery})
 
 
 def shown_key(key: bytes | None) -> str:

@@ -14,6 +14,7 @@ from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.client_log import CLIENT_LOG
 from airflow_samza.systems.kafka.failures import cause_of, error_of
 from airflow_samza.systems.kafka.forks import guarded, released
+from airflow_samza.systems.kafka.output_options import IN_TRANSACTIONS, ONE_BY_ONE
 from airflow_samza.systems.kafka.waiting import Waiting
 from airflow_samza.systems.kafka.write_failures import FENCED, write_failed
 
@@ -178,4 +179,5 @@ class Writer:
             error, key = first
         if error.code() in FENCED:
             return Fenced(error.str())
-        return write_failed(error, topic=self._topic, brokers=self._brokers, key=key)
+        delivery = IN_TRANSACTIONS if self._transactional else ONE_BY_ONE
+        return write_failed(error, topic=self._topic, brokers=self._brokers, delivery=delivery, key=key)

@@ -67,7 +67,7 @@ def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: in
     except (KeyError, ValueError, TypeError) as error:
         raise topic.damaged(path, f"cannot be understood ({error!r})") from None
     if len(offsets) != topic.partitions:
-        raise topic.damaged(path, f"is for {len(offsets)} partitions, and the topic has {topic.partitions}")
+        raise topic.of_other_count(path, len(offsets))
     return Tail(topic, last + 1, offsets, seen, schema, last + 1)
 
 
@@ -217,7 +217,7 @@ def read_commits(
         while number < start:
             commit = read_commit(topic, number)
             if commit is None:
-                raise topic.damaged(topic.commit_path(number), "is missing, and later commits are there")
+                raise topic.without_commit(number)
             if up_to is not None and number > up_to:
                 return
             yield commit

@@ -130,7 +130,7 @@ def _commits(topic: Topic) -> tuple[dict[int, Commit], list[Finding]]:
         try:
             commit = read_commit(topic, number, before)
             if commit is None:
-                raise topic.damaged(topic.commit_path(number), "is missing, and later commits are there")
+                raise topic.without_commit(number)
             found[number], before = commit, commit.next
         except TopicError as error:
             findings.append(_finding(topic, error))

@@ -76,9 +76,7 @@ def read_floor(topic: Topic, parts: Collection[str] | None = None) -> Floor:
     except (KeyError, ValueError, TypeError) as error:
         raise topic.damaged(topic.expired_path, f"cannot be understood ({error!r})") from None
     if floor.offsets and len(floor.offsets) != topic.partitions:
-        raise topic.damaged(
-            topic.expired_path, f"is for {len(floor.offsets)} partitions, and the topic has {topic.partitions}"
-        )
+        raise topic.of_other_count(topic.expired_path, len(floor.offsets))
     return floor
 
 

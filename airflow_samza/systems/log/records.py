@@ -223,7 +223,7 @@ def parse_commit(topic: Topic, path: str, record: Mapping[str, Any], number: int
     if commit.number != number:
         raise topic.damaged(path, f"says that it is commit {commit.number}")
     if len(commit.next) != topic.partitions:
-        raise topic.damaged(path, f"is for {len(commit.next)} partitions, and the topic has {topic.partitions}")
+        raise topic.of_other_count(path, len(commit.next))
     if any(partition not in range(topic.partitions) for segment in commit.segments for partition in segment.partitions):
         raise topic.damaged(path, "names a partition that the topic does not have")
     return commit

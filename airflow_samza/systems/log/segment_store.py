@@ -90,6 +90,9 @@ class SegmentStore(Protocol):
         ...
 
 
+CLEAR_ITS_WRITER = "Clear the stage that wrote it: nothing of this epoch has been published."
+
+
 class FileSegments:
     """Store of the log itself: files beside the commits, which go with the topic's folder."""
 
@@ -144,7 +147,7 @@ class FileSegments:
                 raise TopicError(
                     f"The staged segment {topic.filesystem.location(path)} "
                     + ("is missing." if size < 0 else f"has {size} bytes, not the {segment.bytes} that were written."),
-                    hint="Clear the stage that wrote it: nothing of this epoch has been published.",
+                    hint=CLEAR_ITS_WRITER,
                     stream=topic.name,
                     path=topic.filesystem.location(path),
                 )

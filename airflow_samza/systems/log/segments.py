@@ -17,7 +17,7 @@ from airflow_samza.systems.dictionaries import GrowingDictionary, is_encoded_as
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_checks import check_unpacked
 from airflow_samza.systems.log.topic import Topic
-from airflow_samza.systems.topic_rejections import check_partition
+from airflow_samza.systems.topic_rejections import check_partition, no_column
 from airflow_samza.systems.topic_rows import plain_schema, to_schema
 
 if TYPE_CHECKING:
@@ -356,12 +356,7 @@ class SegmentReaders:
         return self._topic.damaged(self._topic.segment_path(segment.name), what)
 
     def _reject_column(self, name: str, schema: pa.Schema) -> None:
-        raise TopicError(
-            f"The topic {self._topic.name!r} has no column {name!r}.",
-            hint=f"Its columns are {', '.join(schema.names)}.",
-            stream=self._topic.name,
-            column=name,
-        )
+        raise no_column(self._topic.name, name, schema.names)
 
     def leave(self, partition: int) -> None:
         """Do nothing: files are not opened by partition."""

@@ -86,7 +86,7 @@ def read_commit(
             # It may have been written between the two questions.
             if topic.filesystem.exists(path):
                 return read_commit(topic, number, before, tail)
-            raise topic.damaged(path, "is missing, and later commits are there") from None
+            raise topic.without_commit(number) from None
         return None
     commit = KNOWN_COMMITS.find(topic, path, data)
     if commit is None:

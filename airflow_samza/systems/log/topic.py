@@ -115,6 +115,14 @@ class Topic:
         """Return the error for a file that is not as it was written."""
         return damaged(self.filesystem, path, self.name, what)
 
+    def of_other_count(self, path: str, partitions: int) -> TopicError:
+        """Return the error for a record of a topic with another partition count."""
+        return self.damaged(path, f"is for {partitions} partitions, and the topic has {self.partitions}")
+
+    def without_commit(self, number: int) -> TopicError:
+        """Return the error for a commit that is not there while later ones are."""
+        return self.damaged(self.commit_path(number), "is missing, and later commits are there")
+
 
 def topic_directory(name: str) -> str:
     """Return the folder of a topic.

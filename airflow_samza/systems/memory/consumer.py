@@ -18,6 +18,7 @@ from airflow_samza.systems.system import (
     SystemStreamPartition,
     UnreadableRun,
 )
+from airflow_samza.systems.topic_rejections import no_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,11 +119,6 @@ def _cut(envelope: Envelope, offsets: OffsetRange, columns: Sequence[str] | None
     if columns is not None:
         missing = [name for name in columns if name not in batch.schema.names]
         if missing:
-            raise TopicError(
-                f"The topic {envelope.ssp.stream!r} has no column {missing[0]!r}.",
-                hint=f"Its columns are {', '.join(batch.schema.names)}.",
-                stream=envelope.ssp.stream,
-                column=missing[0],
-            )
+            raise no_column(envelope.ssp.stream, missing[0], batch.schema.names)
         batch = batch.select(list(columns))
     return MessageRun(envelope.ssp, envelope.offset + skip, batch)

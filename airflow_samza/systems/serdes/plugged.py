@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_samza.application.rejections import CORRECT_IMPORT
 from airflow_samza.errors import ConfigError
 from airflow_samza.row import Row
 from airflow_samza.systems.serdes.rows import decoded_rows, rows_of
@@ -101,9 +102,7 @@ def _made(name: str, stream: str) -> Any:
     try:
         found: Any = importlib.import_module(module_name)
     except ImportError as error:
-        raise rejected(
-            f"cannot be imported: {error}", "Put its folder on the Python path, or correct the name."
-        ) from error
+        raise rejected(f"cannot be imported: {error}", CORRECT_IMPORT) from error
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
             raise rejected(f"does not exist: {module_name!r} has no {attributes!r}", "Correct the name.")

@@ -17,11 +17,13 @@ from typing import Any, Protocol, runtime_checkable
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError, StageLost
 from airflow_samza.system_kinds import EMBEDDED
+from airflow_samza.systems.capabilities import Delivery
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.log.consumer import LogConsumer
 from airflow_samza.systems.log.maintenance import ExpiringLogTopic
 from airflow_samza.systems.log.producer import LogProducer
 from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.root_identity import root_identity
 from airflow_samza.systems.spark.tables import SparkTable
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, System, SystemBinding
 
@@ -34,7 +36,8 @@ class Staged:
 
     ``offsets`` ([from, to) per partition) of a topic of the run, whose columns are ``schema`` (DDL).
 
-    ``transaction`` names the writer and grows from publication to publication, for tables that know one again.
+    ``transaction`` names the writer, apart from those of other roots, and grows from publication to publication, for
+    tables that know one again.
     """
 
     topic: str
@@ -77,6 +80,7 @@ class SparkSystem:
         self.writer: TableWriter | None = None
         self.log = LogSystem(name, SystemBinding(EMBEDDED), root)
         self._admin = SparkAdmin(self)
+        self._identity = ""
 
     @property
     def admin(self) -> SparkAdmin:
@@ -86,6 +90,10 @@ class SparkSystem:
     def table(self, stream: StreamSpec) -> SparkTable:
         """Return the stream as Spark sees it."""
         return SparkTable.of(self.name, self.binding, stream)
+
+    def delivery(self, stream: StreamSpec) -> Delivery:
+        """Return the delivery of an output, by its mode and format."""
+        return self.table(stream).delivery
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """Return the partition count of a stream that Spark has not read yet, else its input range in the topic.
@@ -163,7 +171,9 @@ class SparkSystem:
         version = (plan * 10**6 + stage) * 10**9 + publication.epoch
         rows = sum(end - start for start, end in offsets)
         schema = self.log.admin.metadata([topic])[topic.name].schema
-        return Staged(topic.name, slice_, schema, rows, (f"{publication.producer}/{stream.name}", version))
+        self._identity = self._identity or root_identity(self.log.filesystem)
+        writer = f"{self._identity}/{publication.producer}/{stream.name}"
+        return Staged(topic.name, slice_, schema, rows, (writer, version))
 
     def _record(self, stream: StreamSpec, publication: Publication) -> str:
         assert stream.through is not None

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import unknown_mode
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.secrecy import secret_names, without
+from airflow_samza.systems.capabilities import Delivery
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 APPEND, OVERWRITE, OVERWRITE_PARTITIONS = MODES = ("append", "overwrite", "overwrite_partitions")
@@ -83,27 +84,36 @@ class SparkTable:
         return self.mode != APPEND
 
     @property
-    def skips_repeats(self) -> bool:
-        """Return whether the writer itself knows a publication again."""
-        return self.format == "delta" and self.mode == APPEND
+    def is_in_catalog(self) -> bool:
+        """Return whether its place is a table of a catalog, which has a format of its own once it is there."""
+        return self.path is None and self.format not in _TABLE_FORMATS
 
     @property
-    def delivery(self) -> str:
+    def skips_repeats(self) -> bool:
+        """Return whether the writer itself knows a publication again; a table that is there has to be of the format."""
+        return is_delta(self.format) and self.mode == APPEND
+
+    @property
+    def delivery(self) -> Delivery:
         """Delivery that the plan promises of the output."""
         if self.mode == OVERWRITE:
-            return "exactly once: the stage's end replaces the whole table, and a repeat replaces it by the same"
+            return Delivery(True, "the stage's end replaces the whole table, and a repeat replaces it by the same")
         if self.mode == OVERWRITE_PARTITIONS:
             columns = ", ".join(self.partition_by)
-            return (
-                f"exactly once: the stage's end replaces the partitions by {columns} that it has rows for; a "
-                "repeat does the same again"
+            return Delivery(
+                True,
+                f"the stage's end replaces the partitions by {columns} that it has rows for; a repeat does the same "
+                "again",
             )
         if self.skips_repeats:
-            return "exactly once: Delta skips a transaction that it has; a cleared stage appends again"
-        return (
-            "at least once: an append that dies between Spark's write and the record of it is made again; a "
-            "cleared stage appends again"
-        )
+            return Delivery(True, "Delta skips a transaction that it has")
+        unless = ", unless the table is one of Delta's" if self.is_in_catalog and self.format is None else ""
+        return Delivery(False, f"an append that dies between Spark's write and the record of it is made again{unless}")
+
+    @property
+    def rerun(self) -> str | None:
+        """Words for what a rerun does, for the plan; None where that is what ``delivery`` says of a repeat."""
+        return "a cleared stage appends again" if self.mode == APPEND else None
 
     def without_secrets(self, text: str) -> str:
         """Return a text for people, in which no secret option stands."""
@@ -119,13 +129,7 @@ class SparkTable:
                 stream=stream.name,
             )
         if self.mode not in MODES:
-            raise ConfigError(
-                f"{what} has mode={self.mode!r}, which is not known.",
-                hint=f"{did_you_mean(self.mode, MODES)}The modes are {', '.join(MODES)}.",
-                key="mode",
-                value=self.mode,
-                stream=stream.name,
-            )
+            raise unknown_mode(what, self.mode, MODES, stream=stream.name)
         if not stream.written:
             return
         if self.query:
@@ -170,6 +174,11 @@ def _named(table: SparkTable, binding: SystemBinding) -> SparkTable:
     if root and table.format not in _TABLE_FORMATS:
         return replace(table, path=f"{str(root).rstrip('/')}/{table.stream}")
     return replace(table, table=table.stream)
+
+
+def is_delta(format: str | None) -> bool:
+    """Return whether a format, or the provider of a table, is Delta, which knows the transactions of writers."""
+    return format is not None and format.lower() == "delta"
 
 
 def option_text(value: Any) -> str:

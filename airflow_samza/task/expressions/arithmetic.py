@@ -59,6 +59,11 @@ def arithmetic(symbol: str, left: Expression, right: Expression) -> Expression:
 def overflow(kind: DataType) -> EvaluationFailure:
     """The failure of arithmetic whose result does not fit."""
     condition = "BINARY_ARITHMETIC_OVERFLOW" if kind.name in ("tinyint", "smallint") else "ARITHMETIC_OVERFLOW"
+    return does_not_fit(kind, condition)
+
+
+def does_not_fit(kind: DataType, condition: str = "ARITHMETIC_OVERFLOW") -> EvaluationFailure:
+    """The failure of a computation whose result is none of its type."""
     return EvaluationFailure(condition, f"The result does not fit into {kind.ddl()}.")
 
 
@@ -197,8 +202,6 @@ def negated(operand: Expression) -> Expression:
         try:
             return pc.negate_checked(value)
         except pa.ArrowInvalid:
-            raise EvaluationFailure(
-                "ARITHMETIC_OVERFLOW", f"The result does not fit into {operand.type.ddl()}."
-            ) from None
+            raise does_not_fit(operand.type) from None
 
     return Expression(operand.type, operand.nullable, exact or operand.fallible, run)

@@ -13,7 +13,7 @@ from typing import Any
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Field, Schema
 from airflow_samza.task.expressions.coercion import is_numeric
-from airflow_samza.task.expressions.expression import BOOLEAN, VOID, Expression, UnsupportedExpression, column
+from airflow_samza.task.expressions.expression import BOOLEAN, REPEATED, VOID, Expression, UnsupportedExpression, column
 from airflow_samza.task.expressions.functions import FUNCTIONS
 from airflow_samza.task.expressions.nodes import NodeCompiler
 from airflow_samza.task.expressions.nodes import UnknownColumn as UnknownColumn
@@ -61,7 +61,7 @@ def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list
     if len(compiled) > 1:
         compiler.guard.reject_decided(nodes)
     if compiler.guard.facts.repeats(*nodes):
-        raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
+        raise UnsupportedExpression(REPEATED)
     if len(nodes) > 1 and any(
         isinstance(n, exp.EQ) and isinstance(n.this, exp.Column) and isinstance(n.expression, exp.Column) for n in nodes
     ):

@@ -28,6 +28,7 @@ from airflow_samza.task.expressions.expression import (
     Expression,
     UnsupportedExpression,
     masked,
+    no_timestamp,
 )
 from airflow_samza.task.expressions.signature import Function, applied, constant, need
 
@@ -89,7 +90,7 @@ def date_trunc(unit: Expression, operand: Expression) -> Expression:
 def _not_later(micros: Any, moments: Any) -> Any:
     """Reject a result that is later than what was cut off: the first of all timestamps was passed."""
     if (micros > numbers_of(moments)).any():
-        raise EvaluationFailure("ARITHMETIC_OVERFLOW", "A timestamp does not fit.")
+        raise no_timestamp()
     return as_moments(micros, moments)
 
 
@@ -209,7 +210,7 @@ def from_epoch(name: str, unit: int, operand: Expression) -> Expression:
         values = counts.fill_null(0).to_numpy(zero_copy_only=False)
         limit = (1 << 63) // unit
         if unit > 1 and len(values) and (values.max() > limit or values.min() < -limit):
-            raise EvaluationFailure("ARITHMETIC_OVERFLOW", "A timestamp does not fit.")
+            raise no_timestamp()
         return as_moments(values * unit, counts)
 
     return applied(TIMESTAMP, [operand], kernel, fails=unit > 1)

@@ -15,6 +15,8 @@ from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.coercion import common_type
 from airflow_samza.task.expressions.expression import (
     BOOLEAN,
+    DECIDED_AHEAD,
+    REPEATED,
     VOID,
     EvaluationFailure,
     Expression,
@@ -73,7 +75,7 @@ class Guard:
         if kind in ("And", "Or") and not inner:
             self.reject_decided([node])
             if self.facts.repeats(node):
-                raise UnsupportedExpression("conditions repeat beside one that can fail, which Catalyst may drop")
+                raise UnsupportedExpression(REPEATED)
         if kind in ("Add", "Mul") and found.type.is_integer:
             self._reject_reordered(node)
         self._look_at_choice(node)
@@ -107,9 +109,7 @@ class Guard:
                 made = self._made.get(id(part))
                 constant = made is not None and made.type == BOOLEAN and self._is_constant(part)
                 if constant or id(part) in self._decided:
-                    raise UnsupportedExpression(
-                        "a condition that Catalyst may decide ahead stands beside one that can fail"
-                    )
+                    raise UnsupportedExpression(DECIDED_AHEAD)
 
     def _look_at_choice(self, node: Any) -> None:
         kind = type(node).__name__

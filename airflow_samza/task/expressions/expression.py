@@ -24,6 +24,10 @@ class UnsupportedExpression(Exception):
     """Error for an expression outside the subset that surely equals Spark; the text is the reason, a half sentence."""
 
 
+REPEATED = "conditions repeat beside one that can fail, which Catalyst may drop"
+DECIDED_AHEAD = "a condition that Catalyst may decide ahead stands beside one that can fail"
+
+
 class EvaluationFailure(Exception):
     """A row on which the expression has no value.
 
@@ -34,6 +38,11 @@ class EvaluationFailure(Exception):
         self.condition = condition
         self.sentence = sentence
         super().__init__(f"[{condition}] {sentence}")
+
+
+def no_timestamp() -> EvaluationFailure:
+    """Return the failure of a time that is before the first timestamp, or behind the last."""
+    return EvaluationFailure("ARITHMETIC_OVERFLOW", "A timestamp does not fit.")
 
 
 class Frame:

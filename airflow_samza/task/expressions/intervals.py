@@ -10,7 +10,7 @@ import numpy as np
 from airflow_samza.task.expressions.casts import cast
 from airflow_samza.task.expressions.dates import DATE, TIMESTAMP, months_later, shifted
 from airflow_samza.task.expressions.days import DAY, as_dates, as_moments, days_of, numbers_of
-from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, UnsupportedExpression
+from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, UnsupportedExpression, no_timestamp
 from airflow_samza.task.expressions.signature import applied
 
 _MONTHS = {"YEAR": 12, "MONTH": 1}
@@ -55,7 +55,7 @@ def shifted_by(operand: Expression, interval: tuple[int, int, bool], sign: int) 
             (_moved(days, sign * months) - days).astype(np.float64) * DAY + values.astype(np.float64) + sign * micros
         )
         if len(values) and np.abs(result).max() > 2.0**63 - 4096:
-            raise EvaluationFailure("ARITHMETIC_OVERFLOW", "A timestamp does not fit.")
+            raise no_timestamp()
         return as_moments(values + (_moved(days, sign * months) - days) * DAY + sign * micros, moments)
 
     return applied(TIMESTAMP, [cast(operand, TIMESTAMP)], kernel, fails=True)

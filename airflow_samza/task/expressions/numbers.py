@@ -14,12 +14,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.arithmetic import arithmetic, by_divisor, modulo, negated, overflow, reject_rounded
+from airflow_samza.task.expressions.arithmetic import (
+    arithmetic,
+    by_divisor,
+    does_not_fit,
+    modulo,
+    negated,
+    overflow,
+    reject_rounded,
+)
 from airflow_samza.task.expressions.coercion import common_type, is_numeric, widened
 from airflow_samza.task.expressions.expression import (
     BIGINT,
     DOUBLE,
-    EvaluationFailure,
     Expression,
     UnsupportedExpression,
     masked,
@@ -51,7 +58,7 @@ def absolute(operand: Expression) -> Expression:
         try:
             return pc.abs_checked(values)
         except pa.ArrowInvalid:
-            raise EvaluationFailure("ARITHMETIC_OVERFLOW", f"The result does not fit into {kind.ddl()}.") from None
+            raise does_not_fit(kind) from None
 
     return applied(kind, [operand], kernel, fails=True)
 

@@ -10,7 +10,15 @@ from typing import Any
 
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.coercion import common_of, common_type, is_floating, widened
-from airflow_samza.task.expressions.expression import BOOLEAN, VOID, Expression, Frame, UnsupportedExpression, is_true
+from airflow_samza.task.expressions.expression import (
+    BOOLEAN,
+    DECIDED_AHEAD,
+    VOID,
+    Expression,
+    Frame,
+    UnsupportedExpression,
+    is_true,
+)
 
 _KERNELS = {"=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 _NESTED = ("array", "map", "struct")
@@ -138,7 +146,7 @@ def disjunction(left: Expression, right: Expression) -> Expression:
 def _logic(kernel: str, decided: bool, left: Expression, right: Expression) -> Expression:
     left, right = _condition(left), _condition(right)
     if (left.literal and right.fallible) or (right.literal and left.fallible):
-        raise UnsupportedExpression("a condition that Catalyst may decide ahead stands beside one that can fail")
+        raise UnsupportedExpression(DECIDED_AHEAD)
 
     def run(frame: Frame) -> Any:
         import pyarrow as pa

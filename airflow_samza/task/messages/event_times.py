@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.application.stream_declarations import EVENT_TIMES
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import DataType
 
@@ -70,7 +71,7 @@ def _numbers(column: pa.Array, kind: DataType, what: str) -> tuple[pa.Array, int
     if kind.name != "bigint":
         raise SchemaError(
             f"The event time of {what} is of type {kind.ddl()}, which holds no time.",
-            hint="An event-time column is a timestamp, a date, or a bigint of milliseconds since 1970.",
+            hint=EVENT_TIMES,
         )
     return column, 1000
 

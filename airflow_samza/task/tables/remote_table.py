@@ -11,7 +11,7 @@ from cachetools import TTLCache
 
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import TableDescriptor
-from airflow_samza.application.remote_access import RemoteAccess
+from airflow_samza.application.remote_access import GIVE_READER, GIVE_WRITER, RemoteAccess
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import RemoteTableError, SamzaError
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter
@@ -118,7 +118,7 @@ class RemoteTable:
         if self._reader is None:
             raise RemoteTableError(
                 f"The task reads the remote table {self.table.table_id!r}, which has no reader.",
-                hint="Give app.remote_table(…, reader=…), a callable from key to row.",
+                hint=GIVE_READER,
                 table=self.table.table_id,
             )
         size = self.access.batch_reads or 1
@@ -190,7 +190,7 @@ class RemoteTable:
         if self._writer is None:
             raise RemoteTableError(
                 f"The task writes the remote table {self.table.table_id!r}, which has no writer.",
-                hint="Give app.remote_table(…, writer=…), a callable that takes key and row.",
+                hint=GIVE_WRITER,
                 table=self.table.table_id,
             )
         places = [place for place, (key, _) in enumerate(entries) if not _is_null(key)]

@@ -22,7 +22,7 @@ from airflow_samza.systems.kafka.connection_failures import (
     missing_right,
 )
 from airflow_samza.systems.kafka.failures import expired, made_anew, missing, other_count, silent
-from airflow_samza.systems.kafka.output_options import OutputOptions
+from airflow_samza.systems.kafka.output_options import IN_TRANSACTIONS, OutputOptions
 from airflow_samza.systems.kafka.write_failures import (
     contended,
     markers_gone,
@@ -249,4 +249,4 @@ def _(scene: Scene) -> str:
 
 @row("kafka", "Two runners that publish the same", BY_STAGE)
 def _(scene: Scene) -> str:
-    return str(contended("slow", "1.1"))
+    return str(contended("slow", "1.1", IN_TRANSACTIONS))

@@ -255,6 +255,24 @@ def _(scene: Scene) -> str:
     return raised(lambda: runtime.finish(handle)).replace(f"process {frozen.pid}", "process 4711")
 
 
+@row("launch", "A stage runner that died, with an output that is at least once", "by the stage")
+def _(scene: Scene) -> str:
+    scene.application(
+        'app.system("warehouse", kind="spark")',
+        f'{VIEWS}.send_to(app.output_stream("copy", system="warehouse", options={{"table": "copies"}}))',
+    )
+    scene.views()
+    runtime = scene.runtime()
+    run = runtime.prepare(RunRequest(APPLICATION, "run-1"))
+    handle = StageHandle(run.application, run.run_id, "views", Generation(1, 1), 1)
+    write_once(
+        open_filesystem(str(scene.folder / "samza")),
+        handle.folder.attempt(1, "request"),
+        StageRequest("views", "1.1", 1),
+    )
+    return raised(lambda: runtime.finish(handle))
+
+
 @row("launch", "A Java that is frozen", "by the stage")
 def _(scene: Scene) -> str:
     session = Session()

@@ -40,6 +40,22 @@ def _(scene: Scene) -> str:
     )
 
 
+@row("plan", "A connection of a system that is not defined", PLAN)
+def _(scene: Scene) -> str:
+    from airflow_samza.provider.airflow_versions import AirflowNotFoundException
+    from airflow_samza.provider.hooks import SamzaHook
+
+    def missing(conn_id: str) -> None:
+        raise AirflowNotFoundException(conn_id)
+
+    scene.application('app.system("lake", kind="files")', f"{VIEWS}.send_to({OUT})")
+    scene.monkeypatch.setattr(SamzaHook, "get_connection", staticmethod(missing))
+    scene.monkeypatch.setenv("AIRFLOW_CONN_MY_LAKE", "fs:///data")
+    hook = SamzaHook(systems={"lake": "my_laek"})
+    hook.application = APPLICATION
+    return raised(hook.bindings)
+
+
 @row("plan", "A connection without a path", PLAN)
 def _(scene: Scene) -> str:
     return raised(lambda: bind_connections({"lake": "my_lake"}, lambda _: SimpleNamespace(conn_type="fs", extra=None)))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import MagicMock
+
+from airflow_samza.spark.table_writer import _provider
+from airflow_samza.systems.spark.tables import SparkTable
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.rows_plan import PLAN
-from tests.e2e.bad_input.scene import OUT, VIEWS, Scene
+from tests.e2e.bad_input.scene import OUT, VIEWS, Scene, raised
 
 ENDLESS = VIEWS.replace("schema=View", "schema=View, bounded=False")
 
@@ -67,3 +71,14 @@ def _(scene: Scene) -> str:
         f'app.input_stream("views", system="warehouse", schema=View, on_error="drop").send_to({OUT})',
     )
     return scene.prepare()
+
+
+@row(
+    "launch",
+    "A table of another format than the output's, which the plan takes for Delta's",
+    "by the stage, before its tasks",
+)
+def _(scene: Scene) -> str:
+    spark = MagicMock()
+    spark.sql.return_value.collect.return_value = [("Provider", "string", None), ("Provider", "parquet", "")]
+    return raised(lambda: _provider(spark, SparkTable("copy", "warehouse", format="delta", table="sales.copies")))

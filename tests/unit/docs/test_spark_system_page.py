@@ -32,5 +32,5 @@ def test_options_of_the_stream_stand_above_those_of_the_environment() -> None:
 def test_only_delta_skips_what_it_has() -> None:
     assert table(format="delta", options=(("mode", "append"),)).skips_repeats
     assert not table(format="parquet").skips_repeats
-    assert "at least once" in table(format="parquet").delivery
-    assert "exactly once" in table(format="delta").delivery
+    assert not table(format="parquet").delivery.exactly_once
+    assert table(format="delta").delivery.exactly_once

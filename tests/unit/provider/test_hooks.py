@@ -16,7 +16,9 @@ from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.spark import SparkPlace
 from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.plan_operator import SamzaPlanOperator
 from demo.store_servers import BUCKET, S3Server
+from tests.support.changing_modules import ChangingModules
 from tests.support.second_environment import make_environment
 
 
@@ -182,3 +184,83 @@ def test_a_runner_that_ends_with_its_task_is_the_tasks_own(
 def test_spark_settings_that_are_none_are_rejected(connections: Any, conf: Any) -> None:
     with pytest.raises(SamzaError, match="spark_conf is not a mapping"):
         SamzaHook(spark_conf=conf)
+
+
+@pytest.fixture
+def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    ChangingModules(tmp_path, monkeypatch).write(
+        "declaring_app",
+        """
+from airflow_samza import stream_application
+
+@stream_application("declaring")
+def app(app):
+    app.system("lake", kind="files")
+    app.system("events", kind="kafka")
+    app.system("house", kind="spark")
+    app.input_stream("in", system="lake", schema="n int").send_to(app.output_stream("out", system="anything"))
+""",
+    )
+    return "declaring_app:app"
+
+
+@pytest.mark.parametrize(
+    ("system", "command"),
+    [
+        ("lake", """airflow connections add nowhere --conn-type fs --conn-extra '{"path": "/data"}'."""),
+        (
+            "events",
+            """airflow connections add nowhere --conn-type kafka --conn-extra '{"bootstrap.servers": "broker:9092"}'.""",
+        ),
+        ("house", "(spark_sql or jdbc), for example: airflow connections add nowhere --conn-type spark_sql."),
+        ("log", "--conn-type samza"),
+    ],
+)
+def test_a_connection_of_a_system_that_is_not_defined_is_named_with_the_type_of_the_declared_kind(
+    connections: Any, declared: str, system: str, command: str
+) -> None:
+    hook = SamzaHook(systems={system: "nowhere"})
+    with pytest.raises(ConfigError) as raised:
+        hook.plan(declared, run_id="r1")
+    error = raised.value
+    assert error.sentence == f"The connection 'nowhere' is not defined, by which the system {system!r} is bound."
+    assert error.hint.startswith("Define it")
+    assert command in error.hint
+    assert system == "log" or "samza" not in error.hint
+
+
+def test_a_connection_of_a_system_of_no_declared_kind_is_named_with_all_types_that_can_bind_it(
+    connections: Any, declared: str
+) -> None:
+    for hook in (SamzaHook(systems={"anything": "nowhere"}), SamzaHook(systems={"lake": "nowhere"})):
+        with pytest.raises(ConfigError, match=r"by which the system '(anything|lake)' is bound") as raised:
+            hook.bindings()
+        assert "samza (a log under a root), fs (files under a path), kafka (topics)" in raised.value.hint
+
+
+def test_what_an_operator_binds_is_told_by_the_kinds_of_its_application(connections: Any, declared: str) -> None:
+    plan = SamzaPlanOperator(task_id="plan", application=declared, systems={"lake": "nowhere"})
+    with pytest.raises(ConfigError, match=r"(?s)the system 'lake' is bound.*--conn-type fs"):
+        plan.hook.bindings()
+
+
+def test_a_connection_that_is_near_the_one_that_is_not_defined_is_named(
+    connections: Any, declared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_LANDING_FILES", "fs:///data")
+    with pytest.raises(ConfigError, match=r"(?s)'landing_file'.*Did you mean 'landing_files'\? Define it"):
+        SamzaHook(systems={"lake": "landing_file"}).bindings()
+    add(connections, "lake_default", "fs", path="/in")
+    with pytest.raises(ConfigError, match=r"(?s)'lake_defualt'.*Did you mean 'lake_default'\?"):
+        SamzaHook(systems={"lake": "lake_defualt"}).bindings()
+
+
+def test_other_connections_that_are_not_defined_are_named_with_their_own_types(connections: Any) -> None:
+    add(connections, "samza_default", "samza", root="s3://bucket/root", root_conn_id="no_store")
+    with pytest.raises(ConfigError, match=r"(?s)'no_store' is not defined.*--conn-type aws"):
+        _ = SamzaHook().access
+    add(connections, "samza_default", "samza", root="/data", spark_conn_id="no_spark")
+    with pytest.raises(ConfigError, match=r"(?s)'no_spark' is not defined.*spark or spark_connect.*--conn-type spark "):
+        SamzaHook().spark_place()
+    with pytest.raises(ConfigError, match=r"(?s)'no_database' is not defined.*--conn-type jdbc "):
+        SamzaHook().source_url("no_database")

@@ -23,7 +23,7 @@ from airflow_samza.provider.page.answers.data import (
     TopicDetail,
     Topics,
 )
-from airflow_samza.provider.page.backfill import backfill_answer
+from airflow_samza.provider.page.backfill import HIDDEN_RUN, backfill_answer
 from airflow_samza.provider.page.messages import read_messages
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun
 from airflow_samza.provider.page.rights import OF_ROWS, OF_RUN, ReadableDags
@@ -39,8 +39,6 @@ from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.folders import RunFolder, read_told
 
 router = APIRouter(tags=["data"], dependencies=OF_RUN)
-
-HIDDEN_RUN = "a run of a Dag that you may not read"
 
 
 @router.get(f"{OF_PLAN}/topics", operation_id="topics")

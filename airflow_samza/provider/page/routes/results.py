@@ -52,7 +52,7 @@ from airflow_samza.runs.records.stage_result import OutputResult, StageResult
 from airflow_samza.runs.stages.runner_log import log_end
 from airflow_samza.runs.stages.spark_page import read_spark_page
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
-from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, LOST, StageHandle, stage_status
+from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, LOST, StageHandle, stage_status, was_cancelled
 from airflow_samza.runs.upkeep.waiting_output import is_worked_on, waiting_output
 from airflow_samza.secrecy import without_passwords
 
@@ -260,7 +260,7 @@ def _another_try(error: SamzaError) -> str:
 def _without_error(state: str, stage_id: str) -> str:
     if state == LOST:
         return f"The runner of the stage {stage_id!r} gives no sign of life."
-    return f"The stage {stage_id!r} was cancelled."
+    return was_cancelled(stage_id)
 
 
 def _log(opened: OpenedRun, runner: RunnerFolder, most: int) -> RunnerLog:

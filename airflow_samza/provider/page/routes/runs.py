@@ -20,7 +20,7 @@ from airflow_samza.provider.page.answers.runs import (
     StageTask,
 )
 from airflow_samza.provider.page.opened_run import OpenedRun, not_planned, why_not_planned
-from airflow_samza.provider.page.problems import NotFound, problem_of
+from airflow_samza.provider.page.problems import NotFound, not_read, problem_of
 from airflow_samza.provider.page.rights import OF_RUN, ReadableDags
 from airflow_samza.provider.page.routes.addresses import OF_DAG_RUN, DagId, Limit, Offset, RunId
 from airflow_samza.provider.page.shown import shows_samples
@@ -145,7 +145,7 @@ def _state(planned: Planned) -> tuple[str, str | None]:
     except SamzaError as error:
         return UNKNOWN, problem_of(error).sentence
     except OSError as error:
-        return UNKNOWN, f"The storage could not be read: {error.strerror or error}."
+        return UNKNOWN, not_read(error)
 
 
 def _place(planned: Planned) -> tuple[str | None, str | None]:

@@ -12,9 +12,9 @@ from typing import IO, Any
 import pyarrow as pa
 from pyarrow import types
 
-from airflow_samza.errors import RuntimeMissing, SamzaError, SchemaError
+from airflow_samza.errors import RuntimeMissing, SamzaError, SchemaError, install
 from airflow_samza.systems.files.formats.avro_blocks import BlockSource
-from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange
+from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, TimeRange
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
@@ -54,7 +54,7 @@ def fastavro() -> ModuleType:
     except ImportError as error:
         raise RuntimeMissing(
             "Avro files need the package fastavro, which is not installed.",
-            hint="pip install 'airflow-samza[avro]' on the machine that plans and on every worker.",
+            hint=install("avro"),
             package="fastavro",
         ) from error
     return library
@@ -185,7 +185,7 @@ def _kind(schema: Any, named: dict[str, Any], file: InputFile, path: str) -> tup
                 f"File {file.shown} of stream {file.stream!r} has column {path!r} as a union of {len(members)} Avro "
                 "types.",
                 hint='Only unions of "null" and one other type have a column type; write the file with one of the '
-                "types.",
+                f"types, or {READ_BY_SPARK}.",
                 file=file.shown,
                 stream=file.stream,
                 column=path,

@@ -18,6 +18,7 @@ from airflow_samza.errors import SchemaError
 from airflow_samza.quoting import plainly
 from airflow_samza.schema import type_from_arrow
 from airflow_samza.systems.dictionaries import batch_of, is_encoded_as
+from airflow_samza.systems.files.formats.file_format import LEAVE_RECORDS_OUT
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.utf8 import is_text
 
@@ -86,7 +87,8 @@ class Conformer:
                     "declared not null"
                     f" ({column.null_count} of {batch.num_rows} rows that were read together, the first is number "
                     f"{row + 1} of them).",
-                    hint="Declare the column nullable (in a dataclass: `| None`), or repair the file.",
+                    hint=f"Declare the column nullable (in a dataclass: `| None`), {LEAVE_RECORDS_OUT}, or correct the "
+                    "file.",
                     file=self.file,
                     stream=self.stream,
                     column=field.name,

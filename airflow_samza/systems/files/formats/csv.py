@@ -22,7 +22,13 @@ from airflow_samza.systems.files.formats.csv_head import Head, read_head
 from airflow_samza.systems.files.formats.csv_output import CsvOutput
 from airflow_samza.systems.files.formats.csv_records import Dialect, count_lines, last_line, lines_of
 from airflow_samza.systems.files.formats.csv_values import parse_column, type_of
-from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, InputFile, TimeRange, damaged
+from airflow_samza.systems.files.formats.file_format import (
+    BATCH_ROWS,
+    LEAVE_RECORDS_OUT,
+    InputFile,
+    TimeRange,
+    bad_record,
+)
 from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, Block, line_blocks
 from airflow_samza.systems.files.formats.options import FileOptions, compression_of
 from airflow_samza.systems.files.formats.packing import Unit
@@ -264,14 +270,14 @@ class CsvInput:
 
     def _rejection(self, bad: _Bad) -> SamzaError:
         if bad.column is None:
-            return damaged(
+            return bad_record(
                 self.file, "csv", f"{bad.reason} (in the record {bad.record[:60].rstrip().decode(errors='replace')!r})"
             )
         return SchemaError(
             f"File {self.file.shown} of stream {self.file.stream!r} has a value that does not fit column "
             f"{bad.column!r}: {bad.reason}.",
-            hint="Declare the column with a type that holds the value, set null_value= if the text means null, or "
-            "repair the file.",
+            hint="Declare the column with a type that holds the value, set null_value= if the text means null, "
+            f"{LEAVE_RECORDS_OUT}, or correct the file.",
             file=self.file.shown,
             stream=self.file.stream,
             column=bad.column,

@@ -29,6 +29,13 @@ BATCH_ROWS = 65_536
 """Rows of one batch read: large enough to amortise a call, small enough for a task's memory."""
 
 
+DECLARE_FORMAT = "declare format= on the stream"
+LEAVE_FILE_OUT = "leave it out (by a path= that does not match it, or a name that begins with _)"
+LEAVE_RECORDS_OUT = 'leave such records out (on_error="drop" on the input, or dead_letter(stream), which keeps them)'
+READ_BY_SPARK = "have Spark read the stream (a system of kind spark)"
+"""Ways out, without a full stop: leaving a file out helps against no single record, and the other way round."""
+
+
 class TimeRange(NamedTuple):
     """A slice by a column: [start, end) in UTC microseconds."""
 
@@ -171,15 +178,31 @@ def reading(file: InputFile, format_name: str) -> Iterator[None]:
         raise damaged(file, format_name, error) from error
 
 
-def damaged(file: InputFile, format_name: str, reason: object) -> TopicError:
-    """Return the error of a file whose content is not what its format demands."""
+def damaged(file: InputFile, format_name: str, reason: object, ways_out: str = "") -> TopicError:
+    """Return the error of a file whose content is not what its format demands.
+
+    ``ways_out``: what to do about it, where that is not what helps against any such file.
+    """
     text = " ".join(str(reason).split())[:300] or type(reason).__name__
     return TopicError(
         f"File {file.shown} of stream {file.stream!r} cannot be read as {format_name}: {text.rstrip('.')}.",
-        hint="Replace or remove the file; if it has another format, declare format= on the stream.",
+        hint=ways_out
+        or f"If it has another format, {DECLARE_FORMAT}, or {READ_BY_SPARK}. Otherwise {LEAVE_FILE_OUT}, or replace "
+        "it.",
         file=file.shown,
         stream=file.stream,
         reason=text,
+    )
+
+
+def bad_record(file: InputFile, format_name: str, reason: object) -> TopicError:
+    """Return the error of a record that cannot be read, in a file that is not read on without it."""
+    return damaged(
+        file,
+        format_name,
+        reason,
+        f"{LEAVE_RECORDS_OUT[0].upper()}{LEAVE_RECORDS_OUT[1:]}, or correct the file; if all of it has another format, "
+        f"{DECLARE_FORMAT}, or {READ_BY_SPARK}.",
     )
 
 

@@ -17,7 +17,13 @@ import pyarrow.json as pajson
 from pyarrow import types
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, InputFile, TimeRange, damaged
+from airflow_samza.systems.files.formats.file_format import (
+    BATCH_ROWS,
+    LEAVE_RECORDS_OUT,
+    InputFile,
+    TimeRange,
+    bad_record,
+)
 from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_types import inferred_schema
 from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, to_lines
@@ -103,7 +109,7 @@ class JsonLinesInput:
             if block.cut:
                 reason = f"a line of more than {LONGEST_LINE // 2**20} MiB"
                 if not self.file.tolerant:
-                    raise damaged(self.file, "JSON lines", f"{reason}, at byte {block.offset}")
+                    raise bad_record(self.file, "JSON lines", f"{reason}, at byte {block.offset}")
                 yield Unreadable(as_text(block.data), reason)
                 continue
             if self.file.tolerant:
@@ -131,10 +137,10 @@ class JsonLinesInput:
         except BadValue as bad:
             where = f"in the line at byte {bad.offset}"
             if bad.column is None:
-                raise damaged(self.file, "JSON lines", f"{bad} {where}") from bad
+                raise bad_record(self.file, "JSON lines", f"{bad} {where}") from bad
             raise SchemaError(
                 f"File {self.file.shown} of stream {self.file.stream!r} has {bad}, in column {bad.column!r} {where}.",
-                hint="Declare the column with a type that holds the value, or repair the file.",
+                hint=f"Declare the column with a type that holds the value, {LEAVE_RECORDS_OUT}, or correct the file.",
                 file=self.file.shown,
                 stream=self.file.stream,
                 column=bad.column,

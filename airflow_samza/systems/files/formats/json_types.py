@@ -9,7 +9,7 @@ import pyarrow.json as pajson
 from pyarrow import types
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.systems.files.formats.file_format import InputFile, damaged
+from airflow_samza.systems.files.formats.file_format import InputFile, bad_record
 from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_values import BadValue, parsed_line
 from airflow_samza.systems.files.formats.lines import Block
@@ -74,6 +74,6 @@ def _objects(file: InputFile, block: Block) -> bytes:
                 lines.append(line)
             except BadValue as bad:
                 if not file.tolerant:
-                    raise damaged(file, "JSON lines", f"{bad} in the line at byte {offset}") from bad
+                    raise bad_record(file, "JSON lines", f"{bad} in the line at byte {offset}") from bad
         offset += len(line) + 1
     return b"\n".join(lines)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import orc, types
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, InputFile, TimeRange, changed
+from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, READ_BY_SPARK, InputFile, TimeRange, changed
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.times import NANOSECONDS
@@ -85,8 +85,8 @@ class OrcInput:
             raise SchemaError(
                 f"File {self.file.shown} of stream {self.file.stream!r} has stripes of {rows} rows,"
                 f" which take more than {LARGEST_STRIPE // 2**30} GiB when they are read.",
-                hint="Write the file with smaller stripes, or as Parquet, which is read in pieces; declare only "
-                "columns that are needed.",
+                hint=f"Declare only columns that are needed, {READ_BY_SPARK}, or write the file with smaller stripes, "
+                "or as Parquet, which is read in pieces.",
                 file=self.file.shown,
                 stream=self.file.stream,
             )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_samza.errors import TopicError
-from airflow_samza.systems.files.formats.file_format import InputFile
+from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, damaged
 
 _PACKED = {
     b"\x1f\x8b": ("gzip", ".gz"),
@@ -32,21 +31,8 @@ def reject_binary(file: InputFile, format_name: str, data: bytes) -> None:
                 if ending
                 else "Unpack it, or pack it with gzip (.gz)."
             )
-            raise TopicError(
-                f"File {file.shown} of stream {file.stream!r} cannot be read as {format_name}: it is compressed with "
-                f"{name}.",
-                hint=known,
-                file=file.shown,
-                stream=file.stream,
-                reason=f"compressed with {name}",
-            )
+            raise damaged(file, format_name, f"it is compressed with {name}", known)
     for magic, name in _OTHERS.items():
         if data.startswith(magic):
-            way_out = "Convert it to UTF-8." if "UTF" in name else "Declare format= on the stream, or replace the file."
-            raise TopicError(
-                f"File {file.shown} of stream {file.stream!r} cannot be read as {format_name}: it is {name}.",
-                hint=way_out,
-                file=file.shown,
-                stream=file.stream,
-                reason=f"it is {name}",
-            )
+            way_out = f"Convert it to UTF-8, or {READ_BY_SPARK} with Spark's option encoding." if "UTF" in name else ""
+            raise damaged(file, format_name, f"it is {name}", way_out)

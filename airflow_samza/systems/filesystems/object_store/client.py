@@ -17,6 +17,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_de
 
 from airflow_samza.errors import StorageUnavailable
 from airflow_samza.systems.filesystems.contents import WrittenAgain
+from airflow_samza.systems.filesystems.filesystem import DELETED_MEANWHILE
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.object_store.access import Access
 from airflow_samza.systems.filesystems.object_store.address import Address
@@ -107,7 +108,7 @@ class ObjectClient:
             # The store has reported a conflict, and nothing is there: another create failed, or somebody has deleted.
         raise StorageUnavailable(
             f"The storage did not write {self.address.url(key)}: it is created and deleted again and again.",
-            hint="Something deletes under the root while a run writes there; stop it and try again.",
+            hint=DELETED_MEANWHILE,
             path=self.address.url(key),
         )
 

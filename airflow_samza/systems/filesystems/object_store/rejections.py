@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from airflow_samza.errors import StorageUnavailable, TopicError
+from airflow_samza.systems.filesystems.filesystem import NOTHING_LOST, cannot, did_not
 from airflow_samza.systems.filesystems.object_store.access import Access
 from airflow_samza.systems.filesystems.object_store.address import Address
 
@@ -129,7 +130,7 @@ def error_of(rejection: Rejection, doing: str, key: str, address: Address, acces
     if rejection.missing:
         return FileNotFoundError(2, "No such file or directory", location)
     shown = rejection.reason if not rejection.code else f"{rejection.reason} ({rejection.code})"
-    sentence = f"The storage cannot {doing} {location}: {shown}."
+    sentence = cannot(doing, location, shown)
     facts: dict[str, object] = {
         "path": location,
         "kind": rejection.code or f"HTTP status {rejection.status}",
@@ -137,10 +138,10 @@ def error_of(rejection: Rejection, doing: str, key: str, address: Address, acces
     }
     if rejection.may_pass and not rejection.no_credentials:
         hint = _SLOW if rejection.throttled else _DOWN
-        return StorageUnavailable(f"The storage did not {doing} {location}: {shown}.", hint=hint, **facts)
+        return StorageUnavailable(did_not(doing, location, shown), hint=hint, **facts)
     if rejection.code in _MISSING_BUCKET:
         return TopicError(
-            f"The storage cannot {doing} {location}: there is no {address.name} ({rejection.code}).",
+            cannot(doing, location, f"there is no {address.name} ({rejection.code})"),
             hint="Create it, or correct the root; a run never creates it.",
             **facts,
         )
@@ -162,6 +163,4 @@ def error_of(rejection: Rejection, doing: str, key: str, address: Address, acces
 
 
 _SLOW = "The store asks for fewer requests at a time: run fewer tasks at once, or try again later."
-_DOWN = (
-    "Is the store reachable from this host, and is its endpoint right? Nothing that was committed is lost; try again."
-)
+_DOWN = f"Is the store reachable from this host, and is its endpoint right? {NOTHING_LOST}."

@@ -16,6 +16,7 @@ import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from airflow_samza.errors import StorageUnavailable
+from airflow_samza.systems.filesystems.filesystem import NOTHING_LOST, did_not
 from airflow_samza.systems.filesystems.webhdfs.access import Access
 from airflow_samza.systems.filesystems.webhdfs.address import Address
 from airflow_samza.systems.filesystems.webhdfs.rejections import Rejection, error_of, rejection_of
@@ -173,7 +174,7 @@ class WebHdfsClient:
             return retrying(attempt)
         except _MayPass as error:
             raise StorageUnavailable(
-                f"The storage did not {doing} {location}: {error.sentence}.", hint=error.hint, path=location
+                did_not(doing, location, error.sentence), hint=error.hint, path=location
             ) from error
         except Rejection as error:
             raise error_of(error, doing, path, location, self.access) from None
@@ -257,10 +258,7 @@ class WebHdfsClient:
         return self._http
 
 
-_DOWN = (
-    "Is HDFS running, and is this the HTTP address of its NameNode? Nothing that was committed is lost; try again "
-    "when it is back."
-)
+_DOWN = f"Is HDFS running, and is this the HTTP address of its NameNode? {NOTHING_LOST} when it is back."
 _STANDBY = "StandbyException"
 _BLOCK = 1 << 20
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.filesystems.contents import RangeReader, WholeFileWriter
-from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, path_below
+from airflow_samza.systems.filesystems.filesystem import DELETED_MEANWHILE, TEMPORARY_PREFIX, path_below
 from airflow_samza.systems.filesystems.pace import FREE, Pace
 from airflow_samza.systems.filesystems.webhdfs.access import Access, find_access
 from airflow_samza.systems.filesystems.webhdfs.address import Address, parse_address
@@ -113,7 +113,7 @@ class WebHdfsFilesystem:
             # Neither renamed nor there: somebody deleted the directory, or the file, at this moment.
         raise TopicError(
             f"The storage cannot write {self.location(path)}: its directory is deleted again and again.",
-            hint="Something deletes under the root while a run writes there; stop it and try again.",
+            hint=DELETED_MEANWHILE,
             path=self.location(path),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from airflow_samza.errors import SamzaError, StorageFull, TopicError
+from airflow_samza.systems.filesystems.filesystem import NOTHING_LOST, TRYING_AGAIN, cannot
 from airflow_samza.systems.filesystems.webhdfs.access import Access
 
 _MAY_PASS = {
@@ -14,7 +15,7 @@ _MAY_PASS = {
     "NotReplicatedYetException": "The DataNodes are behind; try again.",
     "LeaseExpiredException": "Another attempt wrote the same file; try again.",
     "NoDataNode": "Are DataNodes running, and have they room? hdfs dfsadmin -report shows it.",
-    "Unavailable": "Nothing that was committed is lost; try again.",
+    "Unavailable": f"{NOTHING_LOST}.",
 }
 """Kinds of rejections that may pass, and the remedy when they do not."""
 
@@ -78,7 +79,7 @@ def error_of(rejection: Rejection, doing: str, path: str, location: str, access:
             path=location,
         )
     kind: type[SamzaError] = TopicError
-    hint = "Check the path and HDFS's own logs; nothing that was committed is lost by trying again."
+    hint = f"Check the path and HDFS's own logs; {TRYING_AGAIN}."
     if rejection.kind == "AccessControlException":
         hint = (
             f"This was asked by {access.name}: set HADOOP_USER_NAME, or the connection's login, or have the path's "
@@ -89,6 +90,4 @@ def error_of(rejection: Rejection, doing: str, path: str, location: str, access:
             "Give a delegation token (HADOOP_TOKEN_FILE_LOCATION, or the connection's password), or a fresh one if "
             "it has expired."
         )
-    return kind(
-        f"The storage cannot {doing} {location}: {rejection.reason}.", hint=hint, path=location, kind=rejection.kind
-    )
+    return kind(cannot(doing, location, rejection.reason), hint=hint, path=location, kind=rejection.kind)

@@ -20,6 +20,7 @@ from airflow_samza.systems.kafka.failures import NOT_THERE, failed, silent
 from airflow_samza.systems.kafka.own_topics.frames import ATTEMPT, PART, NoColumn, unframed
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.topic import Topic
+from airflow_samza.systems.topic_rejections import no_column
 
 _NEAR = 64
 """Messages that are read and passed by, in place of a new request to the brokers for what lies behind them."""
@@ -118,12 +119,7 @@ class MessageSegmentReaders:
         )
 
     def _no_column(self, name: str, there: Sequence[str]) -> TopicError:
-        return TopicError(
-            f"The topic {self._topic.name!r} has no column {name!r}.",
-            hint=f"Its columns are {', '.join(there)}.",
-            stream=self._topic.name,
-            column=name,
-        )
+        return no_column(self._topic.name, name, there)
 
 
 class _Lost(Exception):

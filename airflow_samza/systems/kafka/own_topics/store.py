@@ -24,9 +24,10 @@ from airflow_samza.systems.kafka.own_topics.frames import OVERHEAD
 from airflow_samza.systems.kafka.own_topics.names import BEGINNING, broker_topic
 from airflow_samza.systems.kafka.own_topics.reading import MessageSegmentReaders
 from airflow_samza.systems.kafka.own_topics.writing import MessageSegmentWriter, send_control
-from airflow_samza.systems.kafka.root_identity import root_identity
 from airflow_samza.systems.log.records import Segment
+from airflow_samza.systems.log.segment_store import CLEAR_ITS_WRITER
 from airflow_samza.systems.log.topic import Topic, topic_directory
+from airflow_samza.systems.root_identity import root_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -183,7 +184,7 @@ class MessageSegments:
         return TopicError(
             f"The topic {_place(topic)[0]!r} of the system {self.brokers.system!r}, in which the messages of "
             f"{topic.name!r} lie, {what}.",
-            hint="Clear the stage that writes it: nothing of this epoch has been published.",
+            hint=CLEAR_ITS_WRITER,
             stream=topic.name,
             system=self.brokers.system,
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from airflow_samza.control.messages import ControlMessage
+from airflow_samza.systems.delivery import PUBLISHED_ONCE
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.failures import cause_of, error_of
 from airflow_samza.systems.kafka.own_topics.frames import ATTEMPT, OVERHEAD, PART, frames
@@ -108,7 +109,7 @@ class Sender:
 
     def _failed(self, error: KafkaError) -> Exception:
         self.abort()
-        return write_failed(error, topic=self._topic, brokers=self._brokers)
+        return write_failed(error, topic=self._topic, brokers=self._brokers, delivery=PUBLISHED_ONCE)
 
 
 class MessageSegmentWriter(SegmentWriter):

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from airflow_samza.errors import ConfigError, RuntimeMissing, StorageUnavailable
+from airflow_samza.errors import ConfigError, RuntimeMissing, StorageUnavailable, install
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.systems.serdes.registry.settings import PREFIX
 
@@ -177,7 +177,7 @@ def _library() -> ModuleType:
     except ImportError as error:
         raise RuntimeMissing(
             f"A schema registry needs the package {error.name or 'confluent-kafka'}, which is not installed.",
-            hint="pip install 'airflow-samza[registry]' on the machine that plans and on every worker.",
+            hint=install("registry"),
             package=str(error.name),
         ) from error
     return library

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
-from airflow_samza.errors import RuntimeMissing
+from airflow_samza.errors import RuntimeMissing, install
 from airflow_samza.systems.serdes.pieces import without_nulls
 from airflow_samza.systems.serdes.registry.client import SchemaText
 from airflow_samza.systems.serdes.rows import decoded_rows, rows_of
@@ -131,7 +131,7 @@ def _pool_of(schema: SchemaText) -> tuple[Any, Any]:
     except ImportError as error:
         raise RuntimeMissing(
             "Messages of Protobuf need the package protobuf, which is not installed.",
-            hint="pip install 'airflow-samza[registry]' on the machine that plans and on every worker.",
+            hint=install("registry"),
             package="protobuf",
         ) from error
     pool = descriptor_pool.DescriptorPool()

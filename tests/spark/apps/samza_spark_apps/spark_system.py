@@ -124,6 +124,12 @@ def copies(app: Any) -> None:
     )
 
 
+@stream_application("spark-declared-delta")
+def declared_delta(app: Any) -> None:
+    views = app.input_stream("views", system="warehouse", schema=VIEWS, format="parquet", path="views")
+    views.send_to(app.output_stream("copy", system="db", format="delta", options={"table": "counted"}))
+
+
 @stream_application("spark-nothing")
 def nothing(app: Any) -> None:
     views = app.input_stream("views", system="warehouse", schema=VIEWS, format="parquet", path="views").where(

@@ -221,3 +221,44 @@ def test_csv_gives_the_good_records_that_are_good_by_themselves(
     }
     shown = [row if isinstance(row, str) else (row["k"], row["s"]) for _, row in found]
     assert shown == [known.get(record, record) for record in records]
+
+
+RECORDS = [
+    ("json", '{"a": 1}\nno JSON\n'),
+    ("json", "null\n"),
+    ("json", '{"a": "long"}\n'),
+    ("csv", "a\nlong\n"),
+    ("csv", 'a\n"1\n'),
+]
+
+
+@pytest.mark.parametrize(("format_name", "data"), RECORDS)
+def test_the_error_of_a_record_names_the_ways_to_read_on_without_it(
+    tmp_path: Path, format_name: str, data: str
+) -> None:
+    write(tmp_path, data)
+    with pytest.raises((TopicError, SchemaError)) as raised:
+        read(tmp_path, "a bigint", format_name, tolerant=False)
+    assert 'on_error="drop" on the input, or dead_letter(stream)' in raised.value.hint
+    read(tmp_path, "a bigint", format_name)  # as the hint says
+
+
+@pytest.mark.parametrize(
+    ("format_name", "data"),
+    [
+        ("parquet", b"not Parquet, and long enough for it"),
+        ("json", b"PAR1 and so on\n"),
+        ("csv", b'"a\n1\n'),
+        ("orc", b"no"),
+    ],
+)
+def test_the_error_of_a_file_names_the_ways_to_read_on_without_it(
+    tmp_path: Path, format_name: str, data: bytes
+) -> None:
+    write(tmp_path, data)
+    with pytest.raises(TopicError) as raised:
+        read(tmp_path, "a bigint", format_name)
+    for way in ("declare format= on the stream", "a system of kind spark", "a name that begins with _", "replace it"):
+        assert way in raised.value.hint
+    (tmp_path / "rows/1").rename(tmp_path / "rows/_1")
+    assert read(tmp_path, "a bigint", format_name) == [[]]  # as the hint says

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import ConfigError, StageLost
+from airflow_samza.systems.root_identity import root_identity
 from airflow_samza.systems.spark.system import SparkSystem, Staged
 from airflow_samza.systems.spark.tables import SparkTable
 from airflow_samza.systems.system import (
@@ -84,7 +85,7 @@ def test_each_epoch_is_appended_once_however_often_it_is_published(system: Spark
         system.publish(spec, publication)
     assert writer_of(system).written == [[1, 2, 3], [4]]
     (app, version), (same, next_version) = writer_of(system).transactions
-    assert (app, same) == ("app/run/stage/out", app)
+    assert app == same == f"{root_identity(system.log.filesystem)}/app/run/stage/out"
     assert next_version > version
 
 

@@ -1,4 +1,4 @@
-"""The identity of a root: it tells its runs from those of other roots that use the same brokers."""
+"""The identity of a root: it tells its runs from those of other roots that use the same brokers, or the same tables."""
 
 from __future__ import annotations
 

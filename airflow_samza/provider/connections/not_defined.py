@@ -1,0 +1,73 @@
+"""Commands that define connections, and the error for a connection that is not there.
+
+Airflow's command line, environment and page define connections alike; hints show the first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterable, Mapping
+
+from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.errors import ConfigError
+
+_EXTRAS: Mapping[str, Mapping[str, str]] = {
+    "samza": {"root": "/data/samza"},
+    "fs": {"path": "/data"},
+    "kafka": {"bootstrap.servers": "broker:9092"},
+}
+_PLACES: Mapping[str, str] = {
+    "jdbc": "--conn-host jdbc:postgresql://host:5432/database",
+    "spark": "--conn-host spark://host --conn-port 7077",
+    "spark_connect": "--conn-host sc://host --conn-port 15002",
+}
+
+_VARIABLE = "AIRFLOW_CONN_"
+
+
+def adding(conn_id: str, conn_type: str) -> str:
+    r"""Return an example of the command that defines a connection of a type.
+
+    >>> adding("lake", "fs")
+    'airflow connections add lake --conn-type fs --conn-extra \'{"path": "/data"}\''
+    """
+    extra = _EXTRAS.get(conn_type)
+    more = f"--conn-extra '{json.dumps(extra)}'" if extra is not None else _PLACES.get(conn_type, "")
+    return f"airflow connections add {conn_id} --conn-type {conn_type} {more}".rstrip()
+
+
+def known_here(others: Iterable[str] = ()) -> list[str]:
+    """Return the ids of connections that are known without asking: of the environment, and ``others`` that are named.
+
+    Airflow lists connections for nobody but its own commands and page.
+    """
+    inherited = (name.removeprefix(_VARIABLE).lower() for name in os.environ if name.startswith(_VARIABLE))
+    return sorted({*inherited, *others})
+
+
+def not_defined(
+    conn_id: str, types: Collection[str], *, said: str = "", binds: str = "", known: Iterable[str] = ()
+) -> ConfigError:
+    """Return the error for a connection that is not there.
+
+    :param types: The types that it may have, the usual one first.
+    :param said: The same in words; None of the types is known to be the right one, where it is given.
+    :param binds: The system that it binds, where it binds one.
+    :param known: Ids of connections among which a near one is looked for.
+    """
+    whose = f", by which the system {binds!r} is bound" if binds else ""
+    near = did_you_mean(conn_id, [other for other in known if other != conn_id])
+    usual = next(iter(types))
+    others = f" ({' or '.join(types)})" if len(types) > 1 else ""
+    how = (
+        f"Define it with the type of what it binds: {said}; for example: {adding(conn_id, usual)}."
+        if said
+        else f"Define it{others}, for example: {adding(conn_id, usual)}."
+    )
+    return ConfigError(
+        f"The connection {conn_id!r} is not defined{whose}.",
+        hint=near + how,
+        key="systems" if binds else "conn_id",
+        value=conn_id,
+    )

@@ -1,0 +1,231 @@
+"""Tables and files that Spark writes, with the same batches published twice: what each claims, it keeps.
+
+Delta is the real one: its jars come from Maven (``scripts/setup-jars.sh delta``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.bound_systems import bind_systems
+from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.stages.stage_runners import StageRequest
+from airflow_samza.spark.classic_session import ClassicSession
+from airflow_samza.spark.spark_engine import SparkEngine
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.spark.system import SparkSystem
+from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
+from demo.java_servers import jars
+from tests.spark.conftest import APPS
+from tests.support.nightly import nightly_but
+from tests.support.spark_sources import end_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+COLUMNS = "n bigint, day string"
+DAYS = ("mon", "tue", "wed")
+EPOCH = 5
+EPOCHS = 3
+DERBY = {"driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"}
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output, the statement that makes its table before, and the number of rows that three epochs leave in it.
+
+    Each has five rows, and is published twice.
+    """
+
+    claims_exactly_once: bool
+    rows: int
+    format: str | None = None
+    mode: str = "append"
+    table: str | None = None
+    before: str | None = None
+
+    @property
+    def options(self) -> dict[str, str]:
+        more = {} if self.table is None else {"table": self.table}
+        return {"mode": self.mode, "partition_by": "day", **more} if self.mode != "append" else more
+
+
+ONCE, AGAIN = EPOCH * EPOCHS, EPOCH * EPOCHS * 2
+REPLACES = ("overwrite", "overwrite_partitions")
+
+OUTPUTS = {
+    "parquet files": Output(False, AGAIN, "parquet"),
+    "orc files": Output(False, AGAIN, "orc"),
+    "delta files": Output(True, ONCE, "delta"),
+    "delta files, in capitals": Output(True, ONCE, "DELTA"),
+    "a table of parquet": Output(False, AGAIN, table="t", before=f"CREATE TABLE t ({COLUMNS}) USING parquet"),
+    "a table that Spark makes": Output(False, AGAIN, table="t"),
+    "a table of delta": Output(True, ONCE, "delta", table="t", before=f"CREATE TABLE t ({COLUMNS}) USING delta"),
+    "a table of delta that Spark makes": Output(True, ONCE, "delta", table="t"),
+    "a table of delta that nobody declared so": Output(
+        False, ONCE, table="t", before=f"CREATE TABLE t ({COLUMNS}) USING delta"
+    ),
+    "a table of delta that was declared otherwise": Output(
+        False, ONCE, "parquet", table="t", before=f"CREATE TABLE t ({COLUMNS}) USING delta"
+    ),
+    "a table of delta by its path": Output(
+        True,
+        ONCE,
+        "delta",
+        table="delta.`{folder}/lake`",
+        before=f"CREATE TABLE t ({COLUMNS}) USING delta LOCATION '{{folder}}/lake'",
+    ),
+    "a table of a database": Output(False, AGAIN, "jdbc", table="numbers"),
+    "a table of a database, replaced": Output(True, ONCE, "jdbc", "overwrite", "numbers"),
+    **{
+        f"{format} files, {mode}": Output(True, ONCE, format, mode)
+        for format in ("parquet", "delta")
+        for mode in REPLACES
+    },
+    **{
+        f"a table of {format}, {mode}": Output(
+            True,
+            ONCE,
+            format,
+            mode,
+            "t",
+            f"CREATE TABLE t ({COLUMNS}) USING {format} PARTITIONED BY (day)",
+        )
+        for format in ("parquet", "delta")
+        for mode in REPLACES
+    },
+}
+
+
+class Publishing:
+    """A system of kind spark with a real session, and epochs that are published to an output of it."""
+
+    def __init__(self, session: ClassicSession, folder: Path) -> None:
+        self.session = session
+        self.folder = folder
+        database = {"format": "jdbc", "url": f"jdbc:derby:{folder / 'db'};create=true", **DERBY}
+        bindings = {
+            "warehouse": SystemBinding("spark", {"root": str(folder / "data")}),
+            "files": SystemBinding("spark", {"root": str(folder / "data")}),
+            "catalog": SystemBinding("spark"),
+            "db": SystemBinding("spark", database),
+        }
+        root = str(folder / "root")
+        run = SparkRuntime(root, bindings).prepare(RunRequest("samza_spark_apps.spark_system:copies", "r1"))
+        files = open_filesystem(root)
+        request = StageRequest(run.plan.stages[0].stage_id, "1.1", 1)
+        attempt = AttemptState(files, RunFolder(run.application, run.run_id), request)
+        systems = bind_systems(bindings, root)
+        self.context = StageContext(files, bindings, systems, run, attempt, {})
+        SparkEngine(session).connect(self.context)
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.session._session
+
+    def stream(self, output: Output) -> StreamSpec:
+        format = None if output.format == "jdbc" else output.format
+        options = {name: text.format(folder=self.folder) for name, text in output.options.items()}
+        return StreamSpec(
+            "out", 2, COLUMNS, format=format, options=tuple(options.items()), written=True, through="a-1-out/r1/1.1"
+        )
+
+    def system(self, output: Output) -> SparkSystem:
+        name = "db" if output.format == "jdbc" else "files" if output.table is None else "catalog"
+        system = self.context.systems[name]
+        assert isinstance(system, SparkSystem)
+        return system
+
+    def publish_twice(self, system: SparkSystem, spec: StreamSpec) -> None:
+        """Publishes three epochs, each twice: somebody has died between the write and the record of it."""
+        system.admin.create([spec])
+        for number in range(EPOCHS):
+            staged = self._staged(system, spec, number)
+            publication = Publication("app/run/stage", "1.1", number, {0: staged}, final=number == EPOCHS - 1)
+            for _ in range(2):
+                system.publish(spec, publication)
+                system.log.filesystem.delete(system._record(spec, publication))
+
+    def _staged(self, system: SparkSystem, spec: StreamSpec, number: int) -> dict[str, Any]:
+        producer = system.producer(spec, f"attempt-{number}")
+        for partition in range(2):
+            numbers = list(range(number * EPOCH + partition, (number + 1) * EPOCH, 2))
+            days = [DAYS[n % 3] for n in numbers]
+            producer.write(partition, pa.record_batch({"n": pa.array(numbers, pa.int64()), "day": days}))
+        return producer.finish()
+
+    def written(self, system: SparkSystem, spec: StreamSpec) -> list[int]:
+        table = system.table(spec)
+        if table.format == "jdbc":
+            found = self.spark.read.format("jdbc").options(**table.options, dbtable=table.table).load()
+        elif table.path is not None:
+            found = self.spark.read.format(table.format or "parquet").load(table.path)
+        else:
+            assert table.table is not None
+            found = self.spark.newSession().table(table.table)  # an older one remembers which files were there
+        return sorted(row["n"] for row in found.collect())
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClassicSession]:
+    """A Spark with Delta, whose Java is its own: jars are what a Java starts with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(APPS))
+        end_java()
+        conf = {
+            "spark.jars": ",".join(sorted(str(jar) for jar in jars("delta").glob("*.jar"))),
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "spark.databricks.delta.snapshotPartitions": "1",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("session") / "warehouse"),
+        }
+        made = ClassicSession("deliveries", "local[2]", conf)
+        yield made
+        made.stop()
+        end_java()
+
+
+@pytest.fixture
+def publishing(session: ClassicSession, tmp_path: Path) -> Publishing:
+    session._session.sql("DROP TABLE IF EXISTS t")
+    return Publishing(session, tmp_path)
+
+
+def test_a_run_of_another_root_is_not_taken_for_a_repeat_of_its_namesake(
+    session: ClassicSession, tmp_path: Path
+) -> None:
+    output = OUTPUTS["a table of delta that Spark makes"]
+    session._session.sql("DROP TABLE IF EXISTS t")
+    for name in ("here", "there"):
+        publishing = Publishing(session, tmp_path / name)
+        system, spec = publishing.system(output), publishing.stream(output)
+        publishing.publish_twice(system, spec)
+    assert publishing.written(system, spec) == sorted([*range(ONCE), *range(ONCE)])
+
+
+QUICK = [name for name, output in OUTPUTS.items() if "table of delta" in name and output.mode == "append"]
+
+
+@pytest.mark.parametrize("name", nightly_but([*QUICK, "delta files", "a table of parquet"], OUTPUTS))
+def test_an_output_keeps_what_it_claims_when_a_batch_is_published_twice(publishing: Publishing, name: str) -> None:
+    output = OUTPUTS[name]
+    if output.before is not None:
+        publishing.spark.sql(output.before.format(folder=publishing.folder))
+    system, spec = publishing.system(output), publishing.stream(output)
+    publishing.publish_twice(system, spec)
+    found = publishing.written(system, spec)
+    assert system.delivery(spec).exactly_once == output.claims_exactly_once
+    assert len(found) == output.rows
+    assert sorted(set(found)) == list(range(EPOCH * EPOCHS))
