@@ -15,6 +15,7 @@ from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.handles import SideInput, Table
 from airflow_samza.application.identifiers import checked_id, is_system_stream, parts_of
 from airflow_samza.application.message_stream import MessageStream
+from airflow_samza.application.operator_checks import former_id
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.remote_access import RemoteAccessOptions, remote_access
@@ -262,12 +263,7 @@ class TableDeclarations:
     ) -> TableDescriptor:
         table_id = checked_id(id, "table")
         where = f"table {table_id!r}"
-        if renamed_from == table_id:
-            reject(
-                f"{where} says that it was renamed from itself",
-                hint="Leave renamed_from= out, or name the former id.",
-                table=table_id,
-            )
+        former = former_id(renamed_from, table_id, "table")
         with located():
             shape = None if schema is None else Schema.of(schema)
         return TableDescriptor(
@@ -276,7 +272,7 @@ class TableDeclarations:
             key=key_columns(key, shape, where),
             schema=shape,
             options=options_of(options),
-            renamed_from=None if renamed_from is None else checked_id(renamed_from, "former table"),
+            renamed_from=former,
             location=SourceLocation.of_caller(),
         )
 
