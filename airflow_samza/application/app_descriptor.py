@@ -47,12 +47,14 @@ _NOT_OF_SIDE_INPUTS = {
     "slice": "a table needs all that its topic holds",
     "max_delay": "it makes no watermarks",
     "watermarks": "it makes no watermarks",
+    "renamed_from": "it is read from its oldest message on under any id",
 }
 
 _LEAVE_OUT = {
     "slice": "Leave it out; a topic that holds no more than is wanted is compacted, or expires what is old.",
     "max_delay": "Leave it out; time is told by the inputs.",
     "watermarks": "Leave it out; time is told by the inputs.",
+    "renamed_from": "Leave it out; rename it as you like.",
 }
 
 
@@ -299,10 +301,10 @@ class ApplicationDescriptor:
     def side_input(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> SideInput:
         """Declare a stream that feeds tables (:meth:`table`).
 
-        It is read from its oldest message on, before the first message of an input. So ``slice``, ``max_delay`` and
-        ``watermarks`` are rejected. ``priority`` and ``bootstrap`` set which side inputs of a table are read first.
-        With ``on_error="drop"`` the row of a message that cannot be read stays as it was. The other parameters are
-        those of :meth:`input_stream`.
+        It is read from its oldest message on, before the first message of an input. So ``slice``, ``max_delay``,
+        ``watermarks`` and ``renamed_from`` are rejected. ``priority`` and ``bootstrap`` set which side inputs of a
+        table are read first. With ``on_error="drop"`` the row of a message that cannot be read stays as it was. The
+        other parameters are those of :meth:`input_stream`.
 
         ```python
         changes = app.side_input("profile-changes", schema="member_id bigint, tier string", key="member_id")
@@ -348,7 +350,14 @@ class ApplicationDescriptor:
         stamped = stamped_schema(declared, column, where)
         more["timestamp"] = None
         stream = self._enter(declared_stream(id, StreamRole.INPUT, schema=read_schema(declared, column), **more))
-        spec = self._graph.add(ReadTimeSpec, id, inputs=(stream._operator,), schema=stamped, column=column)
+        spec = self._graph.add(
+            ReadTimeSpec,
+            id,
+            inputs=(stream._operator,),
+            schema=stamped,
+            column=column,
+            renamed_from=stream._operator.renamed_from,
+        )
         return MessageStream(self._graph, spec, key=stream._key, event_time=column)
 
     def _enter(self, stream: StreamDescriptor) -> MessageStream[Any]:

@@ -261,8 +261,8 @@ def stream_application(
     :param app_id: The id of this copy, where an environment runs an application twice.
     :param config: Configuration keys, as texts; an environment may override them.
     :param default_system: The system of streams that name none.
-    :param dropped: Former ids of operators, tables and stores whose state is given up. Without it, state that no
-        operator continues with is an error.
+    :param dropped: Former ids of operators, tables, stores and inputs whose state is given up. Without it, state that
+        nothing continues with is an error.
     """
     return decorator_of(DecoratedApplication, "stream_application", name, app_id, config, default_system, dropped)
 

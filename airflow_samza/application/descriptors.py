@@ -76,7 +76,8 @@ class StreamDescriptor:
     the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it). ``reader`` is
     the function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream. ``on_error`` sets what
     becomes of messages that cannot be read, or do not fit the schema (None: they fail the stage). ``topic`` is its name
-    in the system where that is no id, because it has dots.
+    in the system where that is no id, because it has dots. ``renamed_from`` is the former id of an input, under which
+    runs have read it.
     """
 
     stream_id: str
@@ -101,6 +102,7 @@ class StreamDescriptor:
     on_error: ErrorPolicy | None = None
     options: tuple[tuple[str, str], ...] = ()
     topic: str | None = None
+    renamed_from: str | None = None
     location: SourceLocation | None = field(default=None, compare=False)
 
 

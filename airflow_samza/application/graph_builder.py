@@ -124,7 +124,13 @@ class GraphBuilder:
         """Make the operator by which a stream enters the graph, named after the stream."""
         policy = stream.on_error
         beside = () if policy is None else policy.side_outputs
-        fields = {"stream": stream, "schema": stream.schema, "on_error": policy, "side_outputs": beside}
+        fields = {
+            "stream": stream,
+            "schema": stream.schema,
+            "on_error": policy,
+            "side_outputs": beside,
+            "renamed_from": stream.renamed_from,
+        }
         return self._made(kind, stream.stream_id, (), stream.location, fields)
 
     def _made(

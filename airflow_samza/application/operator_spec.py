@@ -25,7 +25,7 @@ class OperatorSpec(ABC):
     ``schema=``); None means: the input's, or derived when the stage is made ready to run. ``side_outputs`` are output
     streams that it writes beside its results, ``on_error`` decides about messages on which it fails (None: they fail
     the stage); its dead-letter stream is among the side outputs. ``renamed_from`` is the former ``id=`` of an operator
-    whose state or topic hangs on it.
+    whose state or topic hangs on it, of an input the former id of its stream.
     """
 
     op_id: str

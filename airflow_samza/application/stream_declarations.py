@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from airflow_samza.application.columns import Columns, check_column, optional_columns
 from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole
 from airflow_samza.application.identifiers import checked_id
+from airflow_samza.application.operator_checks import former_id
 from airflow_samza.application.rejections import did_you_mean, listed, located, reject
 from airflow_samza.application.serdes import checked_serde
 from airflow_samza.application.source_location import SourceLocation
@@ -85,6 +86,8 @@ class StreamOptions(TypedDict, total=False):
     """
     options: Mapping[str, object] | None
     """Options of the system for this stream, such as ``{"header": False}`` for CSV."""
+    renamed_from: str | None
+    """The former id of the stream: a run reads on from where runs had read it under that id."""
 
 
 class PushedTableOptions(TypedDict, total=False):
@@ -145,6 +148,7 @@ def declared_stream(
     on_error: object = None,
     options: Mapping[str, object] | None = None,
     topic: str | None = None,
+    renamed_from: str | None = None,
 ) -> StreamDescriptor:
     """Return the descriptor of a stream; contradictions are rejected here."""
     stream_id = checked_id(id, _WORDS[role])
@@ -205,6 +209,7 @@ def declared_stream(
         on_error=on_error if isinstance(on_error, ErrorPolicy) else None,
         options=options_of(options),
         topic=topic,
+        renamed_from=former_id(renamed_from, stream_id, _WORDS[role]),
         location=SourceLocation.of_caller(),
     )
 

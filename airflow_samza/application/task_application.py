@@ -200,6 +200,6 @@ def task_application(
     :param app_id: The id of this copy, where an environment runs an application twice.
     :param config: Configuration keys, as texts; an environment may override them.
     :param default_system: The system of streams that name none.
-    :param dropped: Former ids of operators, tables and stores whose state is given up.
+    :param dropped: Former ids of operators, tables, stores and inputs whose state is given up.
     """
     return decorator_of(DecoratedTaskApplication, "task_application", name, app_id, config, default_system, dropped)

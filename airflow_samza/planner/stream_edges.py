@@ -89,7 +89,9 @@ def build_stream_edges(
             bounded=stream_id not in unbounded,
             broadcast=descriptor.broadcast or any(isinstance(op, BroadcastSpec) for op in made_by),
             side_input_of=tuple(feeds[stream_id]),
-            renamed_from=next((op.renamed_from for op in made_by if isinstance(op, RepartitioningSpec)), None),
+            renamed_from=next(
+                (op.renamed_from for op in made_by if isinstance(op, RepartitioningSpec)), descriptor.renamed_from
+            ),
             kind=(kinds or {}).get(stream_id) or declared_kind(spec, descriptor),
         )
     return edges

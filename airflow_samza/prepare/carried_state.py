@@ -128,16 +128,18 @@ def carried_slice(
         offsets = [[end if newest else start, end] for start, end in ranges]
         return {**whole, "offsets": offsets, "first": [start for start, _ in offsets], "final": False}
     if len(known) > len(ranges):
-        raise _recreated(stream, f"has {len(ranges)} partitions, and {len(known)} were read")
+        raise _recreated(stream, version, f"has {len(ranges)} partitions, and {len(known)} were read")
     found = []
     for partition, (oldest, head) in enumerate(ranges):
         start = known[partition] if partition < len(known) else oldest
         if start > head:
-            raise _recreated(stream, f"ends at offset {head} of partition {partition}, and was read up to {start}")
+            raise _recreated(
+                stream, version, f"ends at offset {head} of partition {partition}, and was read up to {start}"
+            )
         found.append([start, head])
     read = version.read.get(stream.stream_id, {})
     if read.get("topic") and whole.get("topic") and read["topic"] != whole["topic"]:
-        raise _recreated(stream, "is another topic than the one that was read")
+        raise _recreated(stream, version, "is another topic than the one that was read")
     return {**whole, "offsets": found, "first": list(read.get("first", known)), "final": False}
 
 
@@ -154,11 +156,12 @@ def arrived_slice(
     return {**system.arrived(spec, known, unread=skips), "final": False}
 
 
-def _recreated(stream: StreamDescriptor, what: str) -> TopicError:
+def _recreated(stream: StreamDescriptor, version: Version, what: str) -> TopicError:
+    reset = LineageFolder(version.plan.application, version.plan.app_id).reset_command()
     return TopicError(
         f"The input {stream.stream_id!r} {what} by the run before: it was created again.",
-        hint="Bring the former one back; or forget the state and read from the oldest offset: airflow-samza state "
-        "reset.",
+        hint=f"Bring the former one back; or give it a new id and set dropped=[{stream.stream_id!r}], and it is read "
+        f"from its oldest offset; or forget all state: {reset}",
         stream=stream.stream_id,
     )
 

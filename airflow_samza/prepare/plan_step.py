@@ -8,6 +8,7 @@ bind           the systems
 describe       every stream as its system sees it: paths rendered, ranges of time bounded
 ask            partition counts, one call per system
 plan           the ExecutionPlan, with the counts that the state depends on
+compare        that inputs are those of which the state says how far they were read
 range          the input range of each input
 check          columns and expressions of every stage, and that the state was made by the same ones
 keep           the stages that have a result of a former plan, of which nothing has changed
@@ -40,6 +41,7 @@ from airflow_samza.prepare.carried_state import (
     previewed_state,
     take_state,
 )
+from airflow_samza.prepare.input_positions import input_meanings, meanings_by_key, renamed_inputs, with_present_inputs
 from airflow_samza.prepare.kept_stages import fingerprints, reuse
 from airflow_samza.prepare.lasting_outputs import with_lasting_notes
 from airflow_samza.prepare.modes import check_mode
@@ -63,7 +65,7 @@ from airflow_samza.prepare.superseded_inputs import InputHistory
 from airflow_samza.prepare.told_reading import with_reading_notes
 from airflow_samza.prepare.unchanged import PLAN_ANEW, changed, differences, other_options, reject_other_options
 from airflow_samza.records import plain
-from airflow_samza.runs.lineage.state_changes import changed_state, dropped_and_there
+from airflow_samza.runs.lineage.state_changes import changed_inputs, changed_state, dropped_and_there
 from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, adopt, read
 from airflow_samza.runs.records.forgotten_runs import reject_forgotten
@@ -233,9 +235,15 @@ def _planned(
     raise_all(
         reject_shared_outputs(spec, plan, {stream_id: kept[places[stream_id]]["kind"] for stream_id in spec.outputs})
     )
+    inputs = input_meanings(spec, bound, kept, systems) if carries_state(spec) else {}
+    raise_all(dropped_and_there(meanings_by_key(inputs), spec.dropped, spec.name))
+    read = None
+    if version is not None:
+        raise_all(changed_inputs(version, inputs, renamed_inputs(spec, version), spec.dropped, spec.name))
+        read = with_present_inputs(spec, version)
     side_inputs = SideInputSlices(files, spec, systems, request.tables, request.interval)
-    history = InputHistory(files, spec.name, spec.app_id, version)
-    reading = _Reading(spec, systems, version, request, side_inputs, history, files.pace)
+    history = InputHistory(files, spec, read)
+    reading = _Reading(spec, systems, read, request, side_inputs, history, files.pace)
     bound = {stream_id: reading.with_slice(stream) for stream_id, stream in bound.items()}
     run = RunPlan(
         application=spec.name,
@@ -268,7 +276,7 @@ def _planned(
         engines=_engines(plan, compiled),
         schemas={stream_id: schema.ddl() for stream_id, schema in found_schemas.items()},
         contents=contents,
-        meanings=meanings,
+        meanings={**meanings, **meanings_by_key(inputs)},
         notes=with_lasting_notes(
             with_reading_notes(with_spark_notes(with_side_input_notes(notes, run), run, spec, systems), run, systems),
             run,

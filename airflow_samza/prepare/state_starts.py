@@ -12,7 +12,9 @@ from typing import Any
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import PlanChanged
 from airflow_samza.planner.plan import ExecutionPlan, Stage
+from airflow_samza.prepare.input_positions import with_present_inputs
 from airflow_samza.records import made, plain
+from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import safe
@@ -41,6 +43,7 @@ def write_starts(
     if version is None or not version.stages:
         return {}
     names = former_names(spec, version)
+    version = with_present_inputs(spec, version)
     going_on = {
         stream_id: slice_ for stream_id, slice_ in slices.items() if slice_ is not None and slice_.get("final") is False
     }
@@ -91,7 +94,7 @@ def _starts(
     same = names.get(stage.stage_id, stage.stage_id)
     former = [version.stages[name] for name in sorted(version.stages, key=lambda name: name != same)]
     keys = [*stage.operators, *(f"table:{table_id}" for table_id in stage.tables)]
-    _reject_fewer_tasks(stage, keys, former, names)
+    _reject_fewer_tasks(stage, keys, former, names, version)
     external = [stream_id for stream_id in stage.inputs if stream_id in going_on]
     for task in range(stage.task_count):
         left = [tasks[task] for tasks in former if task in tasks]
@@ -147,7 +150,9 @@ def _first(left: list[Mapping[str, Any]], key: str) -> Any:
     return next((found["state"][key] for found in left if found["state"] is not None and key in found["state"]), None)
 
 
-def _reject_fewer_tasks(stage: Stage, keys: list[str], former: list[Left], names: Mapping[str, str]) -> None:
+def _reject_fewer_tasks(
+    stage: Stage, keys: list[str], former: list[Left], names: Mapping[str, str], version: Version
+) -> None:
     for tasks in former:
         beyond = [task for task in tasks if task >= stage.task_count]
         for key in keys:
@@ -155,8 +160,8 @@ def _reject_fewer_tasks(stage: Stage, keys: list[str], former: list[Left], names
                 raise PlanChanged(
                     f"The stage {stage.stage_id!r} has {stage.task_count} tasks, and {key!r} keeps state in "
                     f"{max(tasks) + 1}.",
-                    hint="Give its inputs their former partition counts; or start with fresh state: airflow-samza "
-                    "state reset.",
+                    hint="Give its inputs their former partition counts; or start with fresh state: "
+                    + LineageFolder(version.plan.application, version.plan.app_id).reset_command(),
                     stage=stage.stage_id,
                     operator=key,
                     tasks=stage.task_count,

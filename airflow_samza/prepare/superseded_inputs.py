@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import StateError
+from airflow_samza.prepare.input_positions import with_present_inputs
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import read
@@ -25,13 +27,22 @@ from airflow_samza.systems.system import System
 class InputHistory:
     """The inputs that the state of an application has read.
 
-    ``version`` is the one that a run starts from (None: nothing yet).
+    ``version`` is the one that a run starts from (None: nothing yet), with the present ids of its inputs.
     """
 
     files: Filesystem
-    application: str
-    app_id: str
+    spec: ApplicationSpec
     version: Version | None
+
+    @property
+    def application(self) -> str:
+        """The name of the application."""
+        return self.spec.name
+
+    @property
+    def lineage(self) -> LineageFolder:
+        """The records of its state."""
+        return LineageFolder(self.spec.name, self.spec.app_id)
 
     def reject_superseded(self, stream: BoundStream, system: System) -> None:
         """Reject an input of whose messages the state holds some that were superseded since they were read."""
@@ -67,17 +78,17 @@ class InputHistory:
 
         None when it is not kept any more.
         """
-        lineage = LineageFolder(self.application, self.app_id)
         found = self.version
         while found is not None and found.parent:
-            before = read(self.files, lineage.version(found.parent), Version)
+            before = read(self.files, self.lineage.version(found.parent), Version)
             if before is None:
                 return None
+            before = with_present_inputs(self.spec, before)
             if not has_read(before):
                 break
             found = before
         if found is not None and found.copy_of:
-            found = read(self.files, lineage.version(found.copy_of), Version)
+            found = read(self.files, self.lineage.version(found.copy_of), Version)
         return found
 
     def _replaced(self, what: str, stream_id: str, producer: str, newer: str, reader: Version | None) -> StateError:
@@ -93,21 +104,18 @@ class InputHistory:
 
     def _way_out(self, reader: Version | None) -> str:
         assert self.version is not None
-        reset = f"airflow-samza state reset {self.application}" + (
-            f" --app-id {self.app_id}" if self.app_id != "1" else ""
-        )
         if reader is None:
             return (
                 "The run that read it is too long ago to be cleared (job.state.versions.keep says how many are kept): "
-                "remove what "
-                f"earlier runs wrote, and forget the state, so that the next run reads anew all that is there: {reset}"
+                "remove what earlier runs wrote, and forget the state, so that the next run reads anew all that is "
+                f"there: {self.lineage.reset_command()}"
             )
         if reader.number == self.version.number:
             return f"Clear the run that read it, {reader.run!r}, from its plan on; then it reads the newer one."
         return (
-            f"First undo the run that read it, {reader.run!r}, and those after it: {reset} --to {reader.parent}; "
-            "then clear them from "
-            "their plans on, in their order."
+            f"First undo the run that read it, {reader.run!r}, and those after it: "
+            f"{self.lineage.reset_command(reader.parent)}; "
+            "then clear them from their plans on, in their order."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from airflow_samza.provider.airflow_versions import SkipMixin, conf
@@ -10,6 +9,7 @@ from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.plan_operator import SamzaPlanOperator
 from airflow_samza.provider.plan_ticket import PlanTicket
+from airflow_samza.provider.run_tasks import run_tasks
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import size
 
@@ -46,13 +46,11 @@ class SamzaAutoPlanOperator(SamzaPlanOperator, SkipMixin):
     stored plan alone, so a retry decides as the first try did.
     """
 
-    fused_task: str
-    staged_tasks: Sequence[str]
-
-    def tasks_of(self, run: RunPlan) -> dict[str, str]:
+    def tasks_of(self, run: RunPlan, context: Any) -> dict[str, str]:
         """Return the task that runs all stages, for each, where that is the choice."""
         fused = choose(run, conf.getint(CONFIG_SECTION, "fuse_below", fallback=FUSE_BELOW)).fused
-        return dict.fromkeys(self.stage_tasks, self.fused_task) if fused else self.stage_tasks
+        whole, tasks = run_tasks(self, context).whole, super().tasks_of(run, context)
+        return dict.fromkeys(tasks, whole.task_id) if fused and whole is not None else tasks
 
     def _plan(self, context: Any, deadline: float | None) -> dict[str, Any]:
         ticket = super()._plan(context, deadline)
@@ -63,5 +61,7 @@ class SamzaAutoPlanOperator(SamzaPlanOperator, SkipMixin):
         self.tell(f"The stages run {how}: {choice.why}.")
         # What skips tasks ends this one by an exception, after which Airflow keeps no result.
         context["ti"].xcom_push(key=XCOM_RESULT, value=ticket)
-        self.skip_all_except(context["ti"], [self.fused_task] if choice.fused else list(self.staged_tasks))
+        tasks = run_tasks(self, context)
+        chosen = [tasks.whole] if choice.fused and tasks.whole is not None else tasks.single
+        self.skip_all_except(context["ti"], [task.task_id for task in chosen])
         return ticket

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from airflow_samza.provider.cleanup_operator import SamzaCleanupOperator
 from airflow_samza.provider.drain_operator import SamzaDrainOperator, SamzaStopOperator
-from airflow_samza.provider.plan_operator import PLAN_TEXT, SamzaPlanOperator
+from airflow_samza.provider.plan_operator import SamzaPlanOperator
+from airflow_samza.provider.planning import PLAN_TEXT
 from airflow_samza.provider.push_operators import (
     SamzaTablePushOperator,
     SamzaTableRollbackOperator,

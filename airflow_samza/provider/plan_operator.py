@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_samza.errors import PlanChanged
-from airflow_samza.provider.deferral import deadline_of, raise_what_the_trigger_met
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.provider.deferral import deadline_of, is_deferrable, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.lineage.methods import TellsLineage
-from airflow_samza.provider.plan_note import PLAN_NOTE, PlanNote
 from airflow_samza.provider.plan_ticket import PlanTicket
-from airflow_samza.provider.planning import FUSED, PlanningOperator
+from airflow_samza.provider.planning import PlanningOperator
 from airflow_samza.provider.run_identity import generation_of
+from airflow_samza.provider.run_tasks import PLAN, run_tasks
 from airflow_samza.runs.records.run_plan import RunPlan
-
-PLAN_TEXT = "plan_text"
-"""XCom key of the plan as text."""
 
 
 class SamzaPlanOperator(TellsLineage, PlanningOperator):
@@ -31,10 +28,13 @@ class SamzaPlanOperator(TellsLineage, PlanningOperator):
     SamzaStreamOperator(task_id="all", application="pipelines.flights:flights_of_the_year", plan=plan.output)
     ```
 
-    :param expected_stages: The stages for which the Dag has tasks; a plan with other stages is rejected.
+    :param expected_stages: The stages for which the Dag has tasks; a plan with other stages is rejected. Default: those
+        of the Dag's tasks that go by this plan.
     :param deferrable_tasks: The tasks of the run that defer, as executors by task id (None: Airflow's first executor).
-        A task whose stage runner would end with it is rejected.
+        A task whose stage runner would end with it is rejected. Default: those of the Dag that go by this plan.
     """
+
+    part = PLAN
 
     def __init__(
         self,
@@ -45,8 +45,7 @@ class SamzaPlanOperator(TellsLineage, PlanningOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.expected_stages = tuple(expected_stages) if expected_stages is not None else None
-        self.deferrable_tasks = dict(deferrable_tasks or {})
-        self.stage_tasks: dict[str, str] = {}  # the tasks of the group's stages, for the page
+        self.deferrable_tasks = None if deferrable_tasks is None else dict(deferrable_tasks)
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Plan and return the ticket."""
@@ -63,35 +62,25 @@ class SamzaPlanOperator(TellsLineage, PlanningOperator):
     def _plan(self, context: Any, deadline: float | None) -> dict[str, Any]:
         with mapped_failures(self.log.error, lambda: self.hook.root):
             self.hook.reject_own_disk()
-            for task_id, executor in self.deferrable_tasks.items():
+            for task_id, executor in self._deferring(context).items():
                 self.hook.reject_short_lived(task_id, executor)
             planned = self.plan_run(self.hook, context, generation_of(context), deadline)
             self._lineage = planned.run
-            self.tell(planned.text)
-            ticket = ticket_of(planned.run)
-            check_stages(ticket, self.expected_stages)
-            context["ti"].xcom_push(key=PLAN_TEXT, value=planned.text)
-            context["ti"].xcom_push(key=PLAN_NOTE, value=self._note(planned.run, self.tasks_of(planned.run)).to_dict())
-            return ticket.to_dict()
+            self.show_plan(planned, context)
+            return ticket_of(planned.run).to_dict()
 
-    def tasks_of(self, run: RunPlan) -> dict[str, str]:
-        """Return the tasks that run the stages of a plan, by stage id, as far as this task knows them."""
-        return self.stage_tasks
+    def _deferring(self, context: Any) -> Mapping[str, str | None]:
+        if self.deferrable_tasks is not None:
+            return self.deferrable_tasks
+        tasks = run_tasks(self, context).stages
+        return {task.task_id: task.executor for task in tasks if is_deferrable(task.deferrable)}
 
-    def _note(self, run: RunPlan, tasks: Mapping[str, str]) -> PlanNote:
-        return PlanNote(
-            run.application,
-            run.run_id,
-            run.generation,
-            run.plan.fingerprint,
-            self.conn_id,
-            time.time(),
-            FUSED if len(set(tasks.values())) < len(tasks) else run.mode,
-            self.task_id if self.scope is None else self.scope,
-            dict(self.systems or {}),
-            dict(tasks),
-            run.interval,
-        )
+    def check_tasks(self, shape: ExecutionPlan, context: Any) -> None:
+        """Reject other stages than the Dag has tasks for."""
+        if self.expected_stages is None:
+            super().check_tasks(shape, context)
+        else:
+            check_stages(shape, self.expected_stages)
 
 
 def ticket_of(run: RunPlan) -> PlanTicket:
@@ -100,12 +89,13 @@ def ticket_of(run: RunPlan) -> PlanTicket:
     return PlanTicket(run.application, run.run_id, run.generation, run.plan.fingerprint, stages)
 
 
-def check_stages(ticket: PlanTicket, expected: Iterable[str] | None) -> None:
-    """Reject a plan whose stages are not those that the Dag has tasks for."""
-    if expected is not None and set(expected) != set(ticket.stages):
+def check_stages(shape: ExecutionPlan, expected: Iterable[str]) -> None:
+    """Reject a plan whose stages are not those that were expected."""
+    stages = [stage.stage_id for stage in shape.stages]
+    if set(expected) != set(stages):
         raise PlanChanged(
-            f"The Dag has tasks for the stages {', '.join(expected)}, but the plan has {', '.join(ticket.stages)}.",
+            f"The Dag has tasks for the stages {', '.join(expected)}, but the plan has {', '.join(stages)}.",
             hint="The application changed since the Dag file was read: clear this task with its downstream once it "
             "was read again.",
-            found=", ".join(ticket.stages),
+            found=", ".join(stages),
         )

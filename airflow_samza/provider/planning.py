@@ -15,16 +15,23 @@ from airflow_samza.application.rejections import unknown_mode
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, StateBusy
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.planner import plan_shape
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, PREVIOUS_ALIAS, RunRequest
 from airflow_samza.provider.assets import consumed_sections
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.hooks import PlannedRun, SamzaHook
+from airflow_samza.provider.plan_note import PLAN_NOTE, PlanNote
 from airflow_samza.provider.run_identity import airflow_run_of, interval_of
+from airflow_samza.provider.run_tasks import STAGES, run_tasks
 from airflow_samza.provider.samza_operator import SamzaOperator
-from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED
+from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED, RunPlan
 
 FUSED = "fused"
 MODES = (STAGED, FUSED, PIPELINED, CONTINUOUS)
+
+PLAN_TEXT = "plan_text"
+"""XCom key of the plan as text."""
 
 STATE_POLL_SECONDS = 5.0
 """Seconds between two looks at the run that holds the state; runs take minutes."""
@@ -83,6 +90,7 @@ class PlanningOperator(SamzaOperator):
         """Plan the run, or adopt the stored plan; defer while another run holds the state."""
         config = text_map("config", self.config)
         spec = load_application(self.application).spec(config)
+        self.check_tasks(plan_shape(spec), context)
         try:
             request = RunRequest(
                 self.application,
@@ -109,6 +117,41 @@ class PlanningOperator(SamzaOperator):
                 planned.run, at=time.time() + seconds_of(self.run_for, self.task_id), who=f"run_for={self.run_for}"
             )
         return planned
+
+    def check_tasks(self, shape: ExecutionPlan, context: Any) -> None:
+        """Reject a Dag whose tasks are not those of an application's stages, before any of them runs."""
+        run_tasks(self, context).check(shape)
+
+    def show_plan(self, planned: PlannedRun, context: Any) -> None:
+        """Write the plan to the log, and leave it where Airflow's page and the page of this package find it.
+
+        Of tasks that share a run without a task that plans it, the one of the first stage leaves it.
+        """
+        self.tell(planned.text)
+        tasks = self.tasks_of(planned.run, context)
+        if self.part == STAGES and next(iter(tasks.values()), self.task_id) != self.task_id:
+            return
+        context["ti"].xcom_push(key=PLAN_TEXT, value=planned.text)
+        context["ti"].xcom_push(key=PLAN_NOTE, value=self._note(planned.run, tasks).to_dict())
+
+    def tasks_of(self, run: RunPlan, context: Any) -> dict[str, str]:
+        """Return the tasks that run the stages of a plan, by stage id, as far as the Dag tells."""
+        return run_tasks(self, context).by_stage(run.plan)
+
+    def _note(self, run: RunPlan, tasks: Mapping[str, str]) -> PlanNote:
+        return PlanNote(
+            run.application,
+            run.run_id,
+            run.generation,
+            run.plan.fingerprint,
+            self.conn_id,
+            time.time(),
+            FUSED if len(set(tasks.values())) < len(tasks) else run.mode,
+            self.task_id if self.scope is None else self.scope,
+            dict(self.systems or {}),
+            dict(tasks),
+            run.interval,
+        )
 
     def _defer_for_state(
         self, hook: SamzaHook, application: str, app_id: str, grace: float, deadline: float | None

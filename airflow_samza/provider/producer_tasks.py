@@ -7,7 +7,7 @@ knows: so consumers ask it now and then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -50,22 +50,29 @@ class ProducerTasks:
 
     def states(self) -> dict[str, str | None]:
         """Return Airflow's state of each producer's task, by stage; None when it has not been scheduled."""
-        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
-
-        given: dict[str, Any] = {"map_index": self.map_index} if self.map_index >= 0 else {}
-        found = RuntimeTaskInstance.get_task_states(
-            dag_id=self.dag_id, task_ids=list(self.tasks.values()), run_ids=[self.run_id], **given
-        )
-        of_run = found.get(self.run_id, {})
-        suffix = f"_{self.map_index}" if self.map_index >= 0 else ""
-        states = {stage: of_run.get(f"{task_id}{suffix}", of_run.get(task_id)) for stage, task_id in self.tasks.items()}
-        return {
-            stage: None if state is None else str(getattr(state, "value", state)) for stage, state in states.items()
-        }
+        return task_states(self, self.tasks)
 
     def lost(self, files: Filesystem, run: RunPlan) -> list[str]:
         """Return the stages whose tasks have ended although the stages have not."""
         return [stage for stage, state in self.states().items() if is_lost(files, run, stage, state)]
+
+
+def task_states(of_run: Any, tasks: Iterable[str] | Mapping[str, str]) -> dict[str, str | None]:
+    """Return Airflow's states of tasks of one Dag run, by id, or by what a mapping calls them.
+
+    ``of_run`` is a task instance of the run, or what has its ids. A task that has not been scheduled has no state.
+    """
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    names = tasks if isinstance(tasks, Mapping) else {task_id: task_id for task_id in tasks}
+    index = getattr(of_run, "map_index", -1)
+    given: dict[str, Any] = {"map_index": index} if index is not None and index >= 0 else {}
+    found = RuntimeTaskInstance.get_task_states(
+        dag_id=of_run.dag_id, task_ids=list(names.values()), run_ids=[of_run.run_id], **given
+    ).get(of_run.run_id, {})
+    suffix = f"_{index}" if given else ""
+    states = {name: found.get(f"{task_id}{suffix}", found.get(task_id)) for name, task_id in names.items()}
+    return {name: None if state is None else str(getattr(state, "value", state)) for name, state in states.items()}
 
 
 def is_lost(files: Filesystem, run: RunPlan, stage_id: str, state: str | None) -> bool:

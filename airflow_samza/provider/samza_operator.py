@@ -49,6 +49,8 @@ class SamzaOperator(BaseOperator):
         "plan": "json",
     }
     ui_color = "#e8f1fb"
+    part: ClassVar[str | None] = None
+    """The part of a run that the task is for, of those in :mod:`airflow_samza.provider.run_tasks`."""
     operator_extra_links: Collection[BaseOperatorLink] = (PAGE,)
 
     def __init__(
@@ -107,5 +109,7 @@ class SamzaOperator(BaseOperator):
         """Have Airflow's page show a link on this task from now on; an empty address is none."""
         show_link(self, context["ti"], link, address)
 
-    def _run_id(self, context: Mapping[str, Any]) -> str:
-        return run_id_of(context, self.task_id if self.scope is None else self.scope)
+    def _run_id(self, context: Mapping[str, Any], scope: str | None = None) -> str:
+        """Return the id of the task's run, or of the run of another scope in the same Dag run."""
+        own = self.task_id if self.scope is None else self.scope
+        return run_id_of(context, own if scope is None else scope)

@@ -10,7 +10,8 @@ from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, SamzaError, UnknownName
-from airflow_samza.planner.titles import stage_named
+from airflow_samza.planner.plan import ExecutionPlan, Stage
+from airflow_samza.planner.titles import stage_named, stage_titles
 from airflow_samza.prepare.unchanged import reject_changed, reject_other_config
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
 from airflow_samza.provider.cleanup_operator import close_run
@@ -28,16 +29,24 @@ from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks import PLAN_ANEW, SamzaHook
 from airflow_samza.provider.lineage.methods import TellsLineage
-from airflow_samza.provider.lineage.outlets import alias_of_all, announce, reject_partitions, slice_of
+from airflow_samza.provider.lineage.outlets import (
+    announce,
+    outlets_of_task,
+    reject_partitions,
+    slice_of,
+    with_outlets,
+)
 from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
 from airflow_samza.provider.links import OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
 from airflow_samza.provider.output_places import console_of, console_of_results, outputs_of
 from airflow_samza.provider.page_addresses import RESULTS, task_page
+from airflow_samza.provider.parsed_application import application_if_there, words_on
 from airflow_samza.provider.plan_ticket import PlanTicket
 from airflow_samza.provider.planning import PlanningOperator
 from airflow_samza.provider.producer_tasks import Producers, ProducerTasks, look_at_producers, producer_failed
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
 from airflow_samza.provider.run_identity import generation_of, has_another_try
+from airflow_samza.provider.run_tasks import STAGES, run_tasks
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
@@ -45,6 +54,9 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, describe_result
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
+
+_DOCS = ("doc", "doc_md", "doc_json", "doc_yaml", "doc_rst")
+"""Parameters of a task that say what it does."""
 
 LOOK_AGAIN_SECONDS = 15.0
 """Seconds until a stage that waits for its producers asks Airflow for the states of their tasks."""
@@ -68,7 +80,8 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
     :param stage: The stage to run, by its id or its title. Without it the task runs the whole application.
     :param plan: The output of a :class:`SamzaPlanOperator` (templated). Without it the task plans the run itself.
     :param producers: The tasks of the stages that write what this one reads, as task ids by stage; for modes in which
-        stages run at the same time. Such a task waits, deferred, until its producers have started.
+        stages run at the same time. Such a task waits, deferred, until its producers have started. Default: those of
+        the Dag that go by the same plan.
     :param partition_key: The partition key of the asset events: a text, or ``data_interval`` for the start of the data
         interval (templated). By default the key of the Dag run, if it has one.
     :param poll_interval: Seconds between two checks of the stage's state. Default ``[samza] poll_interval`` (1).
@@ -79,6 +92,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
 
     template_fields: Sequence[str] = (*PlanningOperator.template_fields, "plan", "partition_key")
     operator_extra_links = (PAGE, RUNNER_LOG, SPARK, OUTPUT)
+    part = STAGES
 
     def __init__(
         self,
@@ -92,10 +106,25 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
+        known = None
+        parsed = application_if_there(kwargs.get("application"), kwargs.get("config"))
+        if parsed is not None and stage is not None:
+            known = _stage_of(parsed.shape, stage, str(kwargs.get("task_id")))
+            if kwargs.get("task_id") == known.stage_id:  # the user has given it no name
+                kwargs.setdefault("task_display_name", stage_titles(parsed.shape)[known.stage_id])
         super().__init__(**kwargs)
+        if parsed is not None and known is not None and not any(getattr(self, name, None) for name in _DOCS):
+            self.doc_md = words_on(known, parsed.shape)
         reject_partitions(self.task_id, partition_key)
-        if stage is None and plan is None and "{{" not in f"{self.conn_id}{self.application}":
-            self.outlets = [*self.outlets, alias_of_all(self.conn_id, self.application)]
+        ours = outlets_of_task(
+            parsed.spec if parsed is not None else None,
+            self.application,
+            self.conn_id,
+            self.systems,
+            None if known is None else known.outputs,
+            alone=stage is None and plan is None,
+        )
+        self.outlets = with_outlets(ours, self.outlets)
         for name, seconds in (("poll_interval", poll_interval), ("progress_interval", progress_interval)):
             if seconds is not None and seconds <= 0:
                 raise ConfigError(
@@ -106,7 +135,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
                 )
         self.stage = stage
         self.plan = plan
-        self.producers = dict(producers or {})
+        self.producers = None if producers is None else dict(producers)
         self.partition_key = partition_key
         self.poll_interval = poll_interval
         self.progress_interval = progress_interval
@@ -229,7 +258,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             self._give_up(hook, run, {**watch.ended, **watch.active}, error, context)
             raise
         if still_on:
-            self._defer(hook, watch, generation, deadline, context)
+            self._defer(hook, run, watch, generation, deadline, context)
         if self._is_alone:
             close_run(hook, run, self.tell)
         results = lineage.results = [watch.results[stage_id] for stage_id in stage_ids]
@@ -269,7 +298,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         self, hook: SamzaHook, run: RunPlan, stage_id: str, context: Any, deadline: float | None
     ) -> None:
         """Return when all stages that this one reads from have started; defer until then."""
-        found = look_at_producers(hook.files, run, stage_id, self._producer_tasks(context))
+        found = look_at_producers(hook.files, run, stage_id, self._producer_tasks(run, context))
         if found.lost:
             own = replace(
                 hook.newest_handle(run, stage_id), generation=Generation(run.generation, generation_of(context))
@@ -302,11 +331,13 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             kwargs={"deadline": deadline},
         )
 
-    def _defer(self, hook: SamzaHook, watch: StageWatch, generation: int, deadline: float | None, context: Any) -> None:
+    def _defer(
+        self, hook: SamzaHook, run: RunPlan, watch: StageWatch, generation: int, deadline: float | None, context: Any
+    ) -> None:
         from airflow_samza.provider.triggers import SamzaStageTrigger  # a Dag file need not load it
 
         submitted = {stage_id: handle.to_dict() for stage_id, handle in {**watch.ended, **watch.active}.items()}
-        asked = self._producer_tasks(context)
+        asked = self._producer_tasks(run, context)
         self.defer(
             trigger=SamzaStageTrigger(
                 **hook.place_of_root,
@@ -323,15 +354,21 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             timeout=trigger_timeout(deadline),
         )
 
-    def _producer_tasks(self, context: Any) -> ProducerTasks | None:
-        return ProducerTasks.of(context["ti"], self.producers) if self.producers else None
+    def _producer_tasks(self, run: RunPlan, context: Any) -> ProducerTasks | None:
+        """Return the tasks of the stages that this one reads from, where they run at the same time."""
+        producers = self.producers
+        if producers is None and run.stages_run_concurrently and self.stage is not None:
+            tasks = run_tasks(self, context).by_stage(run.plan)
+            upstream = [name for name in run.plan.stage(self.stage).upstream if name != self.stage]
+            producers = {stage_id: tasks[stage_id] for stage_id in upstream if stage_id in tasks}
+        return ProducerTasks.of(context["ti"], producers) if producers else None
 
     def _new_watch(self, hook: SamzaHook, run: RunPlan, context: Any, said: Mapping[str, str] | None) -> StageWatch:
         tags = getattr(context["ti"], "stats_tags", None)
         progress = ProgressLog(
             self.tell, hook.progress, self._progress_interval, emitter(run.application, tags), said=said
         )
-        asked = self._producer_tasks(context)
+        asked = self._producer_tasks(run, context)
 
         def reject_lost() -> None:
             assert asked is not None
@@ -390,9 +427,21 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         # A stage by itself adopts the plan of its siblings and supersedes only its own output; a whole application
         # supersedes all.
         planned = self.plan_run(hook, context, 1 if self.stage is not None else own, deadline)
-        self.tell(planned.text)
+        self.show_plan(planned, context)
         return planned.run, own if self.stage is not None else 1
 
     def _report(self, result: StageResult) -> None:
         for line in describe_result(result):
             self.log.info("%s", line)
+
+
+def _stage_of(shape: ExecutionPlan, name: str, task_id: str) -> Stage:
+    """Return the stage that a task names; one that the application does not have is rejected."""
+    try:
+        return stage_named(shape, name)
+    except UnknownName as error:
+        raise UnknownName(
+            f"The task {task_id!r} runs the stage {name!r}, which the application {shape.application!r} does not have.",
+            hint=error.hint,
+            name=name,
+        ) from None

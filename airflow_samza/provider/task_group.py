@@ -11,17 +11,14 @@ from typing import Any, NoReturn
 
 from airflow.sdk import TaskGroup
 
-from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
-from airflow_samza.planner.planner import plan_shape
-from airflow_samza.planner.titles import stage_named, stage_titles
+from airflow_samza.planner.titles import stage_named
 from airflow_samza.provider.auto_mode import AUTO, SamzaAutoPlanOperator
 from airflow_samza.provider.connections.alias import connection_id
-from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.lineage.outlets import outlets_of
-from airflow_samza.provider.mapped import as_read, is_known_later, reject_known_later, reject_mapping
+from airflow_samza.provider.mapped import is_known_later, reject_known_later, reject_mapping
 from airflow_samza.provider.operators import SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
+from airflow_samza.provider.parsed_application import parse_application
 from airflow_samza.provider.planning import FUSED, MODES, check_mode
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED
 
@@ -116,9 +113,7 @@ class SamzaTaskGroup(TaskGroup):
     ) -> None:
         reject_known_later(group_id, application=application, mode=mode, stages=stages)
         check_mode(group_id, mode, run_for, (*MODES, AUTO))
-        spec = load_application(application).spec(text_map("config", as_read(config)))
-        shape = plan_shape(spec)
-        titles = stage_titles(shape)
+        shape = parse_application(application, config).shape
         settings = _stage_settings(group_id, shape, mode, stages or {})
         group.setdefault("tooltip", f"{application} on Samza, {mode}")
         super().__init__(group_id=group_id, **group)
@@ -133,8 +128,6 @@ class SamzaTaskGroup(TaskGroup):
             "runner_python": runner_python,
             "scope": self.group_id,
         }
-        assets = {} if is_known_later(systems) else outlets_of(spec, conn_id, shared["systems"])
-        stage_ids = tuple(stage.stage_id for stage in shape.stages)
         with self:
             kind = SamzaAutoPlanOperator if mode == AUTO else SamzaPlanOperator
             self.plan_task = kind(
@@ -145,7 +138,6 @@ class SamzaTaskGroup(TaskGroup):
                 state_from=state_from,
                 table_versions=dict(table_versions or {}),
                 wait_for_state=wait_for_state,
-                expected_stages=stage_ids,
                 reuse=reuse,
                 spark_conf=dict(spark_conf or {}),
                 **shared,
@@ -159,21 +151,15 @@ class SamzaTaskGroup(TaskGroup):
                 "deferrable": deferrable,
             }
             if mode == FUSED:
-                self.stage_tasks = {RUN_TASK: self._fused(spark_conf, assets, watched)}
+                self.stage_tasks = {RUN_TASK: self._fused(spark_conf, watched)}
             else:
                 self.stage_tasks = {
                     stage.stage_id: SamzaStreamOperator(
                         **{
                             "task_id": stage.stage_id,
                             "stage": stage.stage_id,
-                            "task_display_name": titles[stage.stage_id],
-                            "doc_md": _words(stage, shape),
                             **watched,
                             **settings.get(stage.stage_id, {}),
-                            "outlets": _outlets(
-                                [outlet for stream_id in stage.outputs for outlet in assets.get(stream_id, ())],
-                                settings.get(stage.stage_id, {}).get("outlets"),
-                            ),
                             "spark_conf": {
                                 **(spark_conf or {}),
                                 **settings.get(stage.stage_id, {}).get("spark_conf", {}),
@@ -182,43 +168,27 @@ class SamzaTaskGroup(TaskGroup):
                     )
                     for stage in shape.stages
                 }
-                for stage in shape.stages:
-                    self._join(stage, together=mode in (PIPELINED, CONTINUOUS))
-            self.plan_task.stage_tasks = {
-                stage_id: self.stage_tasks[RUN_TASK if mode == FUSED else stage_id].task_id for stage_id in stage_ids
-            }
-            if isinstance(self.plan_task, SamzaAutoPlanOperator):
-                self._choose_between(self.plan_task, self._fused(spark_conf, assets, watched))
-            self.plan_task.deferrable_tasks = {
-                task.task_id: task.executor for task in self.stage_tasks.values() if task.deferrable
-            }
+                if mode not in (PIPELINED, CONTINUOUS):
+                    for stage in shape.stages:
+                        self._after_its_producers(stage)
+            if mode == AUTO:
+                self._choose_between(self._fused(spark_conf, watched))
             self.cleanup_task = SamzaCleanupOperator(task_id=CLEANUP_TASK, plan=self.plan_task.output, **shared)
             self.cleanup_task << list(self.stage_tasks.values())
-            # A teardown runs after a failure, too, and plays no part in the state of the Dag run, so it cannot turn a
-            # failed run green.
-            self.cleanup_task.as_teardown(on_failure_fail_dagrun=False)
 
     @staticmethod
-    def _fused(
-        spark_conf: Mapping[str, Any] | None, assets: Mapping[str, Any], watched: Mapping[str, Any]
-    ) -> SamzaStreamOperator:
+    def _fused(spark_conf: Mapping[str, Any] | None, watched: Mapping[str, Any]) -> SamzaStreamOperator:
         """Return the task that runs all stages."""
-        return SamzaStreamOperator(
-            task_id=RUN_TASK,
-            spark_conf=dict(spark_conf or {}),
-            outlets=[outlet for found in assets.values() for outlet in found],
-            **watched,
-        )
+        return SamzaStreamOperator(task_id=RUN_TASK, spark_conf=dict(spark_conf or {}), **watched)
 
-    def _choose_between(self, plan: SamzaAutoPlanOperator, run: SamzaStreamOperator) -> None:
-        """Have ``plan`` skip ``run`` or the stages, and ``done`` follow whichever has run.
+    def _choose_between(self, run: SamzaStreamOperator) -> None:
+        """Have ``done`` follow whichever ``plan`` does not skip: ``run``, or the stages.
 
         Else what follows the group would be skipped with the branch that is.
         """
         from airflow.providers.standard.operators.empty import EmptyOperator
 
         stages = list(self.stage_tasks.values())
-        plan.fused_task, plan.staged_tasks = run.task_id, [task.task_id for task in stages]
         done = EmptyOperator(task_id=DONE_TASK, trigger_rule="none_failed_min_one_success")
         last = [task for task in stages if not {other.task_id for other in stages} & task.downstream_task_ids]
         [run, *last] >> done
@@ -242,35 +212,11 @@ class SamzaTaskGroup(TaskGroup):
             return connection_id(what, usual.get("conn_id"), usual.get("samza_conn_id"))
         return connection_id(what, conn_id, samza_conn_id)
 
-    def _join(self, stage: Stage, *, together: bool) -> None:
-        """Connect a stage to its producers: after them by Airflow's arrows, or beside them with their task ids."""
-        task = self.stage_tasks[stage.stage_id]
-        upstream = {stage_id: self.stage_tasks[stage_id] for stage_id in stage.upstream if stage_id != stage.stage_id}
-        if together:
-            task.producers = {stage_id: producer.task_id for stage_id, producer in upstream.items()}
-        else:
-            for producer in upstream.values():
-                producer >> task
-
-
-def _words(stage: Stage, shape: ExecutionPlan) -> str:
-    """Return what a stage reads and writes, for its task's page.
-
-    Airflow's arrows do not tell it where stages run at the same time.
-    """
-    writers = {stream_id: other.stage_id for other in shape.stages for stream_id in other.outputs}
-    reads = [f"{name} (written by the stage {writers[name]})" if name in writers else name for name in stage.inputs]
-    return f"Reads {', '.join(reads)}. Writes {', '.join(stage.outputs) or 'nothing'}."
-
-
-def _outlets(ours: Sequence[Any], given: Any) -> list[Any]:
-    """Return the outlets of what a stage writes, and those that the user's settings add.
-
-    One that is named twice counts once.
-    """
-    added = [] if given is None else given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    known = {outlet.name for outlet in ours}
-    return [*ours, *(outlet for outlet in added if getattr(outlet, "name", None) not in known)]
+    def _after_its_producers(self, stage: Stage) -> None:
+        """Have Airflow start a stage behind those that write what it reads."""
+        for stage_id in stage.upstream:
+            if stage_id != stage.stage_id:
+                self.stage_tasks[stage_id] >> self.stage_tasks[stage.stage_id]
 
 
 def _stage_settings(

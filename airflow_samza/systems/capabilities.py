@@ -191,12 +191,17 @@ class RemembersWriters(Protocol):
 
 
 @runtime_checkable
-class CountsOutput(Protocol):
-    """A system that knows up to which offsets each producer has written a stream."""
+class LocatesStreams(Protocol):
+    """A system that knows the places of its streams."""
 
     def location(self, stream: StreamSpec) -> str:
         """Return the place of a stream: the same text for all names under which its system is bound."""
         ...
+
+
+@runtime_checkable
+class CountsOutput(LocatesStreams, Protocol):
+    """A system that knows up to which offsets each producer has written a stream."""
 
     def written_ends(self, stream: StreamSpec) -> Mapping[str, tuple[int, ...]]:
         """Return by producer where its last rows end in each partition, of rows that readers still see."""

@@ -137,6 +137,19 @@ def test_a_producer_that_fails_for_good_stops_its_consumers_with_a_clear_error(f
     )
 
 
+def test_tasks_that_are_wired_by_hand_find_each_other_and_their_run(flights: Any) -> None:
+    run_id = flights.airflow.trigger("by_hand")
+    assert flights.airflow.wait_for_run("by_hand", run_id)["state"] == "failed"
+    states = flights.airflow.task_states("by_hand", run_id)
+    assert (states["run-planes"], states["run-by-tail"], states["cleanup"]) == ("failed", "failed", "success")
+    assert "The stage 'by-tail' reads what 'planes' writes" in flights.airflow.log("by_hand", run_id, "run-by-tail")
+    note = flights.airflow.xcom("by_hand", run_id, "plan", key="samza_run")
+    assert note["tasks"] == {"planes": "run-planes", "by-tail": "run-by-tail"}
+    # The cleanup was given no plan, and has closed the run.
+    assert "may be deleted after 168 h" in flights.airflow.log("by_hand", run_id, "cleanup")
+    assert (flights.root / "runs" / note["application"] / note["run_id"] / "closed.json").exists()
+
+
 def test_marking_a_running_task_failed_cancels_its_spark_work_and_no_other_and_the_run_can_be_resumed(
     flights: Any,
 ) -> None:

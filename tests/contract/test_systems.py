@@ -17,6 +17,7 @@ from airflow_samza.systems.capabilities import (
     ExpiresTopics,
     HasSections,
     IdentifiesTopics,
+    LocatesStreams,
     PublishesForGood,
     RemembersWriters,
     ReportsNews,
@@ -46,9 +47,9 @@ def having(*capabilities: type) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("system", systems_with(*capabilities), indirect=True)
 
 
-def bound(kind: str, root: Path | str) -> System:
+def bound(kind: str, root: Path | str, name: str = "here") -> System:
     options = {"bootstrap.servers": "broker.invalid:9092"} if kind == "kafka" else {"root": str(root)}
-    return bind_system("here", SystemBinding(kind, options), str(root))
+    return bind_system(name, SystemBinding(kind, options), str(root))
 
 
 def at_brokers(kafka: Kafka, root: Path | str = "") -> System:
@@ -203,7 +204,21 @@ def test_counts_how_far_each_writer_has_come(system: TopicSystem) -> None:
     publish(system, 0, {0: batch(0, 2)})
     publish(system, 0, {0: batch(0, 3), 2: batch(0, 1)}, producer="app/run/another")
     assert system.written_ends(STREAM) == {"app/run/stage": (2, 0, 0), "app/run/another": (5, 0, 1)}
-    assert system.location(STREAM) == system.location(STREAM) != system.location(StreamSpec("other"))
+
+
+@pytest.mark.parametrize("kind", ["log", "files", "kafka"])
+def test_a_place_is_the_same_under_all_names_of_its_system(kind: str, tmp_path: Path) -> None:
+    here, there = (bound(kind, tmp_path, name) for name in ("here", "there"))
+    assert isinstance(here, LocatesStreams)
+    assert isinstance(there, LocatesStreams)
+    assert here.location(STREAM) == there.location(STREAM) != here.location(StreamSpec("other"))
+
+
+def test_the_place_of_files_is_the_folder_that_their_path_names(tmp_path: Path) -> None:
+    system = bound("files", tmp_path)
+    assert isinstance(system, LocatesStreams)
+    for path in ("in", "in/*.json", "in/**", "in/day=*/a.json"):
+        assert system.location(StreamSpec("views", path=path)) == str(tmp_path / "in")
 
 
 @having(ExpiresTopics)

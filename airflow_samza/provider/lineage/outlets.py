@@ -21,6 +21,7 @@ from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import hook_lineage
 from airflow_samza.provider.assets import SCHEME, pushed_table, shared_stream, version_facts
 from airflow_samza.provider.lineage.dataset_names import DatasetName
+from airflow_samza.provider.mapped import is_known_later
 from airflow_samza.runs.records.first_events import take_turn
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
@@ -112,6 +113,36 @@ def outlets_of(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, str]) 
         alias = output_alias(str(system) if by_code else place, stream_id)
         found[stream_id] = [shared_stream(stream_id, place), alias] if stream.shared else [alias]
     return found
+
+
+def outlets_of_task(
+    spec: ApplicationSpec | None,
+    application: str,
+    conn_id: str,
+    systems: Any,
+    written: Sequence[str] | None,
+    *,
+    alone: bool,
+) -> list[Asset | AssetAlias]:
+    """Return the outlets of a task that runs stages: of the streams ``written``, None: of all that are written.
+
+    ``spec`` is the application where the Dag file knows it. Where it does not, and of a task that is a whole run
+    (``alone``), one alias stands for all outputs; without a connection that the Dag file knows there are none.
+    """
+    if is_known_later(systems) or not isinstance(conn_id, str) or "{{" in conn_id:
+        return []
+    found = outlets_of(spec, conn_id, systems or {}) if spec is not None else {}
+    chosen = [outlet for stream_id in (found if written is None else written) for outlet in found.get(stream_id, ())]
+    if not alone and spec is not None:
+        return chosen
+    whole = [] if "{{" in application else [alias_of_all(conn_id, application)]
+    return [*(outlet for outlet in chosen if isinstance(outlet, Asset)), *whole]
+
+
+def with_outlets(ours: Sequence[Asset | AssetAlias], given: Any) -> list[Any]:
+    """Return the outlets of what a task writes, and those that the user gives it; each name counts once."""
+    known = {outlet.name for outlet in ours}
+    return [*ours, *(outlet for outlet in given or () if getattr(outlet, "name", None) not in known)]
 
 
 def announce(

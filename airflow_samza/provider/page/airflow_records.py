@@ -23,6 +23,10 @@ from airflow_samza.provider.plan_note import PLAN_NOTE, PlanNote
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+_PLANNING = ("SamzaPlanOperator", "SamzaAutoPlanOperator")
+_RUNNING = ("SamzaStreamOperator", "_SamzaStreamDecoratedOperator")
+"""Operators that plan a run and do nothing else, and those that run stages, by the names that Airflow keeps."""
+
 NEWEST = 2000
 """Notes that a list of all runs looks at."""
 
@@ -113,12 +117,18 @@ class AirflowRecords:
         }
 
     def plan_tasks(self, dag_id: str, run_id: str) -> dict[str, str | None]:
-        """Return the states of the tasks of a Dag run that plan applications, by task id."""
-        kinds = ("SamzaPlanOperator", "SamzaAutoPlanOperator")
+        """Return the states of the tasks of a Dag run that plan applications, by task id.
+
+        Where none does nothing else, those that run stages plan, too.
+        """
         query = select(TaskInstance.task_id, TaskInstance.state).where(
-            TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.operator.in_(kinds)
+            TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id
         )
-        return {task_id: None if state is None else str(state) for task_id, state in self._session.execute(query)}
+        for kinds in (_PLANNING, _RUNNING):
+            found = self._session.execute(query.where(TaskInstance.operator.in_(kinds))).all()
+            if found:
+                return {task_id: None if state is None else str(state) for task_id, state in found}
+        return {}
 
     def schedule(self, dag_id: str) -> Any:
         """Return a Dag as the scheduler has it; None where Airflow has none of its versions."""

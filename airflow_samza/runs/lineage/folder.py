@@ -74,3 +74,13 @@ class LineageFolder:
     def pins(self) -> str:
         """The folder of pins, by version."""
         return f"{self.path}/pins"
+
+    def reset_command(self, to: int | None = None) -> str:
+        """Return the command that goes back to a version; 0, or none: to no state.
+
+        >>> LineageFolder("page-views", "2").reset_command(to=4)
+        'airflow-samza state reset page-views --app-id 2 --to 4'
+        """
+        words = ["airflow-samza state reset", self.application]
+        words += ["--app-id", self.app_id] if self.app_id != "1" else []
+        return " ".join([*words, *(["--to", str(to)] if to is not None else [])])

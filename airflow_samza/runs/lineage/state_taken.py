@@ -166,9 +166,7 @@ def _start(files: Filesystem, lineage: LineageFolder, run_id: str, plan_generati
                 f"The run {run_id!r} is planned anew, and "
                 f"{'a later run has' if passed == 1 else f'{passed} later runs have'} continued from "
                 "the state that it left.",
-                hint=f"Undo the later runs first: airflow-samza state reset {lineage.application} --to "
-                f"{version.parent}, then "
-                "clear them with it; "
+                hint=f"Undo the later runs first: {lineage.reset_command(version.parent)}, then clear them with it; "
                 'or run it with a state of its own: state_from="fresh".',
                 application=lineage.application,
                 run=run_id,

@@ -222,6 +222,5 @@ def _sentences(files: Filesystem, run: RunPlan, *, downstream: bool, plan: bool)
         if left is not None and newest > left.number:
             yield (
                 f"Later runs have continued from the state that this run left (version {left.number}, now {newest}): "
-                f"undo them first (airflow-samza state reset {run.application} --to {left.parent}), and clear them, "
-                "too."
+                f"undo them first ({lineage.reset_command(left.parent)}), and clear them, too."
             )

@@ -6,6 +6,7 @@ misspelt name is not taken for a folder.
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -190,6 +191,32 @@ def folder_of_values(template: str) -> str | None:
     before = fields[0][0]
     folder = before.rpartition("/")[0]
     return folder or ("/" if before.startswith("/") else "")
+
+
+def fixed_folder(template: str, config: Mapping[str, str]) -> str:
+    """The folder, or the file, that a path template names in every run: all before its first field or pattern.
+
+    Configuration is the same in every run of an application, until somebody changes it.
+
+    >>> fixed_folder("in/{config[of]}/{ds}/*.json", {"of": "views"}), fixed_folder("in/day-*.csv", {})
+    ('in/views', 'in')
+    """
+    found, whole = "", True
+    for text, name, _, _ in string.Formatter().parse(template):
+        found += text
+        key = (name or "").removeprefix("config[").removesuffix("]")
+        if name is not None and f"config[{key}]" == name and key in config:
+            found += config[key]
+        elif name is not None:
+            whole = False
+            break
+    pattern = _PATTERN.search(found)
+    if pattern is not None:
+        found, whole = found[: pattern.start()], False
+    return (found if whole else found.rpartition("/")[0]).rstrip("/")
+
+
+_PATTERN = re.compile(r"[*?\[]")
 
 
 def _bad_template(template: str, stream: str, what: str, known: tuple[str, ...]) -> ConfigError:

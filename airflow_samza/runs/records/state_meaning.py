@@ -1,7 +1,8 @@
-"""The meaning of the state of an operator, table or store, as it is kept with each version of state.
+"""The meaning of the state of an operator, table, store or input, as it is kept with each version of state.
 
 State is found again by an id. That alone does not make it fit: partial sums are no maxima, and windows of an hour are
-none of a day. So a version holds, beside the state, which functions, keys, columns and lengths of windows made it.
+none of a day. So a version holds, beside the state, which functions, keys, columns and lengths of windows made it; of
+an input, which messages a run reads, and of which place.
 """
 
 from __future__ import annotations
@@ -21,10 +22,25 @@ STORE_TABLE = "store-"
 TABLE = "table:"
 """The beginning of the key of a local table's state and meaning."""
 
+INPUT = "input:"
+"""The beginning of the key of the meaning of how far an input was read."""
+
+READ, PLACE, AT = "read", "place", "at"
+"""Facets of an input: what of it a run reads, its place, and a digest of that which all names of a place share."""
+
+ARRIVALS = "what came since the run before"
+SECTIONS = "the sections of its writers"
+INTERVAL = "the messages of the data interval"
+WHOLE = "all of it in every run"
+"""The messages of an input that a run reads."""
+
+POSITIONS = frozenset({ARRIVALS, SECTIONS})
+"""Those that depend on what the runs before have read."""
+
 
 @dataclass(frozen=True)
 class StateMeaning:
-    """The meaning of the state of one operator, table or store.
+    """The meaning of the state of one operator, table, store or input.
 
     ``title`` names it in a sentence, ``name`` is what a user writes in ``renamed_from=`` and ``dropped=``. ``facets``
     must be equal to go on from the state (``"functions": "total=sum(v bigint)"``). ``columns`` are messages that are
@@ -42,8 +58,9 @@ class StateMeaning:
 
         A facet that either lacks fits.
         """
+        moved = self.facets.get(AT) != former.facets.get(AT)
         for facet in self.facets.keys() & former.facets.keys():
-            if self.facets[facet] != former.facets[facet]:
+            if self.facets[facet] != former.facets[facet] and facet != AT and (facet != PLACE or moved):
                 yield f"{facet} {former.facets[facet]}, now {self.facets[facet]}"
         for side in self.columns.keys() & former.columns.keys():
             kept = former.columns[side]

@@ -233,6 +233,16 @@ def has_glob(path: str) -> bool:
     return _MAGIC.search(path) is not None
 
 
+def named_part(path: str) -> str:
+    """Return the part of a path before the first that matches.
+
+    >>> named_part("in/day=*/*.json"), named_part("in")
+    ('in', 'in')
+    """
+    parts = path.split("/")
+    return "/".join(parts[: next((place for place, part in enumerate(parts) if _MAGIC.search(part)), len(parts))])
+
+
 def is_hidden(name: str) -> bool:
     """Return whether a file or directory is not data: ``_SUCCESS``, ``.part.crc``, ``_samza``.
 

@@ -13,7 +13,7 @@ from airflow_samza.systems.files.following import FollowOptions, reject_options
 from airflow_samza.systems.files.formats.failures import storage_errors
 from airflow_samza.systems.files.formats.options import FileOptions, declared_partitions, format_name, storage_options
 from airflow_samza.systems.files.inside import check_inside
-from airflow_samza.systems.files.listing import Listing, find_files, find_missing, has_glob
+from airflow_samza.systems.files.listing import Listing, find_files, find_missing, has_glob, named_part
 from airflow_samza.systems.files.location import Location, is_url, open_location
 from airflow_samza.systems.files.manifests import list_manifests, producer_hash
 from airflow_samza.systems.files.new_files import find_new_files
@@ -118,6 +118,11 @@ class FilesSystem:
             found.read.files,
         )
         return {**range_, "known": found.record(unread=unread), "noted": found.noted(unread=unread)}
+
+    def location(self, stream: StreamSpec) -> str:
+        """Return the folder of a stream, or its file: the same text for all names under which its root is bound."""
+        root, relative = self._place(stream)
+        return str(root / named_part(relative))
 
     def look_seconds(self, stream: StreamSpec) -> float:
         """Return how long a continuous run waits between two looks for new files."""

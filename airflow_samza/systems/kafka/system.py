@@ -139,6 +139,11 @@ class KafkaSystem:
         ends = [int(end) for _, end in slice["offsets"]]
         return any(now > end for now, end in zip(self.brokers.latest_stable(topic), ends, strict=True))
 
+    def location(self, stream: StreamSpec) -> str:
+        """Return the place of a topic: the addresses of its brokers, sorted, and its name."""
+        addresses = sorted(address.strip() for address in self.brokers.access.addresses.split(","))
+        return f"{','.join(addresses)}/{stream.name}"
+
     def identity(self, stream: StreamSpec) -> str | None:
         """Return what tells a topic from others that had its name; None when there is no topic."""
         if is_own(stream):

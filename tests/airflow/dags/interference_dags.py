@@ -6,6 +6,7 @@ from typing import Any
 from airflow.sdk import DAG
 
 from airflow_samza import SamzaTaskGroup
+from airflow_samza.operators import SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
 
 SYSTEMS = {"data": "flights_data", "warehouse": "flights_warehouse"}
 
@@ -23,3 +24,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
 for name, settings in SETTINGS.items():
     with DAG(name, schedule=None, default_args={"retries": RETRIES.get(name, 0), "retry_delay": timedelta(seconds=1)}):
         SamzaTaskGroup(name, application=f"interference:{name}", systems=SYSTEMS, poll_interval=0.2, **settings)
+
+with DAG("by_hand", schedule=None):
+    given: dict[str, Any] = {"application": "interference:broken_chain", "systems": SYSTEMS}
+    plan = SamzaPlanOperator(task_id="plan", mode="pipelined", **given)
+    cleanup = SamzaCleanupOperator(task_id="cleanup", **given)
+    for stage in ("planes", "by-tail"):
+        SamzaStreamOperator(task_id=f"run-{stage}", stage=stage, plan=plan.output, **given) >> cleanup

@@ -13,7 +13,7 @@ from airflow_samza.systems.system import Publication, StreamSpec
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.rows_plan import PLAN
 from tests.e2e.bad_input.rows_stage import STAGE
-from tests.e2e.bad_input.scene import APPLICATION, Scene, raised
+from tests.e2e.bad_input.scene import A_VIEW, APPLICATION, Scene, raised
 from tests.support.runs_here import Here
 
 SCHEMA = 'schema="member_id bigint, country string"'
@@ -116,6 +116,29 @@ def _(scene: Scene) -> str:
     )
     _views(here, 2)
     return _plan(here, "run-1")
+
+
+def _read_then(scene: Scene, stream: str) -> str:
+    """The rejection of an input of files that is declared otherwise after a run has read it."""
+    scene.application(f'app.input_stream("views", system="lake", schema=View, slice="checkpoint").send_to({OUT})')
+    scene.views()
+    scene.write("data/clicks/1.jsonl", A_VIEW)
+    runtime = scene.runtime()
+    first = runtime.prepare(RunRequest(APPLICATION, "run-1"))
+    Here(scene.folder / "samza").stages(first, bindings=runtime._systems)
+    runtime.close(first)
+    scene.application(f'app.input_stream({stream}, system="lake", schema=View, slice="checkpoint").send_to({OUT})')
+    return raised(lambda: scene.runtime().prepare(RunRequest(APPLICATION, "run-2")))
+
+
+@row("state", "An input was renamed or removed after runs have read it", PLAN)
+def _(scene: Scene) -> str:
+    return _read_then(scene, '"page-views", path="views"')
+
+
+@row("state", "An input lies elsewhere than runs have read it", PLAN)
+def _(scene: Scene) -> str:
+    return _read_then(scene, '"views", path="clicks"')
 
 
 @row("state", "An input that another run has rewritten after it was read", PLAN)

@@ -307,7 +307,7 @@ def test_a_number_as_id_that_meets_an_automatic_one_is_rejected() -> None:
 def test_renaming_is_kept_where_a_topic_or_state_hangs_on_the_id() -> None:
     @stream_application("a")
     def application(app: Any) -> None:
-        stream = app.input_stream("in", schema=PageView, timestamp="at", key="member_id")
+        stream = app.input_stream("in", schema=PageView, timestamp="at", key="member_id", renamed_from="old-in")
         table = app.local_table("t", key="member_id", renamed_from="old-t")
         stream.send_to(table)
         stream.partition_by("country", id="p", renamed_from="old-p").window(
@@ -322,6 +322,7 @@ def test_renaming_is_kept_where_a_topic_or_state_hangs_on_the_id() -> None:
     assert spec.tables["t"].renamed_from == "old-t"
     renamed = {op.op: op.renamed_from for op in spec.operators if op.renamed_from is not None}
     assert renamed == {
+        "input": "old-in",
         "partition_by": "old-p",
         "window": "old-w",
         "aggregate": "old-g",

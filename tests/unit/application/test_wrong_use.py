@@ -229,6 +229,16 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         "from itself",
         "former id",
     ),
+    "an input renamed from itself": (
+        lambda app: app.input_stream("x", renamed_from="x"),
+        "input stream 'x' says that it was renamed from itself",
+        "former id",
+    ),
+    "a side input with renamed_from": (
+        lambda app: app.side_input("x", renamed_from="y"),
+        "has renamed_from=, which is for inputs: it is read from its oldest message on under any id",
+        "Leave it out",
+    ),
     "broadcast without id": (lambda app: views(app).broadcast(), "broadcast needs id=", "id="),
     "aggregate without aggregations": (
         lambda app: views(app).aggregate("country", id="a"),

@@ -86,7 +86,7 @@ def module(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     sys.modules.pop("samza_seen_app", None)
 
 
-def written(module: Path, by: int) -> str:
+def written(module: Path, by: int, changes: str = "profile-changes") -> str:
     """An application whose processor counts by some number, as a process that starts now would load it."""
     module.write_text(
         "from airflow_samza import stream_application\n"
@@ -99,7 +99,7 @@ def written(module: Path, by: int) -> str:
         "@stream_application('changing', default_system='log')\n"
         "def changing(app):\n"
         "    views = app.input_stream('views', schema=VIEWS, key='member_id')\n"
-        "    changes = app.side_input('profile-changes', schema=PROFILES, key='member_id')\n"
+        f"    changes = app.side_input('{changes}', schema=PROFILES, key='member_id')\n"
         "    table = app.table('profiles', key='member_id', side_inputs=[changes], schema=SEEN, processor=Seen)\n"
         "    views.join(table, how='left', id='with-profile').send_to(app.output_stream('scored', key='member_id'))\n"
     )
@@ -119,6 +119,17 @@ def test_a_table_is_made_anew_by_other_code_of_its_processor(here: Here, module:
         assert read_of(here, here.whole(written(module, 1), "run-2")) == 0
         assert read_of(here, here.whole(written(module, 10), "run-3")) == 100
     assert times(here) == [(1, 1), (1, 1), (1, 10)]
+
+
+def test_a_table_is_made_anew_when_its_side_input_has_another_id(here: Here, module: Path) -> None:
+    """Nothing of a side input is state: its rows are counted once under any id."""
+    renamed = {"streams.changes.samza.physical.name": "profile-changes"}
+    with mock.patch.object(sys, "dont_write_bytecode", True):
+        many(here, "gold")
+        views(here, 1)
+        here.whole(written(module, 1), "run-1")
+        assert read_of(here, here.whole(written(module, 1, "changes"), "run-2", config=renamed), "changes") == 100
+    assert times(here) == [(1, 1), (1, 1)]
 
 
 def test_tables_beyond_what_a_worker_keeps_are_taken_from_the_host(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
-from airflow_samza.errors import ConfigError, StageFailed, UnsupportedShape
+from airflow_samza.errors import ConfigError, StageFailed, UnknownName, UnsupportedShape
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.operators import PLAN_TEXT, SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
@@ -179,9 +179,11 @@ def test_a_stage_without_a_plan_says_what_to_clear(runtime: Any, make_context: A
 
 
 def test_an_unknown_stage_names_those_there_are(runtime: Any, make_context: Any, ticket: Any) -> None:
-    operator = stream_operator(stage="by-membr", plan=ticket)
+    operator = stream_operator(stage="by-membr", plan=ticket, application="{{ params.application }}")
     with pytest.raises(AirflowFailException, match="page-views, by-member, by-country"):
         operator.execute(make_context(operator))
+    with pytest.raises(UnknownName, match="page-views, by-member, by-country"):  # where the Dag file can know it
+        stream_operator(stage="by-membr", plan=ticket)
 
 
 def test_a_whole_application_plans_runs_all_stages_in_order_and_closes_the_run(runtime: Any, make_context: Any) -> None:

@@ -118,9 +118,11 @@ def preview_of_clear(
     downstream: Annotated[bool, Query(description="Clear the tasks after it, too.")] = False,
 ) -> ClearPreview:
     """Return what a clear of a task would make run again, and who has read what is written again."""
-    run, is_plan = opened.run, task_id == opened.planned.task_id
+    run = opened.run
     tasks = opened.note.tasks or {stage.stage_id: stage.stage_id for stage in run.plan.stages}
     cleared = [stage_id for stage_id, task in tasks.items() if task == task_id]
+    # A task that plans and runs all stages plans anew; one of several that share a plan adopts it again.
+    is_plan = task_id == opened.planned.task_id and len(cleared) in (0, len(run.plan.stages))
     if not cleared and not is_plan:
         known = ", ".join(dict.fromkeys([opened.planned.task_id, *tasks.values()]))
         raise UnknownName(

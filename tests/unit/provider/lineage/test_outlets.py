@@ -243,7 +243,7 @@ def test_a_run_that_failed_announces_nothing(runtime: Any, make_context: Any, st
 def test_an_operator_by_itself_has_an_alias_unless_its_place_is_known_later() -> None:
     application = "provider_applications:views"
     alone = SamzaStreamOperator(task_id="t", application=application, outlets=[Asset("mine")])
-    assert alone.outlets == [Asset("mine"), AssetAlias(f"samza-outputs:samza_default/{application}")]
+    assert alone.outlets == [AssetAlias(f"samza-outputs:samza_default/{application}"), Asset("mine")]
     assert SamzaStreamOperator(task_id="t", application=application, conn_id="{{ params.c }}").outlets == []
     assert SamzaStreamOperator(task_id="t", application=application, stage="by-member").outlets == []
 

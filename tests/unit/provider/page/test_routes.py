@@ -274,6 +274,19 @@ def test_the_preview_of_a_clear_names_what_goes_again_and_what_must(page: Page) 
     assert {stage["effect"] for stage in plan["stages"]} == {"must run again"}
 
 
+def test_a_clear_of_the_task_that_plans_and_runs_all_plans_anew(page: Page) -> None:
+    page.run(task_id="all")
+    page.rewrite(tasks={"visits": "all", "by-country": "all"})
+    found = page.ask(f"{DAG}/runs/{DAG_RUN}/plans/all/-1/clear", task_id="all").json()
+    assert {stage["effect"] for stage in found["stages"]} == {"runs again"}
+
+
+def test_a_clear_of_the_stage_that_has_planned_for_its_siblings_adopts_the_plan_again(page: Page) -> None:
+    page.run(task_id="flow.visits")
+    found = page.ask(f"{DAG}/runs/{DAG_RUN}/plans/flow.visits/-1/clear", task_id="flow.visits").json()
+    assert [stage["effect"] for stage in found["stages"]] == ["runs again", "must run again"]
+
+
 def test_a_cleared_stage_whose_input_is_deleted_needs_its_producer(page: Page) -> None:
     page.run()
     (between,) = (t["topic"] for t in page.get("topics")["topics"] if t["stream_id"] == "by-country")
