@@ -26,7 +26,7 @@ def required_id(id: str | None, op: str) -> str:
 
 
 def former_id(renamed_from: str | None, name: str, op: str, fact: str = "operator") -> str | None:
-    """Return the former id of an operator, an input or a table (``op``) that was renamed; ``fact`` names it in errors."""
+    """Return the former id of an operator, an input or a table (``op``) that was renamed; errors call it ``fact``."""
     if renamed_from is None:
         return None
     if renamed_from == name:

@@ -107,6 +107,7 @@ def _of_preview(each: SlicePreview) -> dict[str, Any]:
         "airflow_run": each.airflow_run,
         "estimate": plain(each.estimate) if each.estimate is not None else None,
         "problem": each.problem,
+        "stages": dict(each.stages),
     }
 
 
@@ -171,6 +172,9 @@ def _there(each: SlicePreview) -> str:
         told.append(
             f"{run.state}{f', {rows}' if rows else ''}" + (f" ({len(each.there)} runs)" if each.there[1:] else "")
         )
+    if each.stages:
+        kept = sum(text.startswith("kept") for text in each.stages.values())
+        told.append(f"a new plan keeps {kept} of {len(each.stages)} stages")
     return "; ".join(told) or "-"
 
 

@@ -6,7 +6,7 @@ Nothing runs, and nothing is written: plans are made as the plan task would make
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,8 @@ class SlicePreview:
 
     ``interval`` is the one that is read: of the slice, unless the task has a ``data_interval`` of its own. ``there``
     are runs of the application over the same interval, ``airflow_run`` the state of this Dag's run of the same date, if
-    there is one. ``problem`` is the sentence by which its plan task would fail.
+    there is one. ``problem`` is the sentence by which its plan task would fail. ``stages`` says, where the run was
+    planned before, of each stage whether a new plan keeps its result, and why.
     """
 
     slice: Slice
@@ -64,6 +65,7 @@ class SlicePreview:
     airflow_run: str | None = None
     estimate: Estimate | None = None
     problem: str | None = None
+    stages: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
             mode=STAGED if rendered.mode == FUSED else rendered.mode,
             state_from=str(rendered.state_from or FRESH),
             tables=text_map("table_versions", rendered.table_versions),
+            reuse=rendered.reuse,
         )
         former = known.of(hook)
         run = hook.preview(request)
@@ -169,6 +172,7 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
         tuple(former.of_interval(run.interval)),
         airflow_run,
         former.estimate(inputs),
+        stages=run.reuse_texts,
     )
 
 
