@@ -5,6 +5,7 @@ Source: planner-with-tables (streams, tables, side inputs) and rule P11 (keys), 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ class StreamRole(str, Enum):
 
 
 class TableKind(str, Enum):
-    """The writer of a table: a push (read-only here), the application itself, or a remote service."""
+    """The writer of a table: side inputs (read-only here; pushes, if it is its own), the application, or a service."""
 
     PUSHED = "pushed"
     LOCAL = "local"
@@ -108,7 +109,7 @@ class StreamDescriptor:
 
 @dataclass(frozen=True)
 class TableDescriptor:
-    """One table: pushed (fed by side inputs, read-only), local (written by ``send_to``) or remote (functions).
+    """One table: fed by side inputs (read-only), local (written by ``send_to``) or remote (functions).
 
     ``key`` is the key column or columns, ``side_inputs`` the ids of the streams that feed it. ``partitions`` is the
     declared count of a pushed table's push stream. ``processor`` is a factory of
@@ -131,6 +132,37 @@ class TableDescriptor:
     renamed_from: str | None = None
     options: tuple[tuple[str, str], ...] = ()
     location: SourceLocation | None = field(default=None, compare=False)
+
+    @property
+    def is_pushed(self) -> bool:
+        """Return whether pushes fill it, in versions."""
+        return is_pushed(self.kind.value, self.table_id, self.side_inputs)
+
+    @property
+    def word(self) -> str:
+        """The kind for people: ``pushed``, ``filled by side inputs``, ``local`` or ``remote``."""
+        return table_word(self.kind.value, self.table_id, self.side_inputs)
+
+
+def push_stream_id(table_id: str) -> str:
+    """Return the id of the stream of pushes of a table."""
+    return f"{table_id}-push"
+
+
+def is_pushed(kind: str, table_id: str, side_inputs: Sequence[str]) -> bool:
+    """Return whether a table is filled by its own stream of pushes, and by no other."""
+    return kind == TableKind.PUSHED.value and tuple(side_inputs) == (push_stream_id(table_id),)
+
+
+def table_word(kind: str, table_id: str, side_inputs: Sequence[str]) -> str:
+    """Return the kind of a table for people.
+
+    >>> table_word("pushed", "members", ["members-push"]), table_word("pushed", "members", ["changes"])
+    ('pushed', 'filled by side inputs')
+    """
+    if kind == TableKind.PUSHED.value and not is_pushed(kind, table_id, side_inputs):
+        return "filled by side inputs"
+    return kind
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,13 @@ from typing import Any
 from airflow_samza.application.callables import check_callable, reject_async_methods
 from airflow_samza.application.columns import Columns, key_columns
 from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs
-from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, TableDescriptor, TableKind
+from airflow_samza.application.descriptors import (
+    StreamDescriptor,
+    StreamRole,
+    TableDescriptor,
+    TableKind,
+    push_stream_id,
+)
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.handles import SideInput, Table
 from airflow_samza.application.identifiers import checked_id, is_system_stream, parts_of
@@ -63,7 +69,7 @@ class TableDeclarations:
                 table=table.table_id,
             )
         stream = declared_stream(
-            f"{table.table_id}-push",
+            push_stream_id(table.table_id),
             StreamRole.SIDE_INPUT,
             system=system,
             schema=table.schema,

@@ -201,12 +201,12 @@ def status(
     looks = [found.reports()] if watch is None else status_command.watched(found, watch)
     for number, reports in enumerate(looks):
         if form == "json":
-            typer.echo(status_command.status_json(found.known, found.run, reports, found.requests(), found.waiting()))
+            typer.echo(status_command.status_json(found.state, found.run, reports, found.requests(), found.waiting()))
             continue
         if number:
             typer.echo("")
         about = found.requests(), found.lenders(), found.waiting()
-        typer.echo("\n".join(status_command.status_lines(found.known, found.run, reports, worst, *about)))
+        typer.echo("\n".join(status_command.status_lines(found.state, found.run, reports, worst, *about)))
 
 
 @at_place(ROOT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,10 +16,9 @@ from airflow_samza.cli.connection_environment import looking_in_database, variab
 from airflow_samza.cli.options import Json
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError
+from airflow_samza.figures import duration, size
 from airflow_samza.records import plain
-from airflow_samza.runs.progress.progress_text import duration
-from airflow_samza.runs.progress.run_costs import InputAmount, total
-from airflow_samza.runs.records.stage_result import size
+from airflow_samza.runs.progress.run_costs import total
 
 if TYPE_CHECKING:
     from airflow_samza.provider.backfill.preview import ApplicationPreview, BackfillPreview, SlicePreview
@@ -103,7 +102,7 @@ def _of_preview(each: SlicePreview) -> dict[str, Any]:
         "interval": list(each.interval) if each.interval is not None else None,
         "inputs": [plain(amount) for amount in each.inputs],
         "tables": [plain(table) for table in each.tables],
-        "there": [plain(run) | {"state": run.state} for run in each.there],
+        "there": [plain(run) for run in each.there],
         "airflow_run": each.airflow_run,
         "estimate": plain(each.estimate) if each.estimate is not None else None,
         "problem": each.problem,
@@ -123,9 +122,9 @@ def lines(found: BackfillPreview) -> list[str]:
 
 def _application_lines(found: ApplicationPreview) -> list[str]:
     amounts: dict[str, Callable[[SlicePreview], str]] = {
-        "FILES": lambda each: _number(_files(each.inputs)),
+        "FILES": lambda each: _number(total(each.inputs, "files")),
         "BYTES": lambda each: _size(total(each.inputs, "bytes")),
-        "MESSAGES": lambda each: _number(total(each.inputs, "messages")),
+        "OFFSETS": lambda each: _number(total(each.inputs, "offsets")),
         "TABLES": lambda each: ", ".join(f"{table.table_id} {table.number}" for table in each.tables) or UNKNOWN,
     }
     cells = {name: [text(each) for each in found.slices] for name, text in amounts.items()}
@@ -146,8 +145,9 @@ def _summary(found: ApplicationPreview) -> list[str]:
     told = []
     if estimates:
         by = {"run": "their typical cost"}.get(estimates[0].by, f"their cost per {estimates[0].by.rstrip('s')}")
+        part = "" if len(estimates) == len(found.slices) else f"of {len(estimates)} of {len(found.slices)} slices, "
         told.append(
-            f"Estimate by {estimates[0].runs} of {found.former} former runs ({by}): "
+            f"Estimate {part}by {estimates[0].runs} of {found.former} former runs ({by}): "
             f"{duration(sum(each.seconds for each in estimates))} of stages one run after the other, "
             f"{duration(sum(each.task_seconds for each in estimates))} of work in tasks, "
             f"{sum(each.rows for each in estimates):,} rows. Airflow's own time comes on top."
@@ -182,11 +182,6 @@ def _cost(each: SlicePreview) -> str:
     if each.problem:
         return "cannot be planned"
     return duration(each.estimate.seconds) if each.estimate is not None else UNKNOWN
-
-
-def _files(inputs: Sequence[InputAmount]) -> int | None:
-    found = [amount.files for amount in inputs if amount.files is not None]
-    return sum(found) if found else None
 
 
 def _number(count: int | None) -> str:

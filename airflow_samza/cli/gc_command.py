@@ -8,7 +8,7 @@ from typing import Any
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.run_command import runtime_of
 from airflow_samza.errors import ConfigError
-from airflow_samza.runs.records.stage_result import size
+from airflow_samza.figures import size
 from airflow_samza.runs.upkeep.kept_runs import Keep
 from airflow_samza.runs.upkeep.retention import SweptRoot
 

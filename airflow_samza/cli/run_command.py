@@ -19,11 +19,12 @@ import typer
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.reporting import Terminated
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
+from airflow_samza.figures import duration, size
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import plain
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan
-from airflow_samza.runs.records.stage_result import StageResult, describe_result, size
+from airflow_samza.runs.records.stage_result import StageResult, describe_result, made_now, run_seconds
 from airflow_samza.runs.stages.stage_state import StageStatus
 
 if TYPE_CHECKING:
@@ -283,10 +284,10 @@ def parse_interval(text: str | None) -> DataInterval | None:
 
 def summary(run: RunPlan, results: list[StageResult]) -> str:
     """Return the results of a run for people."""
-    lines = [f"Run {run.run_id} of {run.application} succeeded in {sum(result.seconds for result in results):.1f} s."]
+    lines = [f"Run {run.run_id} of {run.application} succeeded in {duration(run_seconds(run, made_now(results)))}."]
     for output in (output for result in results for output in result.outputs if not output.own):
         place = output.facts.get("path") or f"{output.system}.{output.stream}"
-        lines.append(f"  {output.stream_id}: {output.messages:,} messages, {size(output.bytes)}, in {place}")
+        lines.append(f"  {output.stream_id}: {output.messages:,} {output.unit}, {size(output.bytes)}, in {place}")
     return "\n".join(lines)
 
 
@@ -298,6 +299,7 @@ def summary_json(run: RunPlan, results: list[StageResult]) -> str:
             "run_id": run.run_id,
             "generation": run.generation,
             "fingerprint": run.plan.fingerprint,
+            "seconds": run_seconds(run, made_now(results)),
             "stages": [plain(result) for result in results],
         },
         indent=2,

@@ -13,6 +13,7 @@ from airflow_samza.planner.titles import stage_titles
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.run_facts import OPEN, run_state
 from airflow_samza.runs.progress.run_list import KnownRun, find_run, known_runs, plan_of
 from airflow_samza.runs.progress.run_requests import run_requests
 from airflow_samza.runs.progress.stage_progress import stage_progress
@@ -42,6 +43,11 @@ class RunStatus:
         except SamzaError as error:  # the records can be read all the same
             self._systems = {}
             self.note = f"Heads of inputs are not asked for: {error.sentence}"
+
+    @property
+    def state(self) -> str:
+        """The state of the run now, as lists of runs have it."""
+        return run_state(self._files, self.known.folder)
 
     def requests(self) -> dict[str, int]:
         """Return the requests of the run to a root that charges for them, by kind."""
@@ -77,7 +83,7 @@ def chosen_run(files: Filesystem, names: Sequence[str]) -> KnownRun:
 
 
 def status_lines(
-    known: KnownRun,
+    state: str,
     run: RunPlan,
     reports: Sequence[ProgressReport],
     worst: int,
@@ -87,7 +93,6 @@ def status_lines(
 ) -> list[str]:
     """Print a run for people."""
     ended = sum(report.state == SUCCEEDED for report in reports)
-    state = "closed" if known.closed else "open"
     head = (
         f"Run {run.run_id} of {run.application} ({run.mode}, plan {run.generation}): {state}, {ended} of "
         f"{len(reports)} stages succeeded"
@@ -108,7 +113,7 @@ def status_lines(
 
 
 def status_json(
-    known: KnownRun,
+    state: str,
     run: RunPlan,
     reports: Sequence[ProgressReport],
     requests: Mapping[str, int],
@@ -122,7 +127,8 @@ def status_json(
             "run_id": run.run_id,
             "generation": run.generation,
             "mode": run.mode,
-            "closed": known.closed,
+            "state": state,
+            "closed": state != OPEN,
             "requests": dict(requests),
             "waiting": [found.to_dict() for found in waiting],
             "stages": [{**report.to_dict(), "title": titles[report.stage_id]} for report in reports],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.cli.tables import columns, json_line, moment
 from airflow_samza.control.messages import to_json
 from airflow_samza.errors import ConfigError
-from airflow_samza.runs.records.stage_result import size
+from airflow_samza.figures import size
 from airflow_samza.systems.filesystems.pace import Looks
 
 if TYPE_CHECKING:

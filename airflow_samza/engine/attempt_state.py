@@ -6,11 +6,13 @@ import logging
 import math
 import threading
 import time
+from contextlib import suppress
 
 from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.folders import RunFolder, replace
 from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.spans import Stopwatch
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import (
     FINAL,
@@ -18,6 +20,7 @@ from airflow_samza.runs.stages.stage_state import (
     StageHandle,
     StageProgress,
     StatusRecord,
+    spans_before,
 )
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -44,6 +47,8 @@ class AttemptState:
         )
         self.group = f"{request.stage}@{request.generation}@{request.attempt}"
         self.cancelled = threading.Event()
+        self.watch = Stopwatch(request.attempt)
+        """Measures for how long this attempt, and those before it, have run the stage."""
         self.state = QUEUED
         self._files = files
         self._error: SamzaError | None = None
@@ -51,7 +56,9 @@ class AttemptState:
         self._written_at = 0.0
         self._asked_at = -math.inf
         self._is_written = True
-        self._shown: StageProgress | None = None
+        self._shown: tuple[StageProgress | None, bool] = (None, False)
+        self._ended_at: float | None = None
+        self._knows_former = request.attempt <= 1
         self._lock = threading.Lock()
         self._troubles = Troubles(log, f"{self.group}: writing the status")
 
@@ -63,10 +70,18 @@ class AttemptState:
         with self._lock:
             if state is not None and not self.is_over:
                 self.state, self._error = state, error
+                if state in FINAL:
+                    self.watch.stop()
+                    self._ended_at = time.time()
             self._written_at = time.monotonic()
-            self._shown = self._progress
+            self._shown = self._news
+            self._know_former()
             record = StatusRecord(
-                self.state, self._error.to_dict() if self._error else None, self._progress, time.time()
+                self.state,
+                self._error.to_dict() if self._error else None,
+                self._progress,
+                time.time() if self._ended_at is None else self._ended_at,
+                self.watch.spans,
             )
             try:
                 replace(self._files, self.handle.folder.attempt(self.handle.attempt, "status"), record)
@@ -84,10 +99,22 @@ class AttemptState:
         if news or time.monotonic() - self._written_at > self._files.pace.beats(REPORT_SECONDS):
             self.write_status()
 
+    def _know_former(self) -> None:
+        """Find how long the attempts before have run the stage; where that cannot be read, the next status has it."""
+        if not self._knows_former:
+            with suppress(SamzaError, OSError):
+                self.watch.former = spans_before(self._files, self.handle, self.handle.attempt)
+                self._knows_former = True
+
+    @property
+    def _news(self) -> tuple[StageProgress | None, bool]:
+        """The part of a status beside the state: the progress, and whether the first epoch has begun."""
+        return self._progress, self.watch.has_begun
+
     @property
     def has_news(self) -> bool:
         """Return whether the status that others see is not what it should be; one that costs nothing always is."""
-        return self._files.pace.is_free or not self._is_written or self._shown is not self._progress
+        return self._files.pace.is_free or not self._is_written or self._shown != self._news
 
     @property
     def is_over(self) -> bool:

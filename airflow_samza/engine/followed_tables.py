@@ -115,7 +115,7 @@ class FollowedTables:
         """Note how long processors took in an epoch, so that the next ones give them :data:`PROCESSOR_SECONDS`."""
         for stream_id in self._processed:
             seconds = sum(float(manifest.facts.get(f"{SIDE_INPUT_SECONDS}.{stream_id}", 0.0)) for manifest in manifests)
-            messages = sum(int(manifest.read.get(stream_id, {}).get("messages", 0)) for manifest in manifests)
+            messages = sum(int(manifest.read_aside.get(stream_id, {}).get("messages", 0)) for manifest in manifests)
             if messages:
                 fit = PROCESSOR_SECONDS * messages / max(seconds, 1e-9)
                 self._limits[stream_id] = int(min(fit, FEW_MESSAGES))

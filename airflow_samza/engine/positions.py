@@ -76,7 +76,7 @@ class TaskPosition:
 
 
 def lag(positions: Iterable[TaskPosition], inputs: Mapping[str, InputIntent]) -> int:
-    """Return how many messages (control messages among them) are available and not read, where offsets are known."""
+    """Return how many offsets are available and not read, where they are known."""
     behind = 0
     for position in positions:
         for stream_id, partition in position.left(inputs) if not position.ended else ():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.spans import Stopwatch
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -19,6 +20,7 @@ class Attempt(Protocol):
     handle: StageHandle
     group: str
     request: StageRequest
+    watch: Stopwatch
 
     def report(self, progress: StageProgress) -> None:
         """Note how far the stage has come, after every epoch; it may be written only now and then."""

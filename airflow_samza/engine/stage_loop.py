@@ -88,6 +88,7 @@ class StageLoop:
             with closing(FollowedTables(self._context, stage, self._former)) as tables:
                 while True:
                     intent = self._open or self._decide(stage.setup.outputs, available, tables)
+                    self._attempt.watch.start()
                     self._run_tasks(stage, intent)
                     if self._is_over(intent, tables):
                         return
@@ -199,7 +200,15 @@ class StageLoop:
             return True
         handle = self._attempt.handle
         self._commit, _ = finish_epoch(
-            self._files, self._systems, self._run, handle.generation, self._folder, intent, manifests, self._commit
+            self._files,
+            self._systems,
+            self._run,
+            handle.generation,
+            self._folder,
+            intent,
+            manifests,
+            self._commit,
+            self._attempt.watch.seconds,
         )
         self._take({manifest.task: manifest for manifest in manifests})
         tables.took(manifests)
@@ -254,12 +263,11 @@ class StageLoop:
 
     def _tell(self, inputs: Mapping[str, InputIntent]) -> None:
         totals = self._commit.totals if self._commit is not None else None
-        written = sum(counts.get("messages", 0) for counts in totals.written.values()) if totals is not None else 0
         self._attempt.report(
             StageProgress(
                 epochs=totals.epochs if totals is not None else 0,
                 messages=totals.messages if totals is not None else 0,
-                written=written,
+                written=totals.sent if totals is not None else 0,
                 lag=lag(self._positions.values(), inputs),
                 restored=restored_bytes(totals.facts) if totals is not None else {},
             )

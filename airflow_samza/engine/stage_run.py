@@ -67,7 +67,10 @@ def run_stage(
         except SamzaError as error:  # the runner, too, imported the application from what was shipped
             raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
     reject_unwanted(files, attempt)
-    result = finish_stage(files, systems, run, handle.stage_id, handle.generation, handle.folder, intent)
+    attempt.watch.start()  # where everything was staged before
+    result = finish_stage(
+        files, systems, run, handle.stage_id, handle.generation, handle.folder, intent, watch=attempt.watch
+    )
     for line in describe_result(result):
         log.info("%s", line)
 
@@ -84,6 +87,7 @@ def _run_epoch(engine: StageEngine, context: StageContext) -> Intent:
     with engine.start_stage(context, inputs) as stage:
         reach("before-intent")
         intent = decide(context.files, context.run, context.handle, inputs, stage.setup.outputs)
+        context.attempt.watch.start()
         reach("after-intent")
         stage.run_epoch(intent)
         return intent

@@ -245,10 +245,10 @@ class TaskSection:
         state: Mapping[str, Any] | None,
         seconds: float,
     ) -> Manifest:
-        read: dict[str, dict[str, int]] = {}
-        for stream_id, found in (*report.inputs.items(), *report.side_inputs.items()):  # a stream may be both
-            counts = {"messages": found.messages, "control": found.control_messages, "bytes": found.bytes}
-            read[stream_id] = {name: count + read.get(stream_id, {}).get(name, 0) for name, count in counts.items()}
+        read = {
+            stream_id: {"messages": found.messages, "control": found.control_messages, "bytes": found.bytes}
+            for stream_id, found in report.inputs.items()
+        }
         staged = {}
         for stream_id, description in described.items():
             output = report.outputs[stream_id]

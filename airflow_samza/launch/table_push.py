@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.descriptors import StreamDescriptor, TableKind
+from airflow_samza.application.descriptors import StreamDescriptor, TableKind, push_stream_id
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.config import Config
@@ -49,7 +49,7 @@ def table_place(
 ) -> TablePlace:
     """Return the push stream of a pushed table of an application; any other table is rejected."""
     known = spec.tables.get(table)
-    stream = spec.side_inputs.get(f"{table}-push")
+    stream = spec.side_inputs.get(push_stream_id(table))
     if known is None:
         raise UnknownName(
             f"The application {spec.name!r} has no table {table!r}.",
@@ -59,8 +59,8 @@ def table_place(
         )
     if known.kind is not TableKind.PUSHED or stream is None:
         raise PushError(
-            f"The table {table!r} of {spec.name!r} is not filled by pushes: it is {known.kind.value}, fed by "
-            f"{', '.join(known.side_inputs) or 'the application itself'}.",
+            f"The table {table!r} of {spec.name!r} is not filled by pushes: it is {known.word}"
+            f"{' (' + ', '.join(known.side_inputs) + ')' if known.side_inputs else ''}.",
             hint="Declare it with app.pushed_table(…).",
             table=table,
         )

@@ -273,7 +273,7 @@ def _tables(old: ExecutionPlan, new: ExecutionPlan) -> list[str]:
     for table in new.tables:
         was: PlannedTable | None = former.pop(table.table_id, None)
         if was is None:
-            sentences.append(f"Table {table.table_id!r} ({table.kind}) is new.")
+            sentences.append(f"Table {table.table_id!r} ({table.word}) is new.")
             continue
         sentences.extend(_table_changes(was, table))
     sentences.extend(f"Table {table_id!r} is gone." for table_id in former)
@@ -284,7 +284,7 @@ def _table_changes(was: PlannedTable, table: PlannedTable) -> list[str]:
     return [
         f"Table {table.table_id!r} changed its {word}: it was {one or 'none'} and is {other or 'none'}."
         for word, one, other in (
-            ("kind", was.kind, table.kind),
+            ("kind", was.word, table.word),
             ("key", ", ".join(was.key), ", ".join(table.key)),
             ("schema", was.schema, table.schema),
             ("side inputs", ", ".join(was.side_inputs), ", ".join(table.side_inputs)),

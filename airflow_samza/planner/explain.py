@@ -147,7 +147,7 @@ def _tables_block(plan: ExecutionPlan) -> str:
         rows.append(
             [
                 table.table_id,
-                table.kind,
+                table.word,
                 f"by {', '.join(table.key)}",
                 "; ".join(fed),
                 f"looked up by {used}" if used else "not used",

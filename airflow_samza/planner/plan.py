@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
+from airflow_samza.application.descriptors import is_pushed, table_word
 from airflow_samza.errors import PlanError, UnknownName
 
 T = TypeVar("T")
@@ -71,6 +72,16 @@ class PlannedTable:
     side_inputs: tuple[str, ...] = ()
     writers: tuple[str, ...] = ()
     readers: tuple[str, ...] = ()
+
+    @property
+    def is_pushed(self) -> bool:
+        """Return whether pushes fill it, in versions."""
+        return is_pushed(self.kind, self.table_id, self.side_inputs)
+
+    @property
+    def word(self) -> str:
+        """The kind for people: ``pushed``, ``filled by side inputs``, ``local`` or ``remote``."""
+        return table_word(self.kind, self.table_id, self.side_inputs)
 
 
 @dataclass(frozen=True)

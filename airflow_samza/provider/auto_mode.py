@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from airflow_samza.figures import size
 from airflow_samza.provider.airflow_versions import SkipMixin, conf
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
@@ -11,7 +12,6 @@ from airflow_samza.provider.plan_operator import SamzaPlanOperator
 from airflow_samza.provider.plan_ticket import PlanTicket
 from airflow_samza.provider.run_tasks import run_tasks
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.stage_result import size
 
 AUTO = "auto"
 

@@ -16,11 +16,11 @@ from airflow_samza.provider.kafka_brokers import DEFAULT_KAFKA, find_brokers
 
 
 class SamzaKafkaLagSensor(BaseSensorOperator):
-    """Waits until a consumer group of Kafka has at most a number of messages left to read.
+    """Waits until a consumer group of Kafka has at most a number of offsets left to read.
 
     The group can be that of another reader, or the one to which runs commit their offsets (option ``group`` of an input
-    stream). Of a partition without a committed offset all messages count. The sensor waits for brokers that do not
-    answer; a missing topic or a wrong password fails the task. The return value is the lag by topic, in messages.
+    stream). Of a partition without a committed offset all offsets count. The sensor waits for brokers that do not
+    answer; a missing topic or a wrong password fails the task. The return value is the lag by topic, in offsets.
 
     ```python
     SamzaKafkaLagSensor(task_id="wait", group="page-views-report", topics=["page-views"], at_most=1000, deferrable=True)
@@ -28,7 +28,7 @@ class SamzaKafkaLagSensor(BaseSensorOperator):
 
     :param group: The consumer group (templated).
     :param topics: The topics (templated).
-    :param at_most: The greatest number of messages left to read, of all topics together (templated).
+    :param at_most: The greatest number of offsets left to read, of all topics together (templated).
     :param kafka_conn_id: The connection of type ``kafka`` (templated).
     :param deferrable: If true, the sensor waits in the triggerer, without a worker slot. Default ``[operators]
         default_deferrable``.
@@ -113,7 +113,7 @@ class SamzaKafkaLagSensor(BaseSensorOperator):
             return int(self.at_most)
         except ValueError:
             raise ConfigError(
-                f"at_most={self.at_most!r} of the task {self.task_id!r} is no number of messages.",
+                f"at_most={self.at_most!r} of the task {self.task_id!r} is no number of offsets.",
                 hint="Give a whole number.",
                 key="at_most",
                 value=self.at_most,

@@ -198,7 +198,7 @@ class KafkaLagTrigger(BaseTrigger):
             try:
                 brokers = await await_brokers(self.conn_id)
                 found = await in_client_thread(partial(_lag, brokers, self.group, self.topics))
-                says, is_time = str(found), found.messages <= self.at_most
+                says, is_time = str(found), found.offsets <= self.at_most
             except SamzaError as error:
                 says, is_time = str(error), not error.retryable
             if says != said:

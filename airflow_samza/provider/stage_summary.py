@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.records.stage_result import StageResult, made_now, run_seconds
 
 LONGEST_LIST = 50
 """Files of an output beyond this many are left out of the XCom."""
@@ -15,7 +15,8 @@ LONGEST_LIST = 50
 def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
     """Return the XCom of stages, by stream: inputs with their ranges, and outputs with rows and places.
 
-    Seconds; generation.
+    ``seconds`` is the time in which at least one of the stages was at work, without those that keep a former result;
+    ``bytes`` of inputs are those in memory.
     """
     found = list(results)
     outputs = [output for result in found for output in result.outputs]
@@ -24,7 +25,7 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
         "run_id": run.run_id,
         "stages": [result.stage_id for result in found],
         "generation": found[-1].generation if found else None,
-        "seconds": round(sum(result.seconds for result in found), 3),
+        "seconds": round(run_seconds(run, made_now(found)), 3),
         "read": {
             read.stream_id: {"messages": read.messages, "control": read.control, "bytes": read.bytes} for read in inputs
         },

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from airflow_samza.provider.airflow_versions import send_gauge, sends_names_without_tags, stats_name
-from airflow_samza.runs.progress.progress import ProgressReport
-from airflow_samza.runs.stages.stage_state import RUNNING
+from airflow_samza.runs.progress.progress import ProgressReport, Rate
+from airflow_samza.runs.stages.stage_state import FINAL, RUNNING
 
 PREFIX = "samza"
 
@@ -23,18 +23,22 @@ class Metric:
 
 METRICS: Mapping[str, Metric] = {
     "running": Metric("0 or 1", "1 while the stage runs; 0 in its last report"),
-    "lag": Metric("messages", "messages of this run's inputs that have not been read, of all partitions together"),
-    "percent_behind": Metric("%", "the lag in percent of all messages of this run"),
+    "lag": Metric(
+        "offsets",
+        "offsets of this run's inputs that have not been read, of all partitions whose latest offset is known; "
+        "end-of-stream messages, watermarks and markers of transactions have offsets, too",
+    ),
+    "percent_behind": Metric("%", "the lag in percent of all offsets of this run"),
     "watermark_age_seconds": Metric("seconds", "the time of the report minus the watermark of the stage's inputs"),
     "read": Metric("messages", "messages read since the stage began"),
     "sent": Metric("messages", "messages sent to all outputs since the stage began"),
-    "read_per_second": Metric("messages/s", "messages read per second, at present"),
-    "sent_per_second": Metric("messages/s", "messages sent per second, at present"),
+    "read_per_second": Metric("messages/s", "messages read per second, at present; 0 in the last report"),
+    "sent_per_second": Metric("messages/s", "messages sent per second, at present; 0 in the last report"),
     "late": Metric("messages", "messages that came after the watermark had passed them, since the stage began"),
     "dropped": Metric("messages", 'bad records left out by `on_error="drop"`, since the stage began'),
     "dead_letters": Metric("messages", "bad records sent to a dead-letter stream, since the stage began"),
     "epochs": Metric("epochs", "epochs that are committed"),
-    "tasks_ended": Metric("tasks", "tasks whose inputs have ended"),
+    "tasks_ended": Metric("tasks", "tasks that have nothing more to do"),
     "idle_partitions": Metric(
         "partitions",
         "partitions with nothing to read and without a watermark, while others of their input have one: the watermark "
@@ -43,7 +47,7 @@ METRICS: Mapping[str, Metric] = {
     "ends_received": Metric("messages", "end-of-stream messages that have arrived, over all partitions"),
     "ends_expected": Metric("messages", "end-of-stream messages that all producers send, over all partitions"),
     "side_input_lag": Metric(
-        "messages", "messages by which the stage's tables are behind a side input that they follow", "stream"
+        "offsets", "offsets by which the stage's tables are behind a side input that they follow", "stream"
     ),
     "metric": Metric(
         "as counted",
@@ -93,7 +97,7 @@ class Gauge:
 
 def gauges_of(report: ProgressReport) -> Iterator[Gauge]:
     """Yield the figures of a report under the names of :data:`METRICS`; unknown ones are left out."""
-    rate = report.now or report.overall
+    rate = report.present_rate or (Rate(0.0, 0.0, 0.0) if report.state in FINAL else None)
     known: dict[str, float | None] = {
         "running": report.state == RUNNING,
         "lag": report.lag,

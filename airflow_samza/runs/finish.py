@@ -8,7 +8,6 @@ calls it, and however often, the outcome is one.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,12 +16,21 @@ from airflow_samza.errors import StageLost
 from airflow_samza.runs.deliveries import stage_deliveries
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.lineage.state_left import before_commit
-from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest, commit, newest_intent, read_manifests
+from airflow_samza.runs.records.epoch_records import (
+    Commit,
+    Intent,
+    Manifest,
+    commit,
+    newest_intent,
+    read_commit,
+    read_manifests,
+)
 from airflow_samza.runs.records.folders import StageFolder, adopt, read_fixed
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.spans import Span, Stopwatch, seconds_of
 from airflow_samza.runs.records.stage_result import CODE, InputResult, OutputResult, StageResult
-from airflow_samza.runs.stages.stage_state import newest_request
+from airflow_samza.runs.stages.stage_state import StageHandle, newest_attempt, newest_request, spans_before
 from airflow_samza.systems.capabilities import TellsWhatIsRead
 from airflow_samza.systems.delivery import after_a_retry
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -41,11 +49,14 @@ def finish_stage(
     generation: Generation,
     folder: StageFolder,
     intent: Intent | None = None,
+    *,
+    watch: Stopwatch | None = None,
 ) -> StageResult:
     """The result of a stage whose tasks have ended; commits and publishes whatever is not yet committed and published.
 
     An epoch that is open is rolled forward also when it is not the last one; the stage is then :class:`StageLost` all
-    the same, until it is submitted again. ``intent`` is that of the newest epoch, where the caller knows it.
+    the same, until it is submitted again. ``intent`` is that of the newest epoch, where the caller knows it, ``watch``
+    that of the attempt that has run the stage, where this is its process.
     """
     known = read_fixed(files, folder.result, StageResult)
     if known is not None:
@@ -58,8 +69,11 @@ def finish_stage(
             stage=stage_id,
             generation=str(generation),
         )
+    watch = watch_of_finisher(files, run_plan, stage_id, generation, intent) if watch is None else watch
     manifests = read_manifests(files, folder, intent)
-    committed, facts = finish_epoch(files, systems, run_plan, generation, folder, intent, manifests)
+    committed, facts = finish_epoch(
+        files, systems, run_plan, generation, folder, intent, manifests, seconds=watch.seconds
+    )
     if not committed.is_last:
         raise StageLost(
             f"The stage {stage_id} (generation {generation}) is not over: {committed.totals.epochs} epochs are "
@@ -70,7 +84,30 @@ def finish_stage(
             stage=stage_id,
             generation=str(generation),
         )
-    return end_stage(files, run_plan, generation, folder, intent, committed, facts)
+    return end_stage(files, run_plan, generation, folder, intent, committed, facts, watch)
+
+
+def watch_of_finisher(
+    files: Filesystem, run_plan: RunPlan, stage_id: str, generation: Generation, intent: Intent
+) -> Stopwatch:
+    """Return the watch of a process that finishes what attempts have left: it goes on from where their watches stood.
+
+    Where these have told nothing, the time from the first epoch to the last commit stands for it.
+    """
+    handle = StageHandle(run_plan.application, run_plan.run_id, stage_id, generation)
+    mine = newest_attempt(files, handle.folder) + 1
+    former = spans_before(files, handle, mine)
+    if not former:
+        committed = read_commit(files, handle.folder, intent.epoch)
+        began_at, until = (
+            (intent.decided_at, intent.decided_at)
+            if committed is None
+            else (committed.totals.began_at, committed.committed_at)
+        )
+        former = (Span(0, began_at, max(until - began_at, 0.0)),)
+    watch = Stopwatch(mine, former)
+    watch.start()
+    return watch
 
 
 def finish_epoch(
@@ -82,14 +119,16 @@ def finish_epoch(
     intent: Intent,
     manifests: Sequence[Manifest],
     former: Commit | None = None,
+    seconds: float | None = None,
 ) -> tuple[Commit, Facts]:
     """Commits an epoch and publishes it to every output.
 
-    ``former`` is the commit before it, where the caller has it at hand.
+    ``former`` is the commit before it, where the caller has it at hand, ``seconds`` the time for which attempts have
+    run the stage by now.
     """
     reach("before-commit")
     before_commit(files, run_plan)
-    committed = commit(files, folder, intent, manifests, former)
+    committed = commit(files, folder, intent, manifests, former, seconds)
     reach("after-commit")
     facts: dict[str, Mapping[str, Any]] = {}
     for stream_id in intent.outputs:
@@ -142,9 +181,10 @@ def end_stage(
     intent: Intent,
     committed: Commit,
     facts: Facts,
+    watch: Stopwatch,
 ) -> StageResult:
     """Writes the result of a stage whose last epoch is published, or adopts the one that stands."""
-    result = _result(run_plan, intent, generation, committed, facts)
+    result = _result(run_plan, intent, generation, committed, facts, watch)
     request = newest_request(files, folder)
     parts = run_plan.fingerprints.get(intent.stage)
     if parts and request is not None:
@@ -162,8 +202,10 @@ def output_stream(run_plan: RunPlan, stream_id: str, generation: Generation) -> 
     return run_plan.through(run_plan.stream(stream_id), generation)
 
 
-def _result(run_plan: RunPlan, intent: Intent, generation: Generation, committed: Commit, facts: Facts) -> StageResult:
-    totals = committed.totals
+def _result(
+    run_plan: RunPlan, intent: Intent, generation: Generation, committed: Commit, facts: Facts, watch: Stopwatch
+) -> StageResult:
+    totals, ran = committed.totals, watch.spans
     inputs = []
     for stream_id, read_intent in intent.inputs.items():
         counts = totals.read.get(stream_id, {})
@@ -188,13 +230,14 @@ def _result(run_plan: RunPlan, intent: Intent, generation: Generation, committed
         stage_id=intent.stage,
         generation=str(generation),
         tasks=intent.tasks,
-        seconds=time.time() - totals.began_at,
+        seconds=seconds_of(ran),
         task_seconds=totals.task_seconds,
         inputs=tuple(inputs),
         outputs=tuple(outputs),
         task_facts=totals.facts,
         epochs=totals.epochs,
         requests=requests.take(),
+        ran=ran,
     )
 
 

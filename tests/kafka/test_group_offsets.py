@@ -35,7 +35,7 @@ class Group:
 
     @property
     def lag(self) -> int:
-        return group_lag(self.brokers, GROUP, [self.topic]).messages
+        return group_lag(self.brokers, GROUP, [self.topic]).offsets
 
 
 @pytest.fixture

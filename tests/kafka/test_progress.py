@@ -50,7 +50,7 @@ def test_the_lag_grows_with_what_is_sent_while_nobody_reads(runs: Runs) -> None:
     found = progress(running)
     assert [(one.offset, one.head, one.lag) for one in found.partitions] == [(2, 4, 2), (0, 2, 2)]
     assert {gauge.name: gauge.value for gauge in gauges_of(found)}["lag"] == 4.0
-    assert "4 behind" in describe_progress(found)[1]
+    assert "4 offsets behind" in describe_progress(found)[1]
 
 
 def test_messages_of_open_transactions_are_no_lag(runs: Runs) -> None:

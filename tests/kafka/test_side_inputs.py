@@ -184,7 +184,7 @@ def _read(profiles: Profiles, application: str, host: Path) -> int:
     plan = profiles.whole(application, host=host)
     folder = StageHandle(plan.application, plan.run_id, "views", Generation(1, 1)).folder
     manifests = [read_manifest(profiles.here.log.filesystem, folder, task, 0) for task in range(2)]
-    return sum(manifest.read["changes"]["messages"] for manifest in manifests)
+    return sum(manifest.read_aside["changes"]["messages"] for manifest in manifests)
 
 
 def _create_again(profiles: Profiles) -> None:

@@ -398,7 +398,7 @@ def test_a_connection_that_leads_nowhere_is_one_sentence(
 
 
 def test_a_bound_that_is_no_number_is_rejected(topic: str) -> None:
-    with pytest.raises(AirflowException, match="at_most='some' of the task 'lag' is no number of messages"):
+    with pytest.raises(AirflowException, match="at_most='some' of the task 'lag' is no number of offsets"):
         sensor(topic, at_most="some").poke({})
 
 

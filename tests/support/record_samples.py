@@ -43,6 +43,7 @@ from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.records.run_code import RunCode
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.run_state import RunState
+from airflow_samza.runs.records.spans import Span
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
 from airflow_samza.runs.records.stage_start import NeedsRunner, StageStart, StageTopics, TaskLeft
 from airflow_samza.runs.records.state_meaning import StateMeaning
@@ -118,7 +119,9 @@ _TOTALS = Totals(
     {"out": {"messages": 4, "control": 2, "bytes": 50}},
     {"late_messages": 1, "gauges": {"size": {"0": 1.5}}, "bad_records": ["{"]},
     1.25,
+    3.25,
 )
+_RAN = (Span(1, AT, 2.5), Span(2, AT + 600, 1.0))
 _ERROR = {
     "type": "StageLost",
     "rule": "stage-lost",
@@ -245,6 +248,7 @@ SAMPLES: tuple[Any, ...] = (
         (OutputResult("out", "log", "out", 2, 4, 2, 50, False, {"commit": 3}, "partial results"),),
         {"late_messages": 1},
         2,
+        ran=_RAN,
     ),
     StageStart("views", 1, {0: TaskLeft(plain(_CHECKPOINT), _STATE)}),
     StageTopics({"out": "ab", "old": None}),
@@ -322,7 +326,7 @@ SAMPLES: tuple[Any, ...] = (
         code="0123456789abcdef",
     ),
     RunCode(1, "runs/page-views/run-1/code/0123456789abcdef.zip", "dags", "views:app", {"views": "0123456789abcdef"}),
-    StatusRecord("failed", _ERROR, _PROGRESS, AT),
+    StatusRecord("failed", _ERROR, _PROGRESS, AT, _RAN),
     Cancellation("views", 1),
     EndRequest("airflow", AT, AT + 1),
     Abort("it failed", "airflow", AT),

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from airflow_samza.launch.bindings_json import bindings_to_json
+from airflow_samza.runs.records.spans import Stopwatch
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress
 from airflow_samza.systems.system import SystemBinding
@@ -55,6 +56,7 @@ class Attempt:
     def __init__(self, handle: StageHandle) -> None:
         self.handle = handle
         self.request = StageRequest(handle.stage_id, str(handle.generation), handle.attempt)
+        self.watch = Stopwatch(handle.attempt)
         self.progress: list[StageProgress] = []
         self.is_cancelled = False
 

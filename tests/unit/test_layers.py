@@ -19,7 +19,7 @@ from airflow_samza.system_kinds import BUILT_IN
 PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("quoting", "typed_values"),
+    ("figures", "quoting", "typed_values"),
     ("errors",),
     ("config", "records", "row", "schema", "secrecy", "private_folder", "system_kinds"),
     ("murmur3",),
@@ -79,6 +79,7 @@ FUNCTIONS_ONLY = "in functions"
 ANYWHERE = "anywhere"
 
 THIRD_PARTY: dict[str, dict[str, str]] = {
+    "figures": {},
     "quoting": {},
     "errors": {},
     "config": {},

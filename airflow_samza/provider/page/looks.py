@@ -171,7 +171,7 @@ def _look(known: _Known, marks: Mapping[str, TaskMark]) -> Progress:
         mode=note.mode,
         state=state,
         stages=stages,
-        requests=[Count(name=kind, value=number) for kind, number in sorted(_requests(opened, state).items())],
+        requests=[Count(name=kind, value=number, unit="") for kind, number in sorted(_requests(opened, state).items())],
         state_version=_state_version(opened, stages),
         next_look=0.0 if state != OPEN else files.pace.seldom(LOOK_SECONDS),
         note=heads.why,

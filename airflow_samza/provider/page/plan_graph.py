@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from airflow_samza.figures import size
 from airflow_samza.planner.explain import explain
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.titles import stage_titles
@@ -81,7 +82,7 @@ def plan_answer(run: RunPlan, tasks: Mapping[str, str], mode: str) -> Plan:
             PlanTable(
                 node=f"table:{table.table_id}",
                 table_id=table.table_id,
-                kind=table.kind,
+                kind=table.word,
                 key=list(table.key),
                 columns=table.schema,
                 side_inputs=list(table.side_inputs),
@@ -122,9 +123,9 @@ def _slice(bound: BoundStream) -> Iterator[Detail]:
     if found.get("files") is not None:
         yield Detail(name="files", text=f"{len(found['files']):,}")
     if isinstance(found.get("bytes"), int):
-        yield Detail(name="bytes", text=f"{found['bytes']:,}")
+        yield Detail(name="bytes", text=size(found["bytes"]))
     if found.get("offsets") and "chunks" not in found:
-        yield Detail(name="messages", text=f"{sum(int(end) - int(begin) for begin, end in found['offsets']):,}")
+        yield Detail(name="offsets", text=f"{sum(int(end) - int(begin) for begin, end in found['offsets']):,}")
 
 
 def stage_edges(plan: ExecutionPlan) -> Iterator[Edge]:

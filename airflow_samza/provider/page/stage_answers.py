@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from airflow_samza.figures import unit_of
 from airflow_samza.provider.page.answers.progress import Count, HeldTable, Input, Partition, Rate, Skew, Stage
 from airflow_samza.runs.progress.progress import (
     PartitionProgress,
@@ -11,13 +12,12 @@ from airflow_samza.runs.progress.progress import (
     idle_partitions,
     lowest_watermark,
     percent_behind,
+    percent_read,
     summed,
 )
-from airflow_samza.runs.progress.stage_progress import DEAD_LETTERS, DROPPED, LATE, counted, ends_expected
+from airflow_samza.runs.progress.stage_progress import ended_report, ends_expected
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import InputResult, StageResult
-from airflow_samza.runs.records.totals import counters, gauges
-from airflow_samza.runs.stages.stage_state import SUCCEEDED, restored_bytes
 
 WORST = 3
 """Partitions of an input that are named with the input itself."""
@@ -26,7 +26,7 @@ WORST = 3
 def stage_answer(
     run: RunPlan, report: ProgressReport, title: str, task_id: str, tables: Mapping[str, HeldTable]
 ) -> Stage:
-    """Return a stage that has begun and not ended, or has failed."""
+    """Return a stage as a report has it."""
     return Stage(
         stage_id=report.stage_id,
         title=title,
@@ -39,9 +39,11 @@ def stage_answer(
         tasks_done=report.tasks_done,
         tasks_ended=report.tasks_ended,
         began_at=report.began_at,
-        seconds=None,
+        seconds=report.seconds,
         read=report.read,
+        read_unit=report.units[0],
         sent=report.sent,
+        sent_unit=report.units[1],
         bytes_read=report.bytes_read,
         bytes_written=report.bytes_written,
         late=report.late,
@@ -50,11 +52,14 @@ def stage_answer(
         now=_rate(report.now),
         overall=_rate(report.overall),
         lag=report.lag,
-        percent_read=_read(report.percent_behind),
+        percent_read=percent_read(report.percent_behind),
         watermark=report.watermark,
         waiting_for=report.waiting_for,
         several_epochs=report.several_epochs,
-        inputs=[input_answer(run, stream_id, report.of(stream_id)) for stream_id in report.inputs],
+        inputs=[
+            input_answer(run, stream_id, report.of(stream_id), report.read_of.get(stream_id))
+            for stream_id in report.inputs
+        ],
         side_inputs=[
             input_answer(run, stream_id, [found for found in report.side_inputs if found.stream_id == stream_id])
             for stream_id in report.side_input_lags
@@ -64,7 +69,7 @@ def stage_answer(
             for table_id, number in report.tables.items()
             if table_id in tables
         ],
-        restored=_counts(report.restored),
+        restored=_counts(report.restored, "bytes"),
         metrics=_counts(report.metrics),
     )
 
@@ -73,52 +78,22 @@ def ended_stage(
     run: RunPlan, result: StageResult, title: str, task_id: str, attempt: int, began_at: float | None
 ) -> Stage:
     """Return a stage that has succeeded, by its result: no record of its partitions is looked at."""
-    facts = result.task_facts
-    read, sent = (sum(part.messages for part in parts) for parts in (result.inputs, result.outputs))
-    return Stage(
-        stage_id=result.stage_id,
-        title=title,
-        task_id=task_id,
-        generation=result.generation,
-        state=SUCCEEDED,
-        attempt=attempt,
-        epochs=result.epochs,
-        tasks=result.tasks,
-        tasks_done=result.tasks,
-        tasks_ended=result.tasks,
-        began_at=began_at,
-        seconds=result.seconds,
-        read=read,
-        sent=sent,
-        bytes_read=sum(part.bytes for part in result.inputs),
-        bytes_written=sum(part.bytes for part in result.outputs),
-        late=counted(facts, LATE),
-        dropped=counted(facts, DROPPED),
-        dead_letters=counted(facts, DEAD_LETTERS),
-        now=None,
-        overall=Rate(read=_per(read, result.seconds), sent=_per(sent, result.seconds), seconds=result.seconds),
-        lag=0,
-        percent_read=100.0,
-        watermark=None,
-        waiting_for=None,
-        several_epochs=result.epochs > 1,
-        inputs=[_ended_input(run, found) for found in result.inputs],
-        side_inputs=[],
-        tables=[],
-        restored=_counts(restored_bytes(facts)),
-        metrics=_counts({**counters(facts), **gauges(facts)}),
-    )
+    answer = stage_answer(run, ended_report(run, result, attempt, began_at, 0.0), title, task_id, {})
+    return answer.model_copy(update={"inputs": [_ended_input(run, found) for found in result.inputs]})
 
 
-def input_answer(run: RunPlan, stream_id: str, partitions: Sequence[PartitionProgress]) -> Input:
-    """Return an input, all its partitions together."""
+def input_answer(
+    run: RunPlan, stream_id: str, partitions: Sequence[PartitionProgress], read: int | None = None
+) -> Input:
+    """Return an input, all its partitions together, of which so many messages are read."""
     behind = sorted((found for found in partitions if found.lag), key=lambda found: -(found.lag or 0))
     return Input(
         stream_id=stream_id,
         producer=producer_of(run, stream_id),
         partitions=len(partitions),
+        read=read,
         lag=summed(found.lag for found in partitions),
-        percent_read=_read(percent_behind(partitions)),
+        percent_read=percent_read(percent_behind(partitions)),
         watermark=lowest_watermark(partitions),
         ends=sum(found.ends for found in partitions),
         ends_expected=sum(found.ends_expected for found in partitions),
@@ -137,8 +112,9 @@ def partition_answer(found: PartitionProgress) -> Partition:
         begin=found.begin,
         offset=found.offset,
         head=found.head,
+        offsets=found.offsets,
         lag=found.lag,
-        percent_read=_read(found.percent_behind),
+        percent_read=percent_read(found.percent_behind),
         watermark=found.watermark,
         ends=found.ends,
         ends_expected=found.ends_expected,
@@ -148,20 +124,13 @@ def partition_answer(found: PartitionProgress) -> Partition:
 
 def skew(partitions: Iterable[PartitionProgress]) -> Skew | None:
     """Return how unequal partitions are; None where there are no two with known sizes, or nothing is in them."""
-    sizes = [(size_of(found), found.partition) for found in partitions if found.head is not None]
+    sizes = [(found.offsets, found.partition) for found in partitions if found.offsets is not None]
     total = sum(size for size, _ in sizes)
     if len(sizes) < 2 or not total:
         return None
     largest, partition = max(sizes, key=lambda size: (size[0], -size[1]))
     mean = total / len(sizes)
-    return Skew(
-        largest=partition, largest_messages=largest, mean_messages=round(mean, 1), ratio=round(largest / mean, 2)
-    )
-
-
-def size_of(found: PartitionProgress) -> int:
-    """Return the messages that a partition holds for the run."""
-    return max((found.head or 0) - found.begin, 0)
+    return Skew(largest=partition, largest_offsets=largest, mean_offsets=round(mean, 1), ratio=round(largest / mean, 2))
 
 
 def producer_of(run: RunPlan, stream_id: str) -> str | None:
@@ -175,6 +144,7 @@ def _ended_input(run: RunPlan, found: InputResult) -> Input:
         stream_id=found.stream_id,
         producer=producer_of(run, found.stream_id),
         partitions=found.partitions,
+        read=found.messages,
         lag=0,
         percent_read=100.0,
         watermark=None,
@@ -191,13 +161,8 @@ def _rate(rate: object) -> Rate | None:
     return None if rate is None else Rate.model_validate(rate)
 
 
-def _read(behind: float | None) -> float | None:
-    return None if behind is None else round(100.0 - behind, 2)
-
-
-def _per(messages: int, seconds: float) -> float:
-    return round(messages / seconds, 1) if seconds > 0 else 0.0
-
-
-def _counts(counts: Mapping[str, float]) -> list[Count]:
-    return [Count(name=name, value=value) for name, value in sorted(counts.items())]
+def _counts(counts: Mapping[str, float], unit: str | None = None) -> list[Count]:
+    return [
+        Count(name=name, value=value, unit=unit_of(name) if unit is None else unit)
+        for name, value in sorted(counts.items())
+    ]

@@ -20,11 +20,7 @@ def table_answer(opened: OpenedRun, planned: PlannedTable, may_read: Callable[[s
     """Return a table; a pushed one with its newest versions and those of their readers that the user may see."""
     pinned = opened.run.tables.get(planned.table_id)
     if pinned is None:
-        note = (
-            "Only pushed tables have versions."
-            if planned.kind != "pushed"
-            else "Nothing was pushed when it was planned."
-        )
+        note = "Nothing was pushed when it was planned." if planned.is_pushed else "Only pushed tables have versions."
         return _table(planned, note=note)
     files, bound = opened.files, opened.run.side_input(str(pinned["stream_id"]))
     folder = TableFolder(bound.system, bound.spec.name)
@@ -75,7 +71,7 @@ def _table(
 ) -> Table:
     return Table(
         table_id=planned.table_id,
-        kind=planned.kind,
+        kind=planned.word,
         system=folder.system if folder is not None else None,
         topic=folder.topic if folder is not None else None,
         reads=reads,

@@ -124,6 +124,7 @@ def topic_answer(topic: RunTopic) -> Topic:
         topic=topic.bound.spec.name,
         partitions=facts.get("partitions", topic.partitions),
         messages=facts.get("messages"),
+        offsets=facts.get("offsets"),
         control=facts.get("control"),
         bytes=facts.get("bytes"),
         last_commit=_seconds(facts.get("last_commit")),
@@ -141,13 +142,13 @@ def _figures(topic: RunTopic) -> dict[str, Any]:
     found = topic.metadata()
     return {
         "partitions": found.partitions,
-        "messages": sum(head - oldest for head, oldest in zip(found.head, found.oldest, strict=True)),
+        "offsets": sum(head - oldest for head, oldest in zip(found.head, found.oldest, strict=True)),
     }
 
 
 def topic_detail(topic: RunTopic) -> TopicDetail:
     """Return a topic with its schema, partitions and newest commits."""
-    from airflow_samza.systems.log.topic_facts import partition_facts
+    from airflow_samza.systems.log.topic_facts import commit_facts, partition_facts
 
     index = topic.index()
     answer = topic_answer(topic)
@@ -166,17 +167,8 @@ def topic_detail(topic: RunTopic) -> TopicDetail:
         columns=None if index.schema is None else str(index.schema),
         partitions=[TopicPartition.model_validate(facts) for facts in partition_facts(index)],
         commits=[
-            TopicCommit(
-                commit=commit.number,
-                at=_seconds(commit.at),
-                messages=commit.rows,
-                bytes=commit.bytes,
-                control=len(commit.control),
-                generation=str(commit.generation),
-                epoch=commit.epoch,
-                producer=commit.producer,
-            )
-            for commit in reversed(commits[-COMMITS_SHOWN:])
+            TopicCommit.model_validate({**facts, "at": _seconds(facts["at"])})
+            for facts in (commit_facts(commit, topic.partitions) for commit in reversed(commits[-COMMITS_SHOWN:]))
         ],
         commits_total=len(commits),
     )

@@ -90,7 +90,7 @@ def clear_preview(
             effect, why = (AGAIN, f"It runs by the new plan: {never}.") if never else (STAYS, _KEPT)
         else:
             effect, why = _effect(run, stage.stage_id, states, again, gone, plan)
-        messages = sum(part.messages for part in result.inputs) if result is not None else None
+        messages = result.read if result is not None else None
         seconds = result.seconds if result is not None else None
         found.append(ClearedStage(stage.stage_id, effect, why, seconds, messages))
     written = {

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_samza.figures import share
+from airflow_samza.runs.stages.stage_state import RUNNING, SUCCEEDED
+
 NOT_STARTED = "not started"
 """The state of a stage that nobody has submitted."""
 
@@ -37,15 +40,20 @@ class PartitionProgress:
 
     @property
     def lag(self) -> int | None:
-        """Messages (user and control alike) between here and the head."""
+        """Offsets between here and the head: messages, and whatever else has a place among them; 0 once it ended."""
+        if self.ended:
+            return 0
         return max(self.head - self.offset, 0) if self.head is not None and self.offset is not None else None
+
+    @property
+    def offsets(self) -> int | None:
+        """All offsets that the partition has for this run; None where its head is not known."""
+        return max(self.head - self.begin, 0) if self.head is not None else None
 
     @property
     def percent_behind(self) -> float | None:
         """The lag, of all that there is for this run; 0 at the head."""
-        if self.lag is None or self.head is None:
-            return None
-        return 100.0 * self.lag / max(self.head - self.begin, self.lag, 1)
+        return percent_behind([self])
 
 
 @dataclass(frozen=True)
@@ -57,25 +65,28 @@ class Rate:
     seconds: float
 
     @classmethod
-    def of(cls, read: int, sent: int, seconds: float) -> Rate | None:
-        """The rate of so many messages; None where no time has passed."""
-        return cls(round(read / seconds, 1), round(sent / seconds, 1), round(seconds, 3)) if seconds > 0 else None
+    def of(cls, read: int, sent: int, seconds: float | None) -> Rate | None:
+        """The rate of so many messages; None where no time has passed, or it is not known how much."""
+        if seconds is None or seconds <= 0:
+            return None
+        return cls(round(read / seconds, 1), round(sent / seconds, 1), round(seconds, 3))
 
 
 @dataclass(frozen=True)
 class ProgressReport:
     """One stage of a run at a moment (``at``, seconds since 1970).
 
-    ``tasks_done`` of ``tasks`` have left their manifest in the open epoch, ``tasks_ended`` have nothing more to do.
-    ``read`` and ``sent`` are user messages, the latter to all outputs, ``bytes_read`` and ``bytes_written`` their bytes
-    as far as systems report them; ``late``, ``dropped`` and ``dead_letters`` got
-    no further, or were sent away. ``now`` is the rate of late, ``overall`` since ``began_at``. ``waiting_for`` is the
-    stage that has to start first. ``restored`` are
-    the bytes of state with which tasks began their epochs, by where they were: in ``memory``, on the ``host``, or only
-    under the ``root``. ``tables`` are the versions that pushed tables hold, by table; ``side_inputs`` the partitions of
-    the other side inputs of a run that follows them, of which the tables hold all before ``offset``. ``metrics`` are
-    the counts of tasks and processors, added up, and of each gauge the greatest of the tasks' last values; ``gauges``
-    are those values, by gauge and task.
+    ``tasks_done`` of ``tasks`` have nothing left to do in the open epoch, ``tasks_ended`` in the whole stage. ``read``
+    (``read_of`` each input) and ``sent`` are user messages, the latter to all outputs. ``bytes_read`` are those of the
+    columns that were read, in memory, ``bytes_written`` those in systems that report them. ``late``, ``dropped`` and
+    ``dead_letters`` got no further, or were sent away. ``seconds`` is the time for which attempts have run the stage,
+    without what passed between them (None: not known), ``began_at`` when its first epoch was decided. ``now`` is the
+    rate of late, ``overall`` that of all ``seconds``. ``waiting_for`` is the stage that has to start first.
+    ``restored`` are the bytes of state with which tasks began their epochs, by where they were: in ``memory``, on the
+    ``host``, or only under the ``root``. ``tables`` are the versions that pushed tables hold, by table; ``side_inputs``
+    the partitions of the other side inputs of a run that follows them, of which the tables hold all before ``offset``.
+    ``metrics`` are the counts of tasks and processors, added up, and of each gauge the greatest of the tasks' last
+    values; ``gauges`` are those values, by gauge and task.
     """
 
     stage_id: str
@@ -105,6 +116,10 @@ class ProgressReport:
     gauges: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     bytes_read: int = 0
     bytes_written: int = 0
+    seconds: float | None = None
+    read_of: Mapping[str, int] = field(default_factory=dict)
+    units: tuple[str, str] = ("messages", "messages")
+    """The units of what was read and what was sent, for people."""
 
     def of(self, stream_id: str) -> tuple[PartitionProgress, ...]:
         """The partitions of one input."""
@@ -117,12 +132,12 @@ class ProgressReport:
 
     @property
     def lag(self) -> int | None:
-        """The lag of all partitions together; None where none is known."""
-        return summed(found.lag for found in self.partitions)
+        """The lag of all partitions together, as far as it is known; None where none is, 0 of a stage that is done."""
+        return 0 if self.state == SUCCEEDED else summed(found.lag for found in self.partitions)
 
     @property
     def side_input_lags(self) -> dict[str, int]:
-        """Return how many messages tables are behind, by side input; those of which it is not known are left out."""
+        """Return how many offsets tables are behind, by side input; those of which it is not known are left out."""
         lags = {
             stream_id: summed(found.lag for found in self.side_inputs if found.stream_id == stream_id)
             for stream_id in dict.fromkeys(found.stream_id for found in self.side_inputs)
@@ -131,8 +146,13 @@ class ProgressReport:
 
     @property
     def percent_behind(self) -> float | None:
-        """The lag of all partitions, of all that there is for this run."""
-        return percent_behind(self.partitions)
+        """The lag of all partitions, of all that there is for this run; None unless each of them is known."""
+        return 0.0 if self.state == SUCCEEDED else percent_behind(self.partitions)
+
+    @property
+    def present_rate(self) -> Rate | None:
+        """The rate of late, or where there is none yet that of all time; of a stage that has ended none."""
+        return None if self.state != RUNNING else self.now or self.overall
 
     @property
     def watermark(self) -> int | None:
@@ -164,12 +184,17 @@ def summed(found: Iterable[int | None]) -> int | None:
 
 
 def percent_behind(partitions: Iterable[PartitionProgress]) -> float | None:
-    """The lag of some partitions, of all that there is for this run."""
-    known = [(found, found.lag, found.head) for found in partitions if found.lag is not None]
-    if not known:
+    """The lag of some partitions, of all that there is for this run; None unless that of each is known."""
+    known = list(partitions)
+    lags = [found.lag for found in known if found.lag is not None]
+    if not known or len(lags) < len(known):
         return None
-    lag = sum(lag or 0 for _, lag, _ in known)
-    return 100.0 * lag / max(sum((head or 0) - found.begin for found, _, head in known), lag, 1)
+    return 100.0 * sum(lags) / max(sum(found.offsets or 0 for found in known), sum(lags), 1)
+
+
+def percent_read(behind: float | None) -> float | None:
+    """Return the per cent that are read where so many are not: 100 only at the head."""
+    return None if behind is None else share(100.0 - behind, 2)
 
 
 def idle_partitions(partitions: Iterable[PartitionProgress]) -> list[PartitionProgress]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
+from airflow_samza.figures import duration, rate, share, size
 from airflow_samza.runs.progress.progress import (
     PartitionProgress,
     ProgressReport,
@@ -44,31 +45,16 @@ def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN, title
             lines += [f"  {'':<{width}}    {_of_partition(report, found)}" for found in behind[:worst]]
             if len(behind) > worst:
                 lines.append(f"  {'':<{width}}    {len(behind) - worst:,} further partitions are less behind")
-    lines += [
-        f"  {name:<{width}}  side input, {f'{lag:,} behind' if lag else 'at the head'}" for name, lag in sides.items()
-    ]
+    for name, lag in sides.items():
+        lines.append(f"  {name:<{width}}  side input, {_offsets_behind(lag) if lag else 'at the head'}")
     return [*lines, *_tables(report), *_restored(report), *_losses(report)]
 
 
-def duration(seconds: float) -> str:
-    """A length of time as people read it.
-
-    >>> duration(4.2), duration(75), duration(7_300), duration(400_000), duration(400_000_000)
-    ('4.2 s', '1 min 15 s', '2 h 1 min', '4 d 15 h', '12.7 years')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes = int(seconds // 60)
-    if minutes < 60:
-        return f"{minutes} min {int(seconds % 60)} s"
-    if minutes < 24 * 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    days = minutes // (24 * 60)
-    return f"{days} d {minutes // 60 % 24} h" if days < 365 else f"{seconds / 31_556_952:.1f} years"
-
-
 def _headline(report: ProgressReport) -> str:
-    parts = [f"waiting for {report.waiting_for}" if report.waiting_for else report.state]
+    state = report.state
+    if state in FINAL and report.seconds is not None:
+        state += f" after {duration(report.seconds)}"
+    parts = [f"waiting for {report.waiting_for}" if report.waiting_for else state]
     if report.several_epochs:
         if report.epochs:
             parts.append("1 epoch" if report.epochs == 1 else f"{report.epochs:,} epochs")
@@ -80,8 +66,10 @@ def _headline(report: ProgressReport) -> str:
         parts.append(f"{report.tasks_done} of {_tasks(report.tasks)} done")
     text = ", ".join(parts)
     if report.epochs or report.read:
-        text += f"; read {report.read:,} messages{_per_second(report.overall, 'read')}{_at_present(report, 'read')}"
-        text += f", sent {report.sent:,}{_per_second(report.overall, 'sent')}{_at_present(report, 'sent')}"
+        read, sent = report.units
+        text += f"; read {report.read:,} {read}{_per_second(report.overall, 'read')}{_at_present(report, 'read')}"
+        unit = "" if sent == read else f" {sent}"
+        text += f", sent {report.sent:,}{unit}{_per_second(report.overall, 'sent')}{_at_present(report, 'sent')}"
     return text
 
 
@@ -91,7 +79,7 @@ def _of_input(report: ProgressReport, partitions: Sequence[PartitionProgress]) -
     if lag == 0:
         parts.append("at the head")
     elif lag is not None and behind is not None:
-        parts.append(f"{lag:,} behind ({100 - behind:.1f} % read)")
+        parts.append(f"{_offsets_behind(lag)} ({share(100 - behind):.1f} % read)")
     watermark = lowest_watermark(partitions)
     if watermark is not None:
         parts.append(_watermark(watermark, report.at))
@@ -103,13 +91,10 @@ def _of_input(report: ProgressReport, partitions: Sequence[PartitionProgress]) -
 
 
 def _of_partition(report: ProgressReport, found: PartitionProgress) -> str:
-    read = 100 - (found.percent_behind or 0)
+    read = share(100 - (found.percent_behind or 0))
     parts = [
-        (
-            f"partition {found.partition}: offset {found.offset:,} of {found.head:,}, {found.lag:,} behind "
-            f"({read:.1f} % "
-            "read)"
-        )
+        f"partition {found.partition}: offset {found.offset:,} of {found.head:,}, {found.lag:,} behind "
+        f"({read:.1f} % read)"
     ]
     if found.watermark is not None:
         parts.append(_watermark(found.watermark, report.at))
@@ -140,12 +125,12 @@ def _restored(report: ProgressReport) -> list[str]:
         "host"
     ):  # without copies on hosts, as on one machine, it says nothing that anybody could change
         return []
-    memory, host, root = (_megabytes(report.restored.get(place, 0)) for place in ("memory", "host", "root"))
+    memory, host, root = (size(report.restored.get(place, 0)) for place in ("memory", "host", "root"))
     return [f"  state: {memory} found in memory, {host} on the host, {root} read from the root"]
 
 
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
+def _offsets_behind(lag: int) -> str:
+    return "1 offset behind" if lag == 1 else f"{lag:,} offsets behind"
 
 
 def _losses(report: ProgressReport) -> list[str]:
@@ -155,16 +140,12 @@ def _losses(report: ProgressReport) -> list[str]:
     return [f"  messages: {', '.join(parts)}"] if parts else []
 
 
-def _per_second(rate: Rate | None, what: str) -> str:
-    return f" ({getattr(rate, what):,.0f}/s)" if rate is not None else ""
+def _per_second(found: Rate | None, what: str) -> str:
+    return f" ({rate(getattr(found, what))})" if found is not None else ""
 
 
 def _at_present(report: ProgressReport, what: str) -> str:
-    return (
-        f", at present {getattr(report.now, what):,.0f}/s"
-        if report.now is not None and report.state not in FINAL
-        else ""
-    )
+    return f", at present {rate(getattr(report.now, what))}" if report.now is not None else ""
 
 
 def _tasks(count: int) -> str:

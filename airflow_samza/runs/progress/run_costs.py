@@ -10,37 +10,38 @@ from typing import Any
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.lineage.lease_holder import finished_stage
+from airflow_samza.runs.progress.run_facts import run_state
 from airflow_samza.runs.progress.run_list import KnownRun, known_runs, plan_of
 from airflow_samza.runs.records.folders import read_fixed
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.records.stage_result import StageResult, run_seconds
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 @dataclass(frozen=True)
 class InputAmount:
-    """The amount that a run reads of one input: files, bytes and messages, each None where a plan does not know it."""
+    """The amount that a run reads of one input: files, bytes and offsets, each None where a plan does not know it."""
 
     stream_id: str
     system: str
     kind: str
     files: int | None = None
     bytes: int | None = None
-    messages: int | None = None
+    offsets: int | None = None
 
 
 @dataclass(frozen=True)
 class RunCost:
     """The cost of a run that is on record.
 
-    ``seconds`` is the time of its stages, one after the other where one waits for another (None unless it succeeded),
-    without that of Airflow between them; ``task_seconds`` the work of all tasks. ``rows`` are what it wrote outside, by
-    stream. ``interval`` is its data interval as ISO texts.
+    ``state`` is that of lists of runs. ``seconds`` is the time in which at least one of its stages was at work (None
+    unless all have succeeded), without that of Airflow between them; ``task_seconds`` the work of all tasks. ``rows``
+    are what it wrote outside, by stream. ``interval`` is its data interval as ISO texts.
     """
 
     run_id: str
     interval: tuple[str, str] | None
-    is_open: bool
+    state: str
     seconds: float | None
     task_seconds: float
     rows: Mapping[str, int]
@@ -48,17 +49,12 @@ class RunCost:
     dag_id: str = ""
     dag_run: str = ""
 
-    @property
-    def state(self) -> str:
-        """``succeeded``, ``open`` or ``failed``."""
-        return "succeeded" if self.seconds is not None else "open" if self.is_open else "failed"
-
 
 @dataclass(frozen=True)
 class Estimate:
     """The likely cost of a run by ``runs`` former ones: seconds, and the rows that it writes.
 
-    ``by`` says what the cost was taken to grow with: ``bytes`` or ``messages`` of the inputs, or ``run`` (nothing).
+    ``by`` says what the cost was taken to grow with: ``bytes`` or ``offsets`` of the inputs, or ``run`` (nothing).
     """
 
     runs: int
@@ -88,7 +84,7 @@ class History:
         """Return the likely cost of a run that reads these amounts; None without a former run that succeeded."""
         if not self._succeeded:
             return None
-        for by in ("bytes", "messages"):
+        for by in ("bytes", "offsets"):
             wanted = total(inputs, by)
             known = [(run, amount) for run in self._succeeded if (amount := total(run.inputs, by))]
             if known and wanted is not None:
@@ -121,17 +117,17 @@ def amounts(run: RunPlan) -> tuple[InputAmount, ...]:
 
 
 def total(inputs: Sequence[InputAmount], what: str) -> int | None:
-    """Return the ``bytes`` or ``messages`` of all inputs; None when that of one is not known, or there is none."""
+    """Return the ``files``, ``bytes`` or ``offsets`` of all inputs; None when that of one is not known, or none is."""
     found = [getattr(amount, what) for amount in inputs]
     return None if not found or None in found else sum(found)
 
 
 def _amount(stream_id: str, system: str, kind: str, slice_: Mapping[str, Any]) -> InputAmount:
     files, offsets = slice_.get("files"), slice_.get("offsets")
-    messages = None
+    known = None
     if files is None and isinstance(offsets, list):
         with suppress(TypeError, ValueError):
-            messages = sum(int(end) - int(start) for start, end in offsets)
+            known = sum(int(end) - int(start) for start, end in offsets)
     size = slice_.get("bytes")
     return InputAmount(
         stream_id,
@@ -139,7 +135,7 @@ def _amount(stream_id: str, system: str, kind: str, slice_: Mapping[str, Any]) -
         kind,
         files=len(files) if isinstance(files, list) else None,
         bytes=size if isinstance(size, int) else None,
-        messages=messages,
+        offsets=known,
     )
 
 
@@ -159,25 +155,14 @@ def _cost(files: Filesystem, known: KnownRun) -> RunCost:
     return RunCost(
         run.run_id,
         run.interval,
-        not known.closed,
-        _longest(run, results) if len(results) == len(run.plan.stages) else None,
+        run_state(files, known.folder),
+        run_seconds(run, list(results.values())) if len(results) == len(run.plan.stages) else None,
         sum(result.task_seconds for result in results.values()),
         rows,
         amounts(run),
         known.origin.dag_id,
         known.origin.run_id,
     )
-
-
-def _longest(run: RunPlan, results: Mapping[str, StageResult]) -> float:
-    """Return the time of the stages of a run along the longest way through them."""
-    if run.stages_run_concurrently:
-        return max(result.seconds for result in results.values())
-    ends: dict[str, float] = {}
-    for stage in run.plan.stages:  # each after its upstream stages
-        began = max((ends[name] for name in stage.upstream if name != stage.stage_id), default=0.0)
-        ends[stage.stage_id] = began + results[stage.stage_id].seconds
-    return max(ends.values(), default=0.0)
 
 
 def _estimate(known: Sequence[tuple[RunCost, int]], wanted: int, by: str) -> Estimate:

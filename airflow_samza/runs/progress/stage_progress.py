@@ -12,24 +12,31 @@ from typing import Any
 
 from airflow_samza.control.end_of_stream import producing_task_count
 from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
-from airflow_samza.runs.progress.task_told import Reached, TaskTold, read_told
+from airflow_samza.runs.progress.task_told import Reached, TaskTold
+from airflow_samza.runs.progress.task_told import read_told as read_tasks_told
 from airflow_samza.runs.records.epoch_records import Commit, Intent, newest_intent, read_commit
-from airflow_samza.runs.records.folders import RunFolder, StageFolder, read
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, read, read_told
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
-from airflow_samza.runs.records.totals import GAUGES, Totals, counters, gauges
+from airflow_samza.runs.records.spans import seconds_of
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.records.totals import GAUGES, Totals, counters, gauges, summed
 from airflow_samza.runs.stages.stage_state import (
+    RUNNING,
     SUCCEEDED,
     StageHandle,
     StageStatus,
     newest_attempt,
     restored_bytes,
+    spans_of,
     stage_status,
     written_by,
 )
 from airflow_samza.runs.tables.versions import number_read
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
+
+Counts = Mapping[str, int]
 
 RATE_SECONDS = 30.0
 """About how far back the present rate looks."""
@@ -51,7 +58,7 @@ def stage_progress(
     *,
     status: StageStatus | None = None,
     now: float | None = None,
-    read_tasks: ReadTold = read_told,
+    read_tasks: ReadTold = read_tasks_told,
 ) -> ProgressReport:
     """The progress of a stage: of its newest generation under this plan, unless one is named.
 
@@ -69,45 +76,120 @@ def stage_progress(
     intent = newest_intent(files, folder)
     if intent is None:
         state = found.state if found.attempt or found.state == SUCCEEDED else NOT_STARTED
-        waits = found.progress.waiting_for if found.progress is not None else None
-        return ProgressReport(stage_id, str(handle.generation), state, at, found.attempt, waiting_for=waits)
+        return ProgressReport(
+            stage_id, str(handle.generation), state, at, found.attempt, waiting_for=_waiting_for(found)
+        )
     committed = read_commit(files, folder, intent.epoch)
     if committed is None and intent.epoch > 0:
         committed = read_commit(files, folder, intent.epoch - 1)
     told = _told(files, folder, intent, committed, read_tasks)
     totals = committed.totals if committed is not None else _open_totals(intent, told)
-    until = committed.committed_at if committed is not None and (found.is_final or intent.whole) else at
-    return ProgressReport(
-        stage_id=stage_id,
-        generation=str(handle.generation),
-        state=found.state,
-        at=at,
-        attempt=found.attempt,
-        epochs=totals.epochs,
-        tasks=intent.tasks,
-        tasks_done=found.tasks_done,
-        tasks_ended=len(committed.ended) if committed is not None else 0,
-        began_at=totals.began_at,
-        read=totals.messages,
-        sent=sum(counts.get("messages", 0) for counts in totals.written.values()),
-        late=counted(totals.facts, LATE),
-        dropped=counted(totals.facts, DROPPED),
-        dead_letters=counted(totals.facts, DEAD_LETTERS),
-        now=None if found.is_final else _rate_of_late(files, folder, committed, at),
-        overall=Rate.of(
-            totals.messages, sum(c.get("messages", 0) for c in totals.written.values()), until - totals.began_at
-        ),
-        waiting_for=found.progress.waiting_for if found.progress is not None else None,
+    result = read_told(files, folder.result, StageResult) if found.state == SUCCEEDED else None
+    if result is not None:
+        report = ended_report(run, result, found.attempt, totals.began_at, at)
+    else:
+        seconds = _seconds(files, handle, found, totals, at)
+        report = ProgressReport(
+            stage_id=stage_id,
+            generation=str(handle.generation),
+            state=found.state,
+            at=at,
+            attempt=found.attempt,
+            epochs=totals.epochs,
+            tasks=intent.tasks,
+            tasks_done=_tasks_done(intent, committed, told, found),
+            tasks_ended=len(committed.ended) if committed is not None else sum(task.ended for task in told),
+            began_at=totals.began_at,
+            now=_rate_of_late(files, folder, committed, seconds) if found.state == RUNNING else None,
+            waiting_for=_waiting_for(found),
+            several_epochs=not intent.whole,
+            bytes_written=summed(totals.written, "bytes"),
+            **_of_messages(run, stage_id, totals.read, totals.sent, seconds),
+            **_of_facts(totals.facts),
+        )
+    return replace(
+        report,
         partitions=_partitions(systems, run, stage_id, intent, told),
-        several_epochs=not intent.whole,
-        restored=restored_bytes(totals.facts),
         tables=_tables(files, run, intent),
         side_inputs=_side_inputs(systems, run, stage_id, _committed_intent(files, folder, intent, committed)),
-        metrics={**counters(totals.facts), **gauges(totals.facts)},
-        gauges=totals.facts.get(GAUGES, {}),
-        bytes_read=sum(counts.get("bytes", 0) for counts in totals.read.values()),
-        bytes_written=sum(counts.get("bytes", 0) for counts in totals.written.values()),
     )
+
+
+def ended_report(run: RunPlan, result: StageResult, attempt: int, began_at: float | None, at: float) -> ProgressReport:
+    """The progress of a stage that has succeeded, by its result: no record of its partitions is looked at."""
+    counts = {read.stream_id: {"messages": read.messages, "bytes": read.bytes} for read in result.inputs}
+    return ProgressReport(
+        stage_id=result.stage_id,
+        generation=result.generation,
+        state=SUCCEEDED,
+        at=at,
+        attempt=attempt,
+        epochs=result.epochs,
+        tasks=result.tasks,
+        tasks_done=result.tasks,
+        tasks_ended=result.tasks,
+        began_at=began_at,
+        several_epochs=run.runs_epochs(result.stage_id),
+        bytes_written=sum(output.bytes for output in result.outputs),
+        **_of_messages(run, result.stage_id, counts, result.sent, result.seconds),
+        **_of_facts(result.task_facts),
+    )
+
+
+def _of_messages(
+    run: RunPlan, stage_id: str, read: Mapping[str, Counts], sent: int, seconds: float | None
+) -> dict[str, Any]:
+    """Return the figures of what a stage has read of its inputs and sent in so many seconds."""
+    stage = run.plan.stage(stage_id)
+    read_of = {stream_id: read.get(stream_id, {}).get("messages", 0) for stream_id in stage.inputs}
+    messages = sum(read_of.values())
+    return {
+        "read": messages,
+        "read_of": read_of,
+        "sent": sent,
+        "units": (_unit(run, stage.inputs), _unit(run, stage.outputs)),
+        "seconds": seconds,
+        "overall": Rate.of(messages, sent, seconds),
+        "bytes_read": sum(read.get(stream_id, {}).get("bytes", 0) for stream_id in stage.inputs),
+    }
+
+
+def _of_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures that tasks have counted beside their messages."""
+    return {
+        "late": counted(facts, LATE),
+        "dropped": counted(facts, DROPPED),
+        "dead_letters": counted(facts, DEAD_LETTERS),
+        "restored": restored_bytes(facts),
+        "metrics": {**counters(facts), **gauges(facts)},
+        "gauges": facts.get(GAUGES, {}),
+    }
+
+
+def _unit(run: RunPlan, streams: Iterable[str]) -> str:
+    return " and ".join(sorted({run.unit(stream_id) for stream_id in streams})) or "messages"
+
+
+def _waiting_for(status: StageStatus) -> str | None:
+    """Return the stage that has to start first; what has ended waits for nobody."""
+    return None if status.progress is None or status.is_final else status.progress.waiting_for
+
+
+def _seconds(files: Filesystem, handle: StageHandle, status: StageStatus, totals: Totals, at: float) -> float | None:
+    """Return for how long attempts have run a stage; None where none has told it."""
+    spans = spans_of(files, replace(handle, attempt=status.attempt), status, at)
+    if spans or status.state != RUNNING:
+        return seconds_of(spans) if spans else None
+    return max(at - totals.began_at, 0.0)  # its runner tells it with the next sign of life
+
+
+def _tasks_done(intent: Intent, committed: Commit | None, told: Sequence[TaskTold], status: StageStatus) -> int:
+    """Return how many tasks have nothing left to do in the open epoch."""
+    if committed is not None and committed.epoch == intent.epoch:
+        return intent.tasks
+    if committed is None:
+        return intent.tasks - len(intent.running) + len(told)
+    return min(max(status.tasks_done, intent.tasks - len(intent.running)), intent.tasks)
 
 
 def systems_asked(run: RunPlan, stage_id: str) -> set[str]:
@@ -193,30 +275,25 @@ def _side_inputs(
     return tuple(found)
 
 
-def _rate_of_late(files: Filesystem, folder: StageFolder, committed: Commit | None, at: float) -> Rate | None:
-    """The rate since a commit that is about :data:`RATE_SECONDS` old.
+def _rate_of_late(
+    files: Filesystem, folder: StageFolder, committed: Commit | None, seconds: float | None
+) -> Rate | None:
+    """The rate since a commit that was made about :data:`RATE_SECONDS` of the stage's ``seconds`` ago.
 
     Looks at few of the commits, however many there are.
     """
-    if committed is None or committed.epoch == 0:
+    if committed is None or committed.epoch == 0 or seconds is None:
         return None
-    back, base, since = 1, None, at
-    while back <= committed.epoch:
+    back, base, passed = 1, None, 0.0
+    while back <= committed.epoch and passed < RATE_SECONDS:
         before = read_commit(files, folder, committed.epoch - back)
-        if before is None:
+        if before is None or before.totals.seconds is None:
             break
-        base, since = before.totals, before.committed_at
-        if at - since >= RATE_SECONDS:
-            break
+        base, passed = before.totals, seconds - before.totals.seconds
         back *= 2
     if base is None:
         return None
-    sent = _messages(committed.totals.written) - _messages(base.written)
-    return Rate.of(committed.totals.messages - base.messages, sent, at - since)
-
-
-def _messages(counts: Mapping[str, Mapping[str, int]]) -> int:
-    return sum(found.get("messages", 0) for found in counts.values())
+    return Rate.of(committed.totals.messages - base.messages, committed.totals.sent - base.sent, passed)
 
 
 # -- partitions --------------------------------------------------------------------------------------------------------

@@ -27,13 +27,17 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskTold:
-    """The facts; ``in_epochs``: the task goes on after this epoch, and ends and watermarks are known."""
+    """The facts; ``in_epochs``: it is one of several epochs, and ends and watermarks are known.
+
+    ``ended``: the task has nothing more to do.
+    """
 
     seconds: float
     read: Mapping[str, Mapping[str, int]]
     written: Mapping[str, Mapping[str, int]]
     facts: Mapping[str, Any]
     in_epochs: bool
+    ended: bool
     reached: tuple[Reached, ...]
 
 
@@ -45,6 +49,7 @@ def told_of(manifest: Manifest) -> TaskTold:
         {name: {"messages": staged.messages} for name, staged in manifest.staged.items()},
         manifest.facts,
         manifest.checkpoint is not None,
+        manifest.ended,
         tuple(_reached(manifest)),
     )
 

@@ -100,7 +100,8 @@ class Manifest:
 
     The first attempt that writes it wins; later ones adopt it and drop their own output.
 
-    ``read`` are counts by stream id: ``messages``, ``control``, ``bytes``. ``checkpoint`` and ``state`` (a description
+    ``read`` are counts by input: ``messages``, ``control``, ``bytes`` (of the columns that were read, in memory); those
+    of side inputs are :attr:`read_aside`. ``checkpoint`` and ``state`` (a description
     of files) are what the task goes on from in its next epoch; None where it left nothing. ``ended``: there is no next
     epoch for it. ``follows_clock``: it wants an epoch now and then, also when no message has come. ``shuts_down_all``:
     it has asked that all tasks of the stage end. ``report`` are more counts of the task, for people and for progress.
@@ -121,6 +122,12 @@ class Manifest:
     shuts_down_all: bool = False
     report: Mapping[str, Any] = field(default_factory=dict)
     code: str = ""
+
+    @property
+    def read_aside(self) -> Mapping[str, Mapping[str, int]]:
+        """Counts of what was read of side inputs, into tables: ``messages``, ``control_messages``, ``bytes``."""
+        found: Mapping[str, Mapping[str, int]] = self.report.get("side_inputs", {})
+        return found
 
     @cached_property
     @understood("of a task's manifest")
@@ -228,11 +235,17 @@ def read_commit(files: Filesystem, folder: StageFolder, epoch: int) -> Commit | 
 
 
 def commit(
-    files: Filesystem, folder: StageFolder, intent: Intent, manifests: Sequence[Manifest], former: Commit | None = None
+    files: Filesystem,
+    folder: StageFolder,
+    intent: Intent,
+    manifests: Sequence[Manifest],
+    former: Commit | None = None,
+    seconds: float | None = None,
 ) -> Commit:
     """The commit of an epoch.
 
-    Made once, of intent, manifests and the former commit alone, and adopted by everybody who comes later.
+    Made once, of intent, manifests and the former commit alone, and adopted by everybody who comes later. ``seconds``
+    is the time for which attempts have run the stage by now, where that is known.
     """
     if [manifest.task for manifest in manifests] != list(intent.running):
         raise StageError(
@@ -265,7 +278,7 @@ def commit(
             control=control,
             standing=standing,
             ended=frozenset(ended),
-            totals=_added(totals, manifests),
+            totals=_added(totals, manifests).plus_epoch(seconds),
             committed_at=time.time(),
         ),
     )
@@ -273,7 +286,7 @@ def commit(
 
 def _added(totals: Totals, manifests: Sequence[Manifest]) -> Totals:
     did = ((one.read, _written(one), one.facts, one.seconds) for one in manifests)
-    return totals.plus(did).plus_epoch()
+    return totals.plus(did)
 
 
 def _written(manifest: Manifest) -> dict[str, dict[str, int]]:

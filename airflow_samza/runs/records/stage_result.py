@@ -5,11 +5,14 @@ Counts and places, and of messages that failed (and nothing else) a few as sampl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_samza.figures import counted, duration, size
 from airflow_samza.records import durable
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.spans import Span, covered
 from airflow_samza.runs.records.totals import GAUGES, gauges
 
 CODE = "code"
@@ -18,7 +21,7 @@ CODE = "code"
 
 @dataclass(frozen=True)
 class InputResult:
-    """The messages that a stage read of one input; ``bytes`` in the system, 0 where it does not report them.
+    """The messages that a stage read of one input; ``bytes`` of the columns that were read, in memory.
 
     ``unit`` says what ``messages`` counts where those are partial results of an aggregation.
     """
@@ -37,8 +40,8 @@ class InputResult:
 class OutputResult:
     """The messages that a stage wrote to one output. ``control`` counts copies: n tasks times m partitions (rule C2).
 
-    ``own`` marks an intermediate topic of the run; ``facts`` are what the system told on publishing (paths, offsets);
-    ``unit`` as of an input.
+    ``bytes`` are those in the system, 0 where it does not report them. ``own`` marks an intermediate topic of the run;
+    ``facts`` are what the system told on publishing (paths, offsets); ``unit`` as of an input.
     """
 
     stream_id: str
@@ -53,12 +56,14 @@ class OutputResult:
     unit: str = "messages"
 
 
-@durable("stage's result", later={"epochs": 1, "requests": {}, "fingerprint": {}, "kept": False})
+@durable("stage's result", later={"epochs": 1, "requests": {}, "fingerprint": {}, "kept": False, "ran": ()})
 @dataclass(frozen=True)
 class StageResult:
     """A finished generation of a stage.
 
-    ``seconds`` from first intent to published, ``task_seconds`` summed over the tasks.
+    ``seconds`` is the time for which attempts have run it, from the first epoch to published, without what passed
+    between them; ``ran`` are their spans (none: a former release has written the result). ``task_seconds`` is summed
+    over the tasks.
 
     ``task_facts`` are further counts of the tasks, summed where they are numbers, each task's gauges, and samples of
     messages that failed. ``requests`` (by kind) are the runner's own to a root that charges for them; those of tasks
@@ -81,34 +86,67 @@ class StageResult:
     requests: Mapping[str, int] = field(default_factory=dict)
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     kept: bool = False
+    ran: tuple[Span, ...] = ()
+
+    @property
+    def read(self) -> int:
+        """User messages read of all inputs."""
+        return sum(read.messages for read in self.inputs)
+
+    @property
+    def sent(self) -> int:
+        """User messages sent to all outputs."""
+        return sum(output.messages for output in self.outputs)
+
+
+def run_seconds(run: RunPlan, results: Sequence[StageResult]) -> float:
+    """Return for how long stages of a run were at work: the time in which at least one of them was.
+
+    Results of a former release do not tell when they ran: their times are added up, or, where stages run at the same
+    time, the longest counts.
+    """
+    if all(result.ran for result in results):
+        return covered(span for result in results for span in result.ran)
+    seconds = [result.seconds for result in results]
+    return max(seconds) if run.stages_run_concurrently else sum(seconds)
+
+
+def made_now(results: Iterable[StageResult]) -> list[StageResult]:
+    """Return the results that were made under a run's plan, without those that it keeps of a former one."""
+    return [result for result in results if not result.kept]
 
 
 def describe_result(result: StageResult) -> list[str]:
     """A stage's result as lines for a log."""
     rows = [
-        ("read", i.stream_id, _place(i.system, i.stream), f"{i.messages:,} {i.unit}", i.bytes, _read_control(i))
+        (
+            "read",
+            i.stream_id,
+            _place(i.system, i.stream),
+            f"{i.messages:,} {i.unit}",
+            size(i.bytes),
+            "in memory",
+            _read_control(i),
+        )
         for i in result.inputs
     ]
     for output in result.outputs:
         verb = "sent" if output.own else "wrote"
         place = str(output.facts.get("path") or _place(output.system, output.stream))
         messages = f"{output.messages:,} {output.unit}"
-        rows.append((verb, output.stream_id, place, messages, output.bytes, _sent_control(output)))
-    cells = [
-        (verb, name, messages, size(count), control, place) for verb, name, place, messages, count, control in rows
-    ]
-    widths = [max((len(row[column]) for row in cells), default=0) for column in range(5)]
+        rows.append((verb, output.stream_id, place, messages, size(output.bytes), "", _sent_control(output)))
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(7)]
     tasks = "1 task" if result.tasks == 1 else f"{result.tasks} tasks"
     epochs = f", {result.epochs:,} epochs" if result.epochs > 1 else ""
     state = "keeps its result" if result.kept else "is done"
     lines = [
-        f"Stage {result.stage_id} {state}: {tasks}{epochs}, {result.seconds:.1f} s "
-        f"({result.task_seconds:.1f} s of work in the tasks), generation {result.generation}."
+        f"Stage {result.stage_id} {state}: {tasks}{epochs}, {duration(result.seconds)} "
+        f"({duration(result.task_seconds)} of work in the tasks), generation {result.generation}."
     ]
     details: list[list[str]] = [[] for _ in result.inputs] + [_paths(output) for output in result.outputs]
-    for (verb, name, messages, count, control, place), paths in zip(cells, details, strict=True):
-        left = f"  {verb:<{widths[0]}}  {name:<{widths[1]}}  {messages:>{widths[2]}}  {count:>{widths[3]}}"
-        lines.append(f"{left}  {control:<{widths[4]}}  {place}".rstrip())
+    for (verb, name, place, messages, held, where, control), paths in zip(rows, details, strict=True):
+        left = f"  {verb:<{widths[0]}}  {name:<{widths[1]}}  {messages:>{widths[3]}}  {held:>{widths[4]}}"
+        lines.append(f"{left} {where:<{widths[5]}}  {control:<{widths[6]}}  {place}".rstrip())
         lines += [f"         {path}" for path in paths]
     for name, value in sorted({**result.task_facts, **gauges(result.task_facts)}.items()):
         if name == GAUGES:
@@ -116,11 +154,7 @@ def describe_result(result: StageResult) -> list[str]:
         if isinstance(value, list):
             lines += [f"  {name.replace('_', ' ')}, for example:", *(f"    {sample}" for sample in value)]
         elif value:
-            lines.append(
-                f"  {name.replace('_', ' ')}: {value:,}"
-                if isinstance(value, int)
-                else f"  {name.replace('_', ' ')}: {value}"
-            )
+            lines.append(f"  {counted(name, value)}" if isinstance(value, int | float) else f"  {name}: {value}")
     return lines
 
 
@@ -135,20 +169,6 @@ def request_facts(requests: Mapping[str, int]) -> dict[str, int]:
 def requests_of(facts: Mapping[str, Any]) -> dict[str, int]:
     """Return the requests, by kind, among the facts of tasks."""
     return {name.removeprefix(_REQUESTS): int(found) for name, found in facts.items() if name.startswith(_REQUESTS)}
-
-
-def size(count: int) -> str:
-    """Bytes as people read them.
-
-    >>> size(512), size(1536), size(5_000_000)
-    ('512 B', '1.5 KiB', '4.8 MiB')
-    """
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"
 
 
 # A log line per file of a small output is welcome; thousands of them are not.

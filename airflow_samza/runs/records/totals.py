@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_samza.figures import exact
+
 Counts = Mapping[str, int]
 Did = tuple[Mapping[str, Counts], Mapping[str, Counts], Mapping[str, Any], float]
 
@@ -20,7 +22,8 @@ GAUGES = "gauges"
 class Totals:
     """Sums over epochs. ``read`` and ``written`` hold ``messages``, ``control`` and ``bytes`` by stream id.
 
-    ``began_at`` is when the first epoch was decided (seconds since 1970), ``task_seconds`` the work of all tasks;
+    ``began_at`` is when the first epoch was decided (seconds since 1970), ``task_seconds`` the work of all tasks,
+    ``seconds`` the time for which attempts have run the stage up to this commit (None: a former release has made it);
     ``facts`` are further counts of the tasks, summed where they are numbers; of lists (samples) the first few are kept,
     of :data:`GAUGES` each task's last values.
     """
@@ -31,6 +34,7 @@ class Totals:
     written: Mapping[str, Counts] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     task_seconds: float = 0.0
+    seconds: float | None = None
 
     def plus(self, tasks: Iterable[Did]) -> Totals:
         """With what several tasks did: their read and written counts, facts and seconds."""
@@ -44,14 +48,24 @@ class Totals:
             task_seconds = round(task_seconds + seconds, 6)
         return replace(self, read=read, written=written, facts=found, task_seconds=task_seconds)
 
-    def plus_epoch(self) -> Totals:
-        """With one epoch more."""
-        return replace(self, epochs=self.epochs + 1)
+    def plus_epoch(self, seconds: float | None = None) -> Totals:
+        """With one epoch more, and the time for which attempts have run the stage by now."""
+        return replace(self, epochs=self.epochs + 1, seconds=seconds)
 
     @property
     def messages(self) -> int:
         """User messages read of all inputs."""
-        return sum(counts.get("messages", 0) for counts in self.read.values())
+        return summed(self.read, "messages")
+
+    @property
+    def sent(self) -> int:
+        """User messages sent to all outputs."""
+        return summed(self.written, "messages")
+
+
+def summed(counts: Mapping[str, Counts], what: str) -> int:
+    """Return the ``messages``, ``control`` or ``bytes`` of all streams together."""
+    return sum(found.get(what, 0) for found in counts.values())
 
 
 def gauges(facts: Mapping[str, Any]) -> dict[str, float]:
@@ -81,5 +95,8 @@ def _add(found: dict[str, Any], more: Mapping[str, Any]) -> None:
         if isinstance(value, list):
             found[name] = [*(known or []), *value][:SAMPLES]
             continue
-        adds = isinstance(value, int | float) and not isinstance(value, bool) and isinstance(known, int | float)
-        found[name] = known + value if adds else value
+        if isinstance(value, int | float) and not isinstance(value, bool) and isinstance(known, int | float):
+            total = known + value
+            found[name] = exact(total) if isinstance(total, float) else total
+        else:
+            found[name] = value

@@ -16,8 +16,9 @@ from airflow_samza.records import durable, parse_object, understood
 from airflow_samza.runs.records.epoch_records import Manifest, read_commit
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, read_fixed, read_told, write_once
 from airflow_samza.runs.records.kept_records import KEPT
-from airflow_samza.runs.records.liveness import process_is_there
+from airflow_samza.runs.records.liveness import FROZEN_AFTER_SECONDS, process_is_there
 from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.spans import Span, prolonged
 from airflow_samza.runs.records.stage_result import CODE, StageResult
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, StageRequest
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -92,7 +93,7 @@ class StageProgress:
     """The progress of a stage of several epochs, as its runner reports it.
 
     ``epochs`` that are committed and the user messages that they read (``messages``) and wrote (``written``); ``lag``
-    the messages that are at hand and not read yet. ``waiting_for``: the stage that has to start first. ``restored``:
+    the offsets that are at hand and not read yet. ``waiting_for``: the stage that has to start first. ``restored``:
     the bytes of state with which tasks
     began their epochs, by where they were: in the ``memory`` of the process, on the ``host``, or only under the
     ``root``.
@@ -109,15 +110,18 @@ class StageProgress:
         if self.waiting_for is not None:
             return f"waiting for {self.waiting_for}"
         epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs:,} epochs"
-        return f"{epochs}, {self.messages:,} messages" + (f", {self.lag:,} behind" if self.lag else "")
+        behind = "1 offset behind" if self.lag == 1 else f"{self.lag:,} offsets behind"
+        return f"{epochs}, {self.messages:,} messages" + (f", {behind}" if self.lag else "")
 
 
 @dataclass(frozen=True)
 class StageStatus:
     """The status of a stage. ``error`` is the JSON form of a ``SamzaError``; ``log`` the path of the runner's log.
 
-    ``tasks`` and ``tasks_done`` are the open epoch's; ``progress`` is told by stages of several epochs.
-    ``silent_since`` (seconds since 1970): the runner's process is there, and has given no sign of life since then.
+    ``tasks_done`` of its ``tasks`` have nothing left to do in the open epoch; ``progress`` is told by stages of several
+    epochs. ``silent_since`` (seconds since 1970): the runner's process is there, and has given no sign of life since
+    then. ``ran`` are the times for which attempts have run the stage, as the newest one has told them at
+    ``updated_at``.
     """
 
     state: str
@@ -130,6 +134,7 @@ class StageStatus:
     updated_at: float | None = None
     progress: StageProgress | None = None
     silent_since: float | None = None
+    ran: tuple[Span, ...] = ()
 
     @property
     def is_final(self) -> bool:
@@ -137,7 +142,8 @@ class StageStatus:
         return self.state in FINAL
 
     def __str__(self) -> str:
-        progress = f", {self.tasks_done} of {self.tasks} tasks done" if self.tasks else ""
+        tasks = "1 task" if self.tasks == 1 else f"{self.tasks} tasks"
+        progress = f", {self.tasks_done} of {tasks} done" if self.tasks else ""
         progress = progress if self.progress is None else f", {self.progress}"
         return f"{self.state} (attempt {self.attempt}{progress})"
 
@@ -145,12 +151,16 @@ class StageStatus:
 @durable("status of a stage", reports=True)
 @dataclass(frozen=True)
 class StatusRecord:
-    """The status of an attempt at a stage as its runner has reported it ``at`` a time (seconds since 1970)."""
+    """The status of an attempt at a stage as its runner has reported it ``at`` a time (seconds since 1970).
+
+    ``ran`` are the times for which this attempt and those before it have run the stage.
+    """
 
     state: str = ""
     error: Mapping[str, Any] | None = None
     progress: StageProgress | None = None
     at: float | None = None
+    ran: tuple[Span, ...] = ()
 
 
 @durable("request to cancel a stage", reports=True)
@@ -296,16 +306,56 @@ def _as_told(status: StageStatus, told: StatusRecord | None) -> StageStatus:
     """Return the status with what the runner has reported."""
     if told is None or not told.state:
         return status
-    return replace(status, state=told.state, error=told.error, updated_at=told.at, progress=told.progress)
+    return replace(status, state=told.state, error=told.error, updated_at=told.at, progress=told.progress, ran=told.ran)
+
+
+def spans_of(files: Filesystem, handle: StageHandle, status: StageStatus, now: float) -> tuple[Span, ...]:
+    """Return the times for which attempts have run a stage until ``now`` (seconds since 1970), by its status.
+
+    Of an attempt whose runner is gone, until its last sign of life.
+    """
+    if status.updated_at is None:  # nobody has taken it up: those before it count
+        return spans_before(files, handle, status.attempt)
+    if status.state == RUNNING:
+        return _lived(files, status.ran, status.attempt, now - status.updated_at)
+    if status.state in (LOST, UNFINISHED):
+        return _until_lost(files, handle, status.attempt, status.ran, status.updated_at)
+    return status.ran
+
+
+def spans_before(files: Filesystem, handle: StageHandle, attempt: int) -> tuple[Span, ...]:
+    """Return the times for which the attempts before one have run the stage, as the last of them has told them."""
+    for number in range(attempt - 1, 0, -1):
+        told = read_told(files, handle.folder.attempt(number, "status"), StatusRecord)
+        if told is not None and told.at is not None:
+            return told.ran if told.state in FINAL else _until_lost(files, handle, number, told.ran, told.at)
+    return ()
+
+
+def _until_lost(
+    files: Filesystem, handle: StageHandle, attempt: int, ran: Sequence[Span], told_at: float
+) -> tuple[Span, ...]:
+    runner = runner_of(files, handle, attempt)
+    return tuple(ran) if runner is None else _lived(files, ran, attempt, runner.heard_at(files) - told_at)
+
+
+def _lived(files: Filesystem, ran: Sequence[Span], attempt: int, seconds: float) -> tuple[Span, ...]:
+    """Return spans that go on for some seconds since they were told.
+
+    Where statuses are written with every sign of life it cannot be longer than until a runner counts as dead: the
+    clocks differ then, or have jumped.
+    """
+    clocks_differ = files.pace.is_free and seconds > FROZEN_AFTER_SECONDS
+    return prolonged(ran, attempt, 0.0 if clocks_differ else seconds)
 
 
 def task_progress(files: Filesystem, folder: StageFolder) -> tuple[int, int]:
-    """Return how many tasks run in the newest epoch, and how many have their manifest."""
+    """Return how many tasks a stage has, and how many have nothing left to do in its newest epoch."""
     intent = _newest(files, folder)
     if intent is None:
         return 0, 0
-    found = {name for name in files.list(folder.manifests(intent.epoch)) if name.endswith(".json")}
-    return len(intent.running), len(found)
+    there = set(files.list(folder.manifests(intent.epoch)))
+    return intent.tasks, intent.tasks - sum(f"{task}.json" not in there for task in intent.running)
 
 
 def is_committed(files: Filesystem, folder: StageFolder) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.descriptors import TableDescriptor, TableKind
+from airflow_samza.application.descriptors import TableDescriptor, push_stream_id
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, NoSuchVersion, SchemaError, UnknownName
 from airflow_samza.runs.records.data_interval import DataInterval
@@ -40,8 +40,7 @@ class PinnedTable:
 
 def push_stream(table: TableDescriptor) -> str | None:
     """The id of a pushed table's stream of pushes; None for tables that general side inputs feed."""
-    own = (f"{table.table_id}-push",)
-    return own[0] if table.kind is TableKind.PUSHED and table.side_inputs == own else None
+    return push_stream_id(table.table_id) if table.is_pushed else None
 
 
 def check_asked(spec: ApplicationSpec, asked: Mapping[str, str]) -> None:

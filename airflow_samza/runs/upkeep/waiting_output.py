@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.finish import end_stage, finish_epoch, output_stream
+from airflow_samza.runs.finish import end_stage, finish_epoch, output_stream, watch_of_finisher
 from airflow_samza.runs.lineage.state_left import reject_fenced
 from airflow_samza.runs.records.epoch_records import newest_intent, read_commit, read_manifests
 from airflow_samza.runs.records.folders import RunFolder
@@ -68,10 +68,13 @@ def publish_waiting(files: Filesystem, systems: Mapping[str, System], run: RunPl
         folder = RunFolder(run.application, run.run_id).stage(stage_id, generation)
         intent = newest_intent(files, folder)
         assert intent is not None
+        watch = watch_of_finisher(files, run, stage_id, generation, intent)
         manifests = read_manifests(files, folder, intent)
-        committed, facts = finish_epoch(files, systems, run, generation, folder, intent, manifests)
+        committed, facts = finish_epoch(
+            files, systems, run, generation, folder, intent, manifests, seconds=watch.seconds
+        )
         if committed.is_last:
-            end_stage(files, run, generation, folder, intent, committed, facts)
+            end_stage(files, run, generation, folder, intent, committed, facts, watch)
     return found
 
 

@@ -71,23 +71,23 @@ class ToldGroups:
 
 @dataclass(frozen=True)
 class GroupLag:
-    """Messages that a consumer group has not read, per partition of each topic (offsets of committed messages)."""
+    """Offsets that a consumer group has not read, per partition of each topic (up to the last committed message)."""
 
     group: str
     topics: Mapping[str, tuple[int, ...]]
 
     @property
-    def messages(self) -> int:
+    def offsets(self) -> int:
         """The number of all of them."""
         return sum(sum(partitions) for partitions in self.topics.values())
 
     def __str__(self) -> str:
         each = ", ".join(f"{sum(lags):,} of {topic!r}" for topic, lags in sorted(self.topics.items()))
-        return f"The group {self.group!r} has {self.messages:,} messages left to read: {each}."
+        return f"The group {self.group!r} has {self.offsets:,} offsets left to read: {each}."
 
 
 def group_lag(brokers: Brokers, group: str, names: Iterable[str]) -> GroupLag:
-    """Return the lag of a group; of partitions for which it has committed nothing, all messages count."""
+    """Return the lag of a group; of partitions for which it has committed nothing, all offsets count."""
     found = {}
     for name in sorted(set(names)):
         topic = brokers.topic(name)

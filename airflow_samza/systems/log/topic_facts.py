@@ -9,6 +9,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.systems.log.index import LogIndex, Run
 
 if TYPE_CHECKING:
+    from airflow_samza.systems.log.records import Commit
     from airflow_samza.systems.log.system import LogSystem
 
 
@@ -56,19 +57,21 @@ def show_facts(log: LogSystem, name: str) -> dict[str, Any]:
         "bytes": _bytes(index),
         "expires": index.floor.expires_at,
         "partitions": partition_facts(index),
-        "commits": [
-            {
-                "commit": commit.number,
-                "at": commit.at,
-                "messages": commit.rows,
-                "bytes": commit.bytes,
-                "control": len(commit.control),
-                "generation": commit.generation,
-                "epoch": commit.epoch,
-                "producer": commit.producer,
-            }
-            for commit in index.live_commits()
-        ],
+        "commits": [commit_facts(commit, index.topic.partitions) for commit in index.live_commits()],
+    }
+
+
+def commit_facts(commit: Commit, partitions: int) -> dict[str, Any]:
+    """Return what a commit has added to all partitions: each of them shows its control messages."""
+    return {
+        "commit": commit.number,
+        "at": commit.at,
+        "messages": commit.rows,
+        "bytes": commit.bytes,
+        "control": len(commit.control) * partitions,
+        "generation": commit.generation,
+        "epoch": commit.epoch,
+        "producer": commit.producer,
     }
 
 

@@ -294,9 +294,11 @@ class SectionRun:
         for task in self._instance.low_level_tasks:
             if task.left:  # it asked for a commit or a shutdown in the middle of the batch
                 left += task.left
-                taken = taken.slice(0, taken.num_rows - task.left)
+                kept = taken.slice(0, taken.num_rows - task.left)
                 self._offsets[stream][partition] -= task.left
                 self.report.inputs[stream].messages -= task.left
+                self.report.inputs[stream].bytes -= taken.nbytes - kept.nbytes
+                taken = kept
         watermark = self._sources.observe(
             self._program.spec.stream(stream), self._conformer(stream).schema, partition, taken
         )

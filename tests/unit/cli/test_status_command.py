@@ -20,8 +20,9 @@ from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manife
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
+from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, RunnerFolder
-from airflow_samza.runs.tables.push_records import PushResult
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
 
@@ -63,7 +64,11 @@ def finish_first_stage(root: Path, run: RunPlan) -> None:
     for manifest in manifests:
         write_once(files, folder.manifest(0, manifest.task), manifest)
     commit(files, folder, intent, manifests)
-    write_once(files, folder.result, PushResult())
+    read = InputResult("page-views", "log", "page-views", 2, 200, 2, 800)
+    sent = OutputResult("by-member", "log", "by-member", 2, 180, 4, 700, True)
+    write_once(
+        files, folder.result, StageResult("views", run.run_id, "page-views", "1.1", 2, 4.0, 2.0, (read,), (sent,))
+    )
 
 
 def ask(root: Path, *words: str) -> Any:
@@ -95,8 +100,18 @@ def test_a_run_is_named_by_its_application_by_itself_or_by_both(root: Path, word
 def test_every_stage_is_shown(root: Path) -> None:
     lines = ask(root).stdout.splitlines()
     assert lines[0] == "Run newer of views (staged, plan 1): open, 1 of 2 stages succeeded"
-    assert lines[1].startswith("Stage page-views (partition-by-member): succeeded; read 200 messages (")
+    assert lines[1] == (
+        "Stage page-views (partition-by-member): succeeded after 4.0 s; read 200 messages (50/s), sent 180 (45/s)"
+    )
     assert lines[2] == "Stage by-member (write-out): not started"
+
+
+def test_a_run_has_the_state_that_lists_of_runs_show(root: Path) -> None:
+    write_once(LocalFilesystem(root), RunFolder("views", "newer").closed, RunEnd(False, 300.0))
+    assert ask(root).stdout.splitlines()[0] == "Run newer of views (staged, plan 1): failed, 1 of 2 stages succeeded"
+    assert json.loads(ask(root, "--format", "json").stdout)["state"] == "failed"
+    listed = CliRunner().invoke(app, ["runs", "list", "views", "--json", "--root", str(root)]).stdout.splitlines()
+    assert [json.loads(line)["state"] for line in listed] == ["failed", "open"]
 
 
 def test_programs_get_json(root: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_gauge_has_the_last_value_of_each_task_and_is_not_added_up_over_tasks_
     with running(here, GAUGING) as (plan, _):
         for member in (9, 1, 2, 3, 4, 5):
             views(here, member)
-        until(lambda: progress(here, plan).read == 7)
+        until(lambda: progress(here, plan).read == 6)
     report = progress(here, plan)
     assert report.epochs > 2
     last = {}
@@ -123,7 +123,7 @@ def test_progress_says_how_far_tables_are_behind_their_side_inputs(
         if application == FOLLOWING:  # nobody prepares what came
             report = progress(here, plan)
             assert report.side_input_lags == {"profile-changes": 100}
-            assert "  profile-changes  side input, 100 behind" in describe_progress(report)
+            assert "  profile-changes  side input, 100 offsets behind" in describe_progress(report)
             assert report.to_dict()["side_inputs"][0]["lag"] is not None
         else:
             until(lambda: progress(here, plan).side_input_lags["profile-changes"] <= 20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from xml.etree import ElementTree
 
@@ -45,6 +46,27 @@ def test_the_text_names_stages_operators_counts_reasons_and_tables() -> None:
     ):
         assert words in text, words
     assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def looked_up(app: Any, *, pushed: bool) -> None:
+    table = (
+        app.pushed_table("named", key="k", schema="k bigint, tier string", partitions=16)
+        if pushed
+        else app.table(
+            "named",
+            key="k",
+            side_inputs=[app.side_input("changes", schema="k bigint, tier string", key="k", partitions=16)],
+        )
+    )
+    rows = files(app, "views", 16).partition_by("k", id="by-k")
+    rows.join(table, left, schema=ROW, how="left", id="with-name").send_to(app.output_stream("out"))
+
+
+def test_a_table_that_side_inputs_fill_is_not_called_pushed() -> None:
+    plan, pushed = plan_of(partial(looked_up, pushed=False)), plan_of(partial(looked_up, pushed=True))
+    assert "named  filled by side inputs  by k  fed by changes " in explain(plan)
+    assert "named  pushed  by k  fed by named-push " in explain(pushed)
+    assert "Table 'named' changed its kind: it was pushed and is filled by side inputs." in difference(pushed, plan)
 
 
 def test_the_text_has_a_column_for_engines_and_their_reasons() -> None:

@@ -110,7 +110,7 @@ def read_of(here: Here, plan: RunPlan, stream: str = "profile-changes") -> int:
     files = here.log.filesystem
     epoch = max(int(name) for name in files.list(folder.epochs))
     manifests = [read_manifest(files, folder, task, epoch) for task in range(2)]
-    return sum(manifest.read.get(stream, {}).get("messages", 0) for manifest in manifests)
+    return sum(manifest.read_aside.get(stream, {}).get("messages", 0) for manifest in manifests)
 
 
 def many(here: Here, tier: str, first: int = 0) -> None:

@@ -199,7 +199,20 @@ def test_the_description_says_what_was_read_sent_and_written(
     leave(files, manifest(0), manifest(1))
     lines = describe_result(finish(files, system, run))
     assert "2 tasks" in lines[0]
-    assert lines[1].split() == ["read", "views", "12", "messages", "200", "B", "2", "control", "messages", "log.views"]
+    assert lines[1].split() == [
+        "read",
+        "views",
+        "12",
+        "messages",
+        "200",
+        "B",
+        "in",
+        "memory",
+        "2",
+        "control",
+        "messages",
+        "log.views",
+    ]
     assert "6 control messages (2 to each of 3 partitions)" in lines[2]
     assert lines[2].split()[:2] == ["sent", "by-member"]
     assert lines[3].strip() == "a.parquet"

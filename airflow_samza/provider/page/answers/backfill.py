@@ -11,7 +11,7 @@ class ReadAmount(Answer):
     stream_id: str
     files: int | None
     bytes: int | None
-    messages: int | None
+    offsets: int | None
 
 
 class RunThere(Answer):
@@ -56,7 +56,7 @@ class Backfill(Answer):
     slices: list[BackfillSlice]
     former: int
     by: str | None
-    """The measure with which the cost was taken to grow: ``bytes``, ``messages``, or ``run`` (nothing)."""
+    """The measure with which the cost was taken to grow: ``bytes``, ``offsets``, or ``run`` (nothing)."""
     seconds: float | None
     """All slices, one after the other."""
     task_seconds: float | None

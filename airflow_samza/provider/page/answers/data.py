@@ -18,6 +18,8 @@ class Topic(Answer):
     topic: str
     partitions: int | None
     messages: int | None
+    offsets: int | None
+    """In place of messages, where a system counts offsets only: markers of transactions have some, too."""
     control: int | None
     bytes: int | None
     last_commit: float | None
@@ -147,7 +149,7 @@ class StateVersion(Answer):
     at: float
     interval: list[str] | None
     offsets: int
-    """Messages read so far, all inputs together."""
+    """The next offsets to read, all inputs and partitions added up: they grow by one with each message or marker."""
     files: int
     bytes: int
 

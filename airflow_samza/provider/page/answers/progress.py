@@ -22,8 +22,11 @@ class Partition(Answer):
     offset: int | None
     """The next offset to be read."""
     head: int | None
+    offsets: int | None
+    """All offsets that it has for this run: messages, and whatever else has a place among them."""
     lag: int | None
     percent_read: float | None
+    """100 only where nothing is left."""
     watermark: int | None
     ends: int
     ends_expected: int
@@ -31,12 +34,12 @@ class Partition(Answer):
 
 
 class Skew(Answer):
-    """The skew of partitions, by the messages that they hold for this run."""
+    """The skew of partitions, by the offsets that they have for this run."""
 
     largest: int
     """The number of the largest partition."""
-    largest_messages: int
-    mean_messages: float
+    largest_offsets: int
+    mean_offsets: float
     ratio: float
     """The largest over the mean; 1.0 where all are equal."""
 
@@ -48,7 +51,10 @@ class Input(Answer):
     producer: str | None
     """The stage that writes it; None of a source."""
     partitions: int
+    read: int | None
+    """Messages read of it; None of a side input, which fills tables."""
     lag: int | None
+    """Offsets that are not read, as far as the ends of its partitions are known."""
     percent_read: float | None
     watermark: int | None
     """The least of the partitions that have not ended, in ms since 1970."""
@@ -75,10 +81,11 @@ class HeldTable(Answer):
 
 
 class Count(Answer):
-    """A count or gauge of tasks."""
+    """A count or gauge of tasks; ``unit`` is ``seconds``, ``bytes``, or empty for a number."""
 
     name: str
     value: float
+    unit: str
 
 
 class Stage(Answer):
@@ -94,21 +101,30 @@ class Stage(Answer):
     epochs: int
     tasks: int
     tasks_done: int
+    """Tasks that have nothing left to do in the open epoch."""
     tasks_ended: int
+    """Tasks that have nothing left to do in the whole stage."""
     began_at: float | None
     seconds: float | None
-    """From its first epoch until now, or its end."""
+    """The time for which attempts have run it, without what passed between them; None: not known."""
     read: int
+    read_unit: str
+    """``messages`` or ``partial results``."""
     sent: int
+    sent_unit: str
     bytes_read: int | None
+    """Bytes of the columns that were read, in memory."""
     bytes_written: int | None
+    """Bytes in the systems that were written to, as far as these report them."""
     late: int
     dropped: int
     dead_letters: int
     now: Rate | None
     overall: Rate | None
     lag: int | None
+    """Offsets that are not read, as far as the ends of the inputs are known."""
     percent_read: float | None
+    """None unless the ends of all inputs are known."""
     watermark: int | None
     waiting_for: str | None
     several_epochs: bool

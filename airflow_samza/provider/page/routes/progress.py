@@ -13,7 +13,7 @@ from airflow_samza.provider.page.looks import LOOKS
 from airflow_samza.provider.page.opened_run import Opened
 from airflow_samza.provider.page.rights import OF_RUN
 from airflow_samza.provider.page.routes.addresses import OF_PLAN, Limit, Offset, StageId, StreamId
-from airflow_samza.provider.page.stage_answers import partition_answer, size_of
+from airflow_samza.provider.page.stage_answers import partition_answer
 from airflow_samza.runs.progress.progress import PartitionProgress
 
 router = APIRouter(tags=["progress"], dependencies=OF_RUN)
@@ -43,7 +43,7 @@ def progress(
 _ORDERS: dict[str, Any] = {
     "partition": lambda found: found.partition,
     "lag": lambda found: (-(found.lag or 0), found.partition),
-    "size": lambda found: (-size_of(found), found.partition),
+    "size": lambda found: (-(found.offsets or 0), found.partition),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.provider.page.airflow_records import Planned, Records
+from airflow_samza.provider.page.airflow_records import NEWEST, Planned, Records
 from airflow_samza.provider.page.answers.runs import (
     Applications,
     PlannedApplication,
@@ -36,7 +36,8 @@ GONE, UNKNOWN = "gone", "unknown"
 def roots(may_read: ReadableDags, records: Records) -> Roots:
     """Return the roots under which Dags that the user may read have runs."""
     found: dict[str, list[Planned]] = {}
-    for planned in records.newest():
+    newest = records.newest()
+    for planned in newest:
         if may_read(planned.dag_id):
             found.setdefault(planned.note.conn_id, []).append(planned)
     rows = [
@@ -48,7 +49,7 @@ def roots(may_read: ReadableDags, records: Records) -> Roots:
         )
         for conn_id, runs in found.items()
     ]
-    note = None if rows else "No run of a Dag that you may read has planned an application yet."
+    note = _older(len(newest)) if rows else "No run of a Dag that you may read has planned an application yet."
     return Roots(roots=rows, note=note)
 
 
@@ -62,7 +63,8 @@ def runs(
     offset: Offset = 0,
 ) -> Runs:
     """Return the runs under a root, newest first, of Dags that the user may read."""
-    known = [found for found in records.newest() if found.note.conn_id == conn_id and may_read(found.dag_id)]
+    newest = records.newest()
+    known = [found for found in newest if found.note.conn_id == conn_id and may_read(found.dag_id)]
     if not known:
         raise NotFound(f"No run of a Dag that you may read is under the root of {conn_id!r}.")
     chosen = [found for found in known if application in (None, found.note.application)]
@@ -73,7 +75,7 @@ def runs(
         applications=sorted({found.note.application for found in known}),
         runs=[_row(found) for found in chosen[offset : offset + limit]],
         total=len(chosen),
-        note=note,
+        note=note or _older(len(newest)),
     )
 
 
@@ -97,6 +99,11 @@ def applications(
         samples=shows_samples(),
         note=None if found else why_not_planned(records, dag_id, run_id),
     )
+
+
+def _older(count: int) -> str | None:
+    """Return a sentence on runs that are not counted, where there may be some."""
+    return f"Of all roots together the newest {NEWEST:,} plans are counted." if count >= NEWEST else None
 
 
 def _application(planned: Planned) -> PlannedApplication:

@@ -105,8 +105,19 @@ def parsed_line(line: bytes, offset: int) -> dict[str, Any]:
 
 
 def _brief(value: object) -> str:
-    text = plainly(json.dumps(value, default=str))
+    text = plainly(_as_json(value))
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _as_json(value: object) -> str:
+    """Return a parsed value as the JSON that it was, numbers with all their digits."""
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_json, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(name)}: {_as_json(held)}' for name, held in value.items())}}}"
+    return json.dumps(value)
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:

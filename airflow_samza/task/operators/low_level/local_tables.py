@@ -71,8 +71,7 @@ class TaskTable:
         """Writes a row; None deletes. A pushed table is read-only (rule S6)."""
         if self._table.kind is not TableKind.LOCAL:
             raise StoreError(
-                f"The task writes to the table {self._table.table_id!r}, which is {self._table.kind.value} and "
-                "read-only.",
+                f"The task writes to the table {self._table.table_id!r}, which is {self._table.word} and read-only.",
                 hint="Write to an app.local_table(…).",
                 table=self._table.table_id,
             )

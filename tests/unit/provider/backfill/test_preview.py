@@ -216,7 +216,9 @@ def test_the_command_shows_a_table_and_what_the_slices_are_together(place: Path)
     rows = {line.split(" – ")[0]: line for line in lines if line.startswith("2013-")}
     assert "succeeded, 10 rows of copied" in rows["2013-01-01"]
     assert "cannot be planned" in rows["2013-01-03"]
-    assert any(line.startswith("Estimate by 1 of 1 former runs (their cost per byte): ") for line in lines)
+    assert any(
+        line.startswith("Estimate of 2 of 3 slices, by 1 of 1 former runs (their cost per byte): ") for line in lines
+    )
 
 
 def test_json_is_all_that_the_command_prints(place: Path, capfd: pytest.CaptureFixture[str]) -> None:

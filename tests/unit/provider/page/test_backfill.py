@@ -39,7 +39,7 @@ def test_slices_say_what_is_there_and_what_another_run_may_cost(daily: Page) -> 
     assert (first["airflow_run"], first["there"], first["inputs"]) == (None, [], [])
     (there,) = second["there"]
     assert (second["airflow_run"], there["state"], there["rows"]) == ("success", "succeeded", 4)
-    assert second["inputs"][0]["messages"] == 5
+    assert second["inputs"][0]["offsets"] == 5
     assert (found["former"], found["rows"], second["estimate_rows"]) == (1, 8, 4)
     assert found["seconds"] == pytest.approx(first["estimate_seconds"] + second["estimate_seconds"])
     assert found["command"] == "airflow-samza backfill-preview visits --from 2013-01-01 --to 2013-01-02"

@@ -15,6 +15,10 @@ from fastapi.testclient import TestClient
 from airflow_samza.errors import MessageError, SamzaError, StorageUnavailable, UpstreamCleared
 from airflow_samza.provider.page import files
 from airflow_samza.provider.page.airflow_records import Event, StartedRun, TaskMark
+from airflow_samza.provider.page.routes import runs as routes_of_runs
+from airflow_samza.provider.page.stage_answers import stage_answer
+from airflow_samza.runs.progress.progress import ProgressReport
+from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.names import Generation
@@ -88,6 +92,28 @@ def test_progress_of_a_run_that_has_ended_says_all_of_it(page: Page) -> None:
     (between,) = second["inputs"]
     assert (between["producer"], between["ends"], between["ends_expected"]) == ("visits", 4, 4)
     assert second["began_at"] >= first["began_at"]
+
+
+def test_a_stage_that_has_ended_has_the_figures_that_a_report_on_it_has(page: Page) -> None:
+    run = page.run()
+    for shown in page.get("progress")["stages"]:
+        report = stage_progress(page.here.log.filesystem, {"log": page.here.log}, run, shown["stage_id"])
+        whole = stage_answer(run, report, shown["title"], shown["task_id"], {})
+        by_report = whole.model_dump(exclude={"inputs"})
+        assert {name: shown[name] for name in by_report} == by_report
+        assert [(part["stream_id"], part["read"], part["lag"], part["percent_read"]) for part in shown["inputs"]] == [
+            (part.stream_id, part.read, part.lag, part.percent_read) for part in whole.inputs
+        ]
+
+
+def test_counts_of_tasks_come_with_their_unit(page: Page) -> None:
+    counts = {"restore_seconds": 0.0421, "restored_from_root_bytes": 4_536, "scores": 2.0}
+    report = ProgressReport("visits", "1.1", FAILED, 0.0, metrics=counts, restored={"root": 4_536})
+    shown = stage_answer(page.plan(), report, "", "", {})
+    assert {count.name: count.unit for count in shown.metrics} == dict(
+        zip(counts, ("seconds", "bytes", ""), strict=True)
+    )
+    assert [(count.name, count.unit) for count in shown.restored] == [("root", "bytes")]
 
 
 def test_progress_of_a_run_at_work_tells_stages_apart(page: Page) -> None:
@@ -227,6 +253,9 @@ def test_topics_show_messages_and_control_messages_from_an_offset_on(page: Page)
     topics = {topic["stream_id"]: topic for topic in page.get("topics")["topics"]}
     assert set(topics) == {"visits", "by-country", "countries"}
     assert topics["by-country"]["messages"] == 4
+    assert topics["by-country"]["control"] == sum(
+        commit["control"] for commit in page.get("topics/by-country")["commits"]
+    )
     detail = page.get("topics/by-country")
     assert detail["columns"]
     assert detail["commits"]
@@ -328,6 +357,18 @@ def test_a_run_in_the_list_has_its_data_interval(page: Page) -> None:
         DAG_RUN: ["2026-01-01T05:00:00+00:00", "2026-01-01T06:00:00+00:00"],
         "manual__2": None,
     }
+
+
+def test_a_list_of_runs_says_of_how_many_plans_it_is(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    page.plan()
+    assert (page.browse("/api/roots").json()["note"], page.browse("/api/roots/samza_page/runs").json()["note"]) == (
+        None,
+        None,
+    )
+    monkeypatch.setattr(routes_of_runs, "NEWEST", 1)
+    said = "Of all roots together the newest 1 plans are counted."
+    assert page.browse("/api/roots").json()["note"] == said
+    assert page.browse("/api/roots/samza_page/runs").json()["note"] == said
 
 
 def test_runs_of_a_root_are_those_of_dags_that_the_user_may_read(page: Page) -> None:

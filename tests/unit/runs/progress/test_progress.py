@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,19 +10,22 @@ import pytest
 from airflow_samza.application.application import StreamApplication, stream_application
 from airflow_samza.control.watermarks import END_OF_TIME
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
+from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, commit
 from airflow_samza.runs.records.folders import replace, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.spans import Span
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import (
     CANCELLED,
+    FAILED,
     RUNNING,
     SUCCEEDED,
     StageHandle,
+    StageProgress,
     StageStatus,
     restored_bytes,
     stage_status,
@@ -74,9 +76,9 @@ class Records:
         *,
         stage: str = "page-views",
         whole: bool = False,
-        at: float = NOON,
+        seconds: float = 60.0,
     ) -> Commit:
-        """One epoch of a stage, committed."""
+        """One epoch of a stage, committed when attempts had run the stage for so long."""
         handle = StageHandle("views", "run-1", stage, FIRST, 1)
         stream = self.run.plan.stage(stage).inputs[0]
         ranges = [[0, 1000]] * self.run.plan.stream(stream).partitions
@@ -88,19 +90,17 @@ class Records:
         write_once(self.files, handle.folder.intent(number), intent)
         for task, manifest in tasks.items():
             write_once(self.files, handle.folder.manifest(number, task), manifest)
-        done = commit(self.files, handle.folder, intent, list(tasks.values()))
+        done = commit(self.files, handle.folder, intent, list(tasks.values()), seconds=seconds)
         standing.update(done.standing)
-        record = self.files.read(handle.folder.commit(number)).decode()
-        self.files.put(
-            handle.folder.commit(number),
-            record.replace(record.split('"committed_at": ')[1].split(",")[0], str(at)).encode(),
-        )
         return done
 
-    def progress(self, stage: str = "page-views", *, state: str = RUNNING, now: float = NOON) -> ProgressReport:
+    def progress(
+        self, stage: str = "page-views", *, state: str = RUNNING, now: float = NOON, ran: float = 60.0
+    ) -> ProgressReport:
         handle = StageHandle("views", "run-1", stage, FIRST)
         status = stage_status(self.files, handle)
-        told = StageStatus(state, 1, status.tasks, status.tasks_done)
+        spans = (Span(1, NOON - 60, ran),)
+        told = StageStatus(state, 1, status.tasks, status.tasks_done, updated_at=NOON, ran=spans)
         return stage_progress(self.files, {"logs": self.head}, self.run, stage, status=told, now=now)  # type: ignore[dict-item]
 
 
@@ -197,7 +197,7 @@ def test_ends_are_counted_of_the_tasks_that_write_the_topic(records: Records) ->
 def test_rates_are_over_the_last_half_minute_and_over_all_time(records: Records) -> None:
     for number in range(9):
         tasks = {task: of_task(task, number, number, read=50, sent=25) for task in (0, 1)}
-        records.epoch(number, tasks, at=NOON - 80 + 10 * number)
+        records.epoch(number, tasks, seconds=10 * number - 20)
     report = records.progress(now=NOON)
     assert (report.read, report.sent, report.epochs) == (900, 450, 9)
     assert report.overall is not None
@@ -205,6 +205,17 @@ def test_rates_are_over_the_last_half_minute_and_over_all_time(records: Records)
     assert report.now is not None
     # Commits 1, 2 and 4 before the newest are looked at, and the third is old enough.
     assert (report.now.read, report.now.seconds) == (10.0, 40.0)
+
+
+def test_what_passed_between_two_attempts_is_in_no_rate(records: Records) -> None:
+    for number in range(2):
+        records.epoch(number, {task: of_task(task, number, 1, read=50) for task in (0, 1)}, seconds=5.0 * number + 5)
+    handle = StageHandle("views", "run-1", "page-views", FIRST, 2)
+    told = StageStatus(RUNNING, 2, updated_at=NOON, ran=(Span(1, NOON - 3600, 8.0), Span(2, NOON - 2, 2.0)))
+    report = stage_progress(records.files, {}, records.run, "page-views", FIRST, status=told, now=NOON)
+    assert handle.attempt == report.attempt
+    assert report.overall == Rate(20.0, 0.0, 10.0)
+    assert report.now == Rate(20.0, 0.0, 5.0)
 
 
 def test_late_dropped_and_dead_messages_are_summed_whichever_operator_counted_them(records: Records) -> None:
@@ -229,8 +240,8 @@ def test_of_a_single_epoch_the_tasks_that_are_done_tell(records: Records) -> Non
     write_once(records.files, folder.intent(0), intent)
     whole = Manifest(0, 0, "a", 1.0, {"page-views": {"messages": 80}}, {"by-member": Staged({}, 40)})
     write_once(records.files, folder.manifest(0, 0), whole)
-    report = records.progress()
-    assert (report.tasks_done, report.tasks, report.read, report.sent) == (1, 2, 80, 40)
+    report = records.progress(ran=4.0)
+    assert (report.tasks_done, report.tasks_ended, report.tasks, report.read, report.sent) == (1, 1, 2, 80, 40)
     assert describe_progress(report) == [
         "Stage page-views: running, 1 of 2 tasks done; read 80 messages (20/s), sent 40 (10/s)"
     ]
@@ -245,7 +256,7 @@ def test_lines_name_the_partitions_that_are_furthest_behind_and_fit_a_terminal(t
     lines = describe_progress(records.progress())
     assert lines == [
         "Stage page-views: running, 1 epoch; read 40,000,000 messages (666,667/s), sent 36,000,000 (600,000/s)",
-        "  page-views  40 partitions, 780 behind (98.0 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old), "
+        "  page-views  40 partitions, 780 offsets behind (98.0 % read), watermark 2013-01-01 11:48:00Z (12 min 0 s old), "
         "end-of-stream 0 of 40",
         "                partition 39: offset 961 of 1,000, 39 behind (96.1 % read), watermark 2013-01-01 11:48:00Z "
         "(12 min 0 s old)",
@@ -267,20 +278,26 @@ def test_a_report_can_be_stored_and_says_what_it_computed(records: Records) -> N
 @pytest.mark.parametrize(("state", "shown"), [(SUCCEEDED, "succeeded"), (CANCELLED, "cancelled")])
 def test_a_stage_that_is_over_has_no_present_rate(records: Records, state: str, shown: str) -> None:
     for number in (0, 1):
-        records.epoch(number, {task: of_task(task, number, number, read=10) for task in (0, 1)}, at=NOON - 30 + number)
-    report = records.progress(state=state)
+        records.epoch(number, {task: of_task(task, number, number, read=10) for task in (0, 1)})
+    report = records.progress(state=state, now=NOON + 500, ran=31.0)
     assert report.now is None
     assert report.overall is not None
-    assert report.overall.seconds == pytest.approx(31)  # to the last commit, not to now
-    assert describe_progress(report)[0].startswith(f"Stage page-views: {shown}, 2 epochs")
+    assert report.overall.seconds == 31.0
+    assert describe_progress(report)[0].startswith(f"Stage page-views: {shown} after 31.0 s, 2 epochs")
 
 
 def test_what_a_stage_waits_for_is_told(records: Records) -> None:
     handle = StageHandle("views", "run-1", "by-member", FIRST)
     replace(records.files, handle.folder.attempt(1, "request"), StageRequest("by-member", "1.1", 1))
-    waiting: Any = SimpleNamespace(progress=SimpleNamespace(waiting_for="page-views"), state=RUNNING, attempt=1)
+    waiting = StageStatus(RUNNING, 1, progress=StageProgress(waiting_for="page-views"))
     report = stage_progress(records.files, {}, records.run, "by-member", status=waiting, now=NOON)
     assert describe_progress(report) == ["Stage by-member: waiting for page-views"]
+
+
+def test_what_has_failed_waits_for_nobody(records: Records) -> None:
+    failed = StageStatus(FAILED, 1, progress=StageProgress(waiting_for="page-views"))
+    report = stage_progress(records.files, {}, records.run, "by-member", status=failed, now=NOON)
+    assert describe_progress(report) == ["Stage by-member: failed"]
 
 
 def test_says_where_tasks_found_their_state() -> None:
@@ -292,6 +309,25 @@ def test_says_where_tasks_found_their_state() -> None:
     report = ProgressReport("views", "1.1", RUNNING, 0.0, several_epochs=True, epochs=1, restored=restored_bytes(facts))
     assert (
         describe_progress(report)[-1]
-        == "  state: 2.0 MB found in memory, 0.5 MB on the host, 0.0 MB read from the root"
+        == "  state: 1.9 MiB found in memory, 488.3 KiB on the host, 39.1 KiB read from the root"
     )
     assert restored_bytes({"bad_records": 3}) == {}
+
+
+def test_all_but_everything_is_never_called_all() -> None:
+    found = PartitionProgress("views", 0, 9_999_999, 10_000_000)
+    report = ProgressReport("views", "1.1", RUNNING, 0.0, several_epochs=True, epochs=1, partitions=(found,))
+    assert "1 offset behind (99.9 % read)" in describe_progress(report)[1]
+
+
+def test_the_share_that_is_read_is_known_only_where_every_end_is() -> None:
+    known = PartitionProgress("views", 0, 50, 100)
+    files = PartitionProgress("lake", 0)
+    report = ProgressReport("views", "1.1", RUNNING, 0.0, partitions=(known, files))
+    assert (report.lag, report.percent_behind) == (50, None)
+
+
+def test_units_other_than_messages_are_named() -> None:
+    units = ("messages", "partial results")
+    report = ProgressReport("views", "1.1", RUNNING, 0.0, read=90, sent=12, units=units)
+    assert describe_progress(report) == ["Stage views: running; read 90 messages, sent 12 partial results"]

@@ -13,7 +13,7 @@ def read(amount: int | None) -> tuple[InputAmount, ...]:
 
 
 def cost(amount: int | None, *, seconds: float, work: float, rows: int) -> RunCost:
-    return RunCost(f"of-{amount}", None, False, seconds, work, {"counts": rows}, read(amount))
+    return RunCost(f"of-{amount}", None, "succeeded", seconds, work, {"counts": rows}, read(amount))
 
 
 def estimate(wanted: int, *runs: RunCost) -> Estimate:

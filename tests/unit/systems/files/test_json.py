@@ -50,6 +50,22 @@ BAD_LINES = {
 }
 
 
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("12.50", "bigint"),
+        ("12.50", "string"),
+        ("[1.50, 2]", "string"),
+        ('{"x": 0.1, "y": "0.1"}', "string"),
+    ],
+)
+def test_an_error_shows_a_number_as_the_number_that_it_is(tmp_path: Path, value: str, kind: str) -> None:
+    line = f'{{"{"a" if kind == "bigint" else "b"}":{value}}}'
+    with pytest.raises(SchemaError) as caught:
+        read(tmp_path, f"{line}\n".encode())
+    assert f"has {value}, which is no {kind}" in caught.value.sentence
+
+
 @pytest.mark.parametrize("line", BAD_LINES, ids=lambda line: line[:20])
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_line_that_is_no_object_of_the_schema_is_a_bad_one_wherever_it_stands(

@@ -2,6 +2,8 @@
 
 const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+const digits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 12 });
+const three = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
 const thisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", ...CLOCK });
@@ -28,6 +30,26 @@ export function count(value: number | null | undefined): string {
 /** Return a count with its noun: `1 task`, `2,048 tasks`. */
 export const counted = (value: number, noun: string, plural = `${noun}s`): string =>
   `${count(value)} ${value === 1 ? noun : plural}`;
+
+/** Return a count with its unit, which is left out where it is messages: `12 partial results`. */
+export const ofUnit = (value: number | null | undefined, unit: string): string =>
+  unit === "messages" ? count(value) : `${count(value)} ${unit}`;
+
+/** Return a figure of the tasks by its unit: a length of time, a size, or a number with all its digits. */
+export const amount = (value: number, unit: string): string =>
+  unit === "seconds" ? duration(value) : unit === "bytes" ? bytes(value) : digits.format(value);
+
+/** Return the sum of what is known; null where nothing is. */
+export const knownSum = (values: readonly (number | null | undefined)[]): number | null => {
+  const known = values.filter((value): value is number => value !== null && value !== undefined);
+  return known.length > 0 ? known.reduce((one, other) => one + other, 0) : null;
+};
+
+/** Return of how many stages the lag is known. */
+export const ofStages = (stages: readonly { lag: number | null }[]): string => {
+  const known = stages.filter((stage) => stage.lag !== null).length;
+  return known === stages.length ? "all stages" : `${count(known)} of ${counted(stages.length, "stage")}`;
+};
 
 /** Return a size in binary units. */
 export function bytes(value: number | null | undefined): string {
@@ -58,7 +80,8 @@ export function percent(value: number | null | undefined): string {
 /** Return a duration of so many seconds in its two greatest units. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined) return UNKNOWN;
-  if (seconds < 60) return `${tenth.format(seconds)} s`;
+  if (seconds > 0 && seconds < 0.1) return `${three.format(seconds * 1000)} ms`;
+  if (seconds < 59.95) return `${tenth.format(seconds)} s`;
   const total = Math.round(seconds);
   const parts: [number, string][] = [
     [Math.floor(total / 86_400), "d"],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { bytes, count, duration, percent, plain, rate, shown, utcTime } from "../src/format";
+import { amount, bytes, count, duration, knownSum, ofStages, ofUnit, percent, plain, rate, shown, utcTime } from "../src/format";
 
 describe("figures", () => {
   it("have separators, and a dash where they are not known", () => {
@@ -31,7 +31,22 @@ describe("durations", () => {
     expect(duration(61)).toBe("1 min 1 s");
     expect(duration(3600)).toBe("1 h");
     expect(duration(90_061)).toBe("1 d 1 h");
-    expect(duration(59.96)).toBe("60 s");
+    expect(duration(59.96)).toBe("1 min");
+    expect(duration(0.0421)).toBe("42.1 ms");
+    expect(duration(0)).toBe("0 s");
+  });
+});
+
+describe("counts of tasks", () => {
+  it("are shown in their unit, with no digit that nobody measured", () => {
+    expect(amount(0.042100000000000005, "seconds")).toBe("42.1 ms");
+    expect(amount(4536, "bytes")).toBe("4.4 KiB");
+    expect(amount(0.1 + 0.2, "")).toBe("0.3");
+    expect(amount(12_345_678, "")).toBe("12,345,678");
+  });
+  it("name their unit unless they are messages", () => {
+    expect(ofUnit(1500, "messages")).toBe("1,500");
+    expect(ofUnit(12, "partial results")).toBe("12 partial results");
   });
 });
 
@@ -48,4 +63,13 @@ it("values of messages are texts as they are, and all else JSON", () => {
 
 it("logs lose the colours of a terminal", () => {
   expect(plain("\u001b[1;31mERROR\u001b[0m x")).toBe("ERROR x");
+});
+
+describe("the sum of a figure over stages", () => {
+  it("is of what is known, and says of how many", () => {
+    expect(knownSum([3, null, undefined, 4])).toBe(7);
+    expect(knownSum([null])).toBeNull();
+    expect(ofStages([{ lag: 0 }, { lag: 5 }])).toBe("all stages");
+    expect(ofStages([{ lag: 0 }, { lag: null }])).toBe("1 of 2 stages");
+  });
 });

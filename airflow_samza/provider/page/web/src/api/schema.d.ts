@@ -480,7 +480,7 @@ export interface components {
         Backfill: {
             /**
              * By
-             * @description The measure with which the cost was taken to grow: ``bytes``, ``messages``, or ``run`` (nothing).
+             * @description The measure with which the cost was taken to grow: ``bytes``, ``offsets``, or ``run`` (nothing).
              */
             by: string | null;
             /**
@@ -653,11 +653,13 @@ export interface components {
         };
         /**
          * Count
-         * @description A count or gauge of tasks.
+         * @description A count or gauge of tasks; ``unit`` is ``seconds``, ``bytes``, or empty for a number.
          */
         Count: {
             /** Name */
             name: string;
+            /** Unit */
+            unit: string;
             /** Value */
             value: number;
         };
@@ -810,7 +812,10 @@ export interface components {
              * @description Partitions at their head and without a watermark, for which time waits.
              */
             idle_partitions: number;
-            /** Lag */
+            /**
+             * Lag
+             * @description Offsets that are not read, as far as the ends of its partitions are known.
+             */
             lag: number | null;
             /** Partitions */
             partitions: number;
@@ -821,6 +826,11 @@ export interface components {
              * @description The stage that writes it; None of a source.
              */
             producer: string | null;
+            /**
+             * Read
+             * @description Messages read of it; None of a side input, which fills tables.
+             */
+            read: number | null;
             skew: components["schemas"]["Skew"] | null;
             /** Stream Id */
             stream_id: string;
@@ -1034,9 +1044,17 @@ export interface components {
              * @description The next offset to be read.
              */
             offset: number | null;
+            /**
+             * Offsets
+             * @description All offsets that it has for this run: messages, and whatever else has a place among them.
+             */
+            offsets: number | null;
             /** Partition */
             partition: number;
-            /** Percent Read */
+            /**
+             * Percent Read
+             * @description 100 only where nothing is left.
+             */
             percent_read: number | null;
             /** Stream Id */
             stream_id: string;
@@ -1366,8 +1384,8 @@ export interface components {
             bytes: number | null;
             /** Files */
             files: number | null;
-            /** Messages */
-            messages: number | null;
+            /** Offsets */
+            offsets: number | null;
             /** Stream Id */
             stream_id: string;
         };
@@ -1539,7 +1557,7 @@ export interface components {
         };
         /**
          * Skew
-         * @description The skew of partitions, by the messages that they hold for this run.
+         * @description The skew of partitions, by the offsets that they have for this run.
          */
         Skew: {
             /**
@@ -1547,10 +1565,10 @@ export interface components {
              * @description The number of the largest partition.
              */
             largest: number;
-            /** Largest Messages */
-            largest_messages: number;
-            /** Mean Messages */
-            mean_messages: number;
+            /** Largest Offsets */
+            largest_offsets: number;
+            /** Mean Offsets */
+            mean_offsets: number;
             /**
              * Ratio
              * @description The largest over the mean; 1.0 where all are equal.
@@ -1566,9 +1584,15 @@ export interface components {
             attempt: number;
             /** Began At */
             began_at: number | null;
-            /** Bytes Read */
+            /**
+             * Bytes Read
+             * @description Bytes of the columns that were read, in memory.
+             */
             bytes_read: number | null;
-            /** Bytes Written */
+            /**
+             * Bytes Written
+             * @description Bytes in the systems that were written to, as far as these report them.
+             */
             bytes_written: number | null;
             /** Dead Letters */
             dead_letters: number;
@@ -1580,7 +1604,10 @@ export interface components {
             generation: string;
             /** Inputs */
             inputs: components["schemas"]["Input"][];
-            /** Lag */
+            /**
+             * Lag
+             * @description Offsets that are not read, as far as the ends of the inputs are known.
+             */
             lag: number | null;
             /** Late */
             late: number;
@@ -1588,10 +1615,18 @@ export interface components {
             metrics: components["schemas"]["Count"][];
             now: components["schemas"]["Rate"] | null;
             overall: components["schemas"]["Rate"] | null;
-            /** Percent Read */
+            /**
+             * Percent Read
+             * @description None unless the ends of all inputs are known.
+             */
             percent_read: number | null;
             /** Read */
             read: number;
+            /**
+             * Read Unit
+             * @description ``messages`` or ``partial results``.
+             */
+            read_unit: string;
             /**
              * Restored
              * @description Bytes of state with which tasks began, by where they were found.
@@ -1599,11 +1634,13 @@ export interface components {
             restored: components["schemas"]["Count"][];
             /**
              * Seconds
-             * @description From its first epoch until now, or its end.
+             * @description The time for which attempts have run it, without what passed between them; None: not known.
              */
             seconds: number | null;
             /** Sent */
             sent: number;
+            /** Sent Unit */
+            sent_unit: string;
             /** Several Epochs */
             several_epochs: boolean;
             /** Side Inputs */
@@ -1621,9 +1658,15 @@ export interface components {
             task_id: string;
             /** Tasks */
             tasks: number;
-            /** Tasks Done */
+            /**
+             * Tasks Done
+             * @description Tasks that have nothing left to do in the open epoch.
+             */
             tasks_done: number;
-            /** Tasks Ended */
+            /**
+             * Tasks Ended
+             * @description Tasks that have nothing left to do in the whole stage.
+             */
             tasks_ended: number;
             /** Title */
             title: string;
@@ -1682,7 +1725,7 @@ export interface components {
             interval: string[] | null;
             /**
              * Offsets
-             * @description Messages read so far, all inputs together.
+             * @description The next offsets to read, all inputs and partitions added up: they grow by one with each message or marker.
              */
             offsets: number;
             /** Parent */
@@ -1808,6 +1851,11 @@ export interface components {
             messages: number | null;
             /** Note */
             note: string | null;
+            /**
+             * Offsets
+             * @description In place of messages, where a system counts offsets only: markers of transactions have some, too.
+             */
+            offsets: number | null;
             /** Partitions */
             partitions: number | null;
             /** Role */

@@ -83,7 +83,7 @@ const basis = (by: string, former: number): string =>
   `by ${counted(former, "former run")}${by === "run" ? "" : `, per ${by.replace(/s$/, "")}`}`;
 
 /** Return the sum of an amount over inputs; null where that of one is not known. */
-function sum(slice: Slice, what: "files" | "bytes" | "messages"): number | null {
+function sum(slice: Slice, what: "files" | "bytes" | "offsets"): number | null {
   const known = slice.inputs.map((input) => input[what]).filter((amount) => amount !== null);
   return known.length > 0 && known.length === slice.inputs.length ? known.reduce((all, one) => all + one, 0) : null;
 }
@@ -105,7 +105,7 @@ const Slices = ({ slices }: { slices: readonly Slice[] }): ReactElement => (
       { id: "airflow", name: "Dag run", width: 120, show: (slice) => slice.airflow_run ?? UNKNOWN },
       { id: "files", name: "Files", width: 80, number: true, show: (slice) => count(sum(slice, "files")) },
       { id: "bytes", name: "Bytes", width: 90, number: true, show: (slice) => bytes(sum(slice, "bytes")) },
-      { id: "messages", name: "Messages", width: 110, number: true, show: (slice) => count(sum(slice, "messages")) },
+      { id: "offsets", name: "Offsets", width: 110, number: true, show: (slice) => count(sum(slice, "offsets")) },
       {
         id: "tables",
         name: "Tables",

@@ -55,7 +55,7 @@ export function StateOfApplication(): ReactElement {
                       ""
                     ),
                 },
-                { id: "read", name: "Read so far", width: 110, number: true, sort: (v) => v.offsets, show: (v) => count(v.offsets) },
+                { id: "read", name: "Next offsets", title: "All inputs and partitions added up", width: 110, number: true, sort: (v) => v.offsets, show: (v) => count(v.offsets) },
                 { id: "files", name: "Files", width: 70, number: true, show: (v) => count(v.files) },
                 { id: "bytes", name: "Bytes", width: 90, number: true, sort: (v) => v.bytes, show: (v) => bytes(v.bytes) },
               ]}

@@ -1,7 +1,7 @@
 import type { ReactElement } from "react";
 import { type Schemas, api } from "../api/client";
 import { failingFor, nextLook } from "../api/looks";
-import { bytes, count, UNKNOWN } from "../format";
+import { UNKNOWN, bytes, count, counted } from "../format";
 import { Answered } from "../parts/answers";
 import { Section } from "../parts/facts";
 import { Inside } from "../parts/links";
@@ -70,7 +70,14 @@ function Topics({ topics, chosen }: { topics: readonly Schemas["Topic"][]; chose
         { id: "role", name: "Role", width: 116, sort: (t) => t.role, show: (t) => t.role.replace("_", " ") },
         { id: "system", name: "System", width: 130, show: (t) => (t.system === t.kind ? t.system : `${t.system} (${t.kind})`) },
         { id: "partitions", name: "Partitions", width: 95, number: true, sort: (t) => t.partitions, show: (t) => count(t.partitions) },
-        { id: "messages", name: "Messages", width: 100, number: true, sort: (t) => t.messages, show: (t) => count(t.messages) },
+        {
+          id: "messages",
+          name: "Messages",
+          width: 120,
+          number: true,
+          sort: (topic) => topic.messages ?? topic.offsets,
+          show: (topic) => (topic.offsets === null ? count(topic.messages) : counted(topic.offsets, "offset")),
+        },
         {
           id: "control",
           name: "Control",

@@ -50,7 +50,7 @@ export function PartitionTable({
       </div>
       <Answered query={partitions} loading="The partitions are being read.">
         {(rows) => {
-          const most = rows.reduce((found, row) => Math.max(found, (row.head ?? 0) - row.begin), 1);
+          const most = rows.reduce((found, row) => Math.max(found, row.offsets ?? 0), 1);
           return (
             <Table
               label={`Partitions of ${input.stream_id}`}
@@ -62,23 +62,23 @@ export function PartitionTable({
                 { id: "partition", name: "Partition", width: 90, number: true, show: (row) => count(row.partition) },
                 {
                   id: "size",
-                  name: "Holds",
-                  title: "Messages for this run, beside the largest partition",
+                  name: "Offsets",
+                  title: "Offsets for this run, beside the largest partition: those of messages, end-of-stream and watermarks",
                   width: 160,
                   show: (row) =>
-                    row.head === null ? (
+                    row.offsets === null ? (
                       <span className="quiet">not known</span>
                     ) : (
                       <Bar
-                        value={(100 * (row.head - row.begin)) / most}
+                        value={(100 * row.offsets) / most}
                         label={`Size of partition ${row.partition}`}
-                        text={count(row.head - row.begin)}
+                        text={count(row.offsets)}
                       />
                     ),
                 },
                 { id: "offset", name: "Next offset", width: 110, number: true, show: (row) => count(row.offset) },
                 { id: "head", name: "End", width: 110, number: true, show: (row) => count(row.head) },
-                { id: "lag", name: "Lag", width: 100, number: true, show: (row) => count(row.lag) },
+                { id: "lag", name: "Lag", title: "Offsets that are not read", width: 100, number: true, show: (row) => count(row.lag) },
                 { id: "read", name: "Read", width: 80, number: true, show: (row) => percent(row.percent_read) },
                 {
                   id: "ends",

@@ -1,6 +1,6 @@
 import { type ReactElement, useState } from "react";
 import type { Schemas } from "../api/client";
-import { UNKNOWN, bytes, count, counted, duration, percent, rate } from "../format";
+import { UNKNOWN, amount, bytes, count, counted, duration, ofUnit, percent, rate } from "../format";
 import { Facts, Section } from "../parts/facts";
 import { Inside, Outside } from "../parts/links";
 import { IsoMoment, Moment } from "../parts/moment";
@@ -55,8 +55,9 @@ export function StageDetails({ stage }: { stage: Stage }): ReactElement {
             ),
           },
           { id: "from", name: "Written by", width: 150, show: (input) => input.producer ?? "a source" },
+          { id: "messages", name: "Messages", title: "Messages read", width: 100, number: true, show: (input) => count(input.read) },
           { id: "read", name: "Read", width: 80, number: true, show: (input) => percent(input.percent_read) },
-          { id: "lag", name: "Lag", width: 90, number: true, show: (input) => count(input.lag) },
+          { id: "lag", name: "Lag", title: "Offsets that are not read", width: 90, number: true, show: (input) => count(input.lag) },
           {
             id: "ends",
             name: "Ends received",
@@ -80,7 +81,7 @@ export function StageDetails({ stage }: { stage: Stage }): ReactElement {
             width: 170,
             show: (input) =>
               input.skew
-                ? `${ratio(input.skew.ratio)}, most in partition ${count(input.skew.largest)} (${count(input.skew.largest_messages)})`
+                ? `${ratio(input.skew.ratio)}, most in partition ${count(input.skew.largest)} (${counted(input.skew.largest_offsets, "offset")})`
                 : UNKNOWN,
           },
         ]}
@@ -90,7 +91,7 @@ export function StageDetails({ stage }: { stage: Stage }): ReactElement {
       {stage.metrics.length > 0 ? (
         <details>
           <summary>{counted(stage.metrics.length, "count")} of the tasks and their functions</summary>
-          <Facts of={stage.metrics.map((metric) => [metric.name, count(metric.value)] as const)} />
+          <Facts of={stage.metrics.map((metric) => [metric.name, amount(metric.value, metric.unit)] as const)} />
         </details>
       ) : null}
     </Section>
@@ -111,12 +112,12 @@ function facts(stage: Stage): (readonly [string, React.ReactNode])[] {
     ["Attempt", `${count(stage.attempt)}, generation ${stage.generation}`],
     ["Began", <Moment key="began" at={stage.began_at} />],
     ["Took", duration(stage.seconds)],
-    ["Messages", `${count(stage.read)} read, ${count(stage.sent)} sent`],
+    ["Messages", `${ofUnit(stage.read, stage.read_unit)} read, ${ofUnit(stage.sent, stage.sent_unit)} sent`],
     ["Rate of late", rates(stage.now)],
     ["Rate overall", rates(stage.overall)],
-    ["Bytes", `${bytes(stage.bytes_read)} read, ${bytes(stage.bytes_written)} written`],
+    ["Bytes", `${bytes(stage.bytes_read)} read (in memory), ${bytes(stage.bytes_written)} written`],
     ["Got no further", lost.length > 0 ? <span className="warn-text">{lost.join(", ")}</span> : null],
-    ["Tasks", `${count(stage.tasks)}, of which ${count(stage.tasks_ended)} have nothing more to do`],
+    ["Tasks", `${count(stage.tasks)}, of which ${count(stage.tasks_ended)} ${stage.tasks_ended === 1 ? "has" : "have"} nothing more to do`],
     ["Epochs", `${count(stage.epochs)}${stage.several_epochs ? "" : ", all in one"}`],
     [
       "State at the start",

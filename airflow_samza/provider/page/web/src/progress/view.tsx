@@ -2,7 +2,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import type { ReactElement } from "react";
 import { type Schemas, api } from "../api/client";
 import { failingFor, nextLook } from "../api/looks";
-import { UNKNOWN, bytes, clockTime, count, counted, duration, percent, rate } from "../format";
+import { UNKNOWN, bytes, clockTime, count, counted, duration, knownSum, ofStages, ofUnit, percent, rate } from "../format";
 import { Answered, Note } from "../parts/answers";
 import { Bar, Figures, Section } from "../parts/facts";
 import { Inside } from "../parts/links";
@@ -85,15 +85,12 @@ const ended = (stages: readonly Stage[]): number => stages.filter((stage) => sta
 
 function figures(progress: Schemas["Progress"]): (readonly [string, React.ReactNode, React.ReactNode?])[] {
   const { stages } = progress;
-  const sources = stages.flatMap((stage) => stage.inputs.filter((input) => input.producer === null).map(() => stage));
-  const first = [...new Set(sources)];
-  const sum = (of: (stage: Stage) => number | null | undefined, over = stages): number | null => {
-    const known = over.map(of).filter((value): value is number => value !== null && value !== undefined);
-    return known.length > 0 ? known.reduce((one, other) => one + other, 0) : null;
-  };
+  const sources = stages.flatMap((stage) => stage.inputs.filter((input) => input.producer === null));
+  const first = stages.filter((stage) => stage.inputs.length > 0 && stage.inputs.every((input) => input.producer === null));
+  const behind = knownSum(stages.map((stage) => stage.lag));
   const began = stages.map((stage) => stage.began_at).filter((at): at is number => at !== null);
   const failed = stages.filter((stage) => ["failed", "lost"].includes(stage.state)).length;
-  const reading = sum((stage) => stage.now?.read, first);
+  const reading = knownSum(first.map((stage) => stage.now?.read));
   return [
     ["Run", <State key="state" state={progress.state} />, progress.mode],
     [
@@ -101,11 +98,11 @@ function figures(progress: Schemas["Progress"]): (readonly [string, React.ReactN
       `${count(ended(stages))} of ${count(stages.length)}`,
       failed > 0 ? <span className="bad-text">{counted(failed, "stage")} failed</span> : null,
     ],
-    ["Read from sources", count(sum((stage) => stage.read, first)), reading === null ? null : `${rate(reading)} now`],
-    ["Behind", count(sum((stage) => stage.lag)), sum((stage) => stage.lag) === null ? "not known" : "messages, all stages"],
+    ["Read from sources", count(knownSum(sources.map((input) => input.read)) ?? 0), reading === null ? null : `${rate(reading)} now`],
+    ["Behind", count(behind), behind === null ? "not known" : `offsets, of ${ofStages(stages)}`],
     [
       "Bytes read, written",
-      `${bytes(sum((stage) => stage.bytes_read))}, ${bytes(sum((stage) => stage.bytes_written))}`,
+      `${bytes(knownSum(stages.map((stage) => stage.bytes_read)))}, ${bytes(knownSum(stages.map((stage) => stage.bytes_written)))}`,
     ],
     ["Began", <Moment key="began" at={began.length > 0 ? Math.min(...began) : null} />],
     ...(progress.state_version === null ? [] : [["State version left", count(progress.state_version)] as const]),
@@ -148,7 +145,7 @@ const COLUMNS: readonly Column<Stage>[] = [
     sort: (stage) => share(stage),
     show: (stage) => <Bar value={share(stage)} label={`Read by ${stage.stage_id}`} text={percent(share(stage))} />,
   },
-  { id: "read", name: "Messages", width: 118, number: true, sort: (s) => s.read, show: (s) => count(s.read) },
+  { id: "read", name: "Messages", width: 118, number: true, sort: (s) => s.read, show: (s) => ofUnit(s.read, s.read_unit) },
   {
     id: "rate",
     name: "Rate",
@@ -161,7 +158,7 @@ const COLUMNS: readonly Column<Stage>[] = [
   {
     id: "lag",
     name: "Lag",
-    title: "Messages between here and the end of the inputs",
+    title: "Offsets between here and the end of the inputs, as far as that is known",
     width: 106,
     number: true,
     sort: (stage) => stage.lag,
@@ -179,24 +176,24 @@ const COLUMNS: readonly Column<Stage>[] = [
   {
     id: "tasks",
     name: "Tasks",
-    title: "Tasks done in the open epoch, of all",
+    title: "Tasks that have nothing left to do in the open epoch, of all",
     width: 134,
     number: true,
     show: (stage) => (stage.tasks ? `${count(stage.tasks_done)} of ${count(stage.tasks)}` : UNKNOWN),
   },
   { id: "epochs", name: "Epochs", width: 75, number: true, sort: (s) => s.epochs, show: (s) => count(s.epochs) },
-  { id: "bytes", name: "Bytes in", title: "Bytes read", width: 90, number: true, sort: (s) => s.bytes_read, show: (s) => bytes(s.bytes_read) },
-  { id: "written", name: "Bytes out", title: "Bytes written", width: 90, number: true, sort: (s) => s.bytes_written, show: (s) => bytes(s.bytes_written) },
+  { id: "bytes", name: "Bytes in", title: "Bytes of the columns that were read, in memory", width: 90, number: true, sort: (s) => s.bytes_read, show: (s) => bytes(s.bytes_read) },
+  { id: "written", name: "Bytes out", title: "Bytes in the systems that were written to", width: 90, number: true, sort: (s) => s.bytes_written, show: (s) => bytes(s.bytes_written) },
   {
     id: "skew",
     name: "Skew",
-    title: "Messages of the largest partition over the mean",
+    title: "Offsets of the largest partition over the mean",
     width: 75,
     number: true,
     sort: (stage) => skew(stage),
     show: (stage) => ratio(skew(stage)),
   },
-  { id: "took", name: "Took", width: 112, number: true, sort: (s) => s.seconds, show: (s) => duration(s.seconds) },
+  { id: "took", name: "Took", title: "The time for which attempts have run the stage", width: 112, number: true, sort: (s) => s.seconds, show: (s) => duration(s.seconds) },
 ];
 
 /** Return how much of its inputs a stage has read, in per cent; a stage that has succeeded has read all. */
