@@ -180,6 +180,7 @@ def test_a_stage_without_a_plan_says_what_to_clear(runtime: Any, make_context: A
 
 def test_an_unknown_stage_names_those_there_are(runtime: Any, make_context: Any, ticket: Any) -> None:
     operator = stream_operator(stage="by-membr", plan=ticket, application="{{ params.application }}")
+    operator.application = VIEWS  # as Airflow renders it
     with pytest.raises(AirflowFailException, match="page-views, by-member, by-country"):
         operator.execute(make_context(operator))
     with pytest.raises(UnknownName, match="page-views, by-member, by-country"):  # where the Dag file can know it
