@@ -72,8 +72,7 @@ class RunTasks:
                     stage_named(plan, name)
                 except UnknownName as error:
                     raise PlanChanged(
-                        f"The task {task.task_id!r} runs the stage {name!r}, which the application "
-                        f"{plan.application!r} does not have.",
+                        no_such_stage(task.task_id, name, plan.application),
                         hint=f"{error.hint} {_OR_CHANGED}",
                         task=task.task_id,
                         stage=name,
@@ -89,6 +88,11 @@ class RunTasks:
                 stages=tuple(missing),
                 tasks=tuple(task.task_id for task in self.single),
             )
+
+
+def no_such_stage(task_id: str, stage: str, application: str) -> str:
+    """Return the sentence of an error for a task of a stage that its application does not have."""
+    return f"The task {task_id!r} runs the stage {stage!r}, which the application {application!r} does not have."
 
 
 def run_tasks(operator: Any, context: Mapping[str, Any]) -> RunTasks:

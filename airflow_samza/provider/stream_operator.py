@@ -46,7 +46,7 @@ from airflow_samza.provider.planning import PlanningOperator
 from airflow_samza.provider.producer_tasks import Producers, ProducerTasks, look_at_producers, producer_failed
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
 from airflow_samza.provider.run_identity import generation_of, has_another_try
-from airflow_samza.provider.run_tasks import STAGES, run_tasks
+from airflow_samza.provider.run_tasks import STAGES, no_such_stage, run_tasks
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
@@ -441,7 +441,7 @@ def _stage_of(shape: ExecutionPlan, name: str, task_id: str) -> Stage:
         return stage_named(shape, name)
     except UnknownName as error:
         raise UnknownName(
-            f"The task {task_id!r} runs the stage {name!r}, which the application {shape.application!r} does not have.",
+            no_such_stage(task_id, name, shape.application),
             hint=error.hint,
             name=name,
         ) from None
