@@ -18,6 +18,9 @@ NONE_YET = -1
 END_OF_TIME = 2**63 - 1
 """The watermark of what has ended for good: it never holds anything back."""
 
+EMITTED = "timestamp_of_last_emission"
+"""The key of the last watermark of a partition in a checkpoint."""
+
 
 @dataclass(frozen=True)
 class WatermarkAdvanced:
@@ -136,7 +139,7 @@ class WatermarkBookkeeping:
                     for name, producer in sorted(state.producers.items())
                     if producer.final is not None
                 },
-                "timestamp_of_last_emission": state.emitted,
+                EMITTED: state.emitted,
             }
             for (stream, partition), state in sorted(self._partitions.items())
             if state.producers or state.emitted != NONE_YET
@@ -156,7 +159,7 @@ class WatermarkBookkeeping:
             state.producers = {
                 name: _Producer(times.get(name), ended.get(name), state.since) for name in {*times, *ended}
             }
-            found = entry.get("timestamp_of_last_emission")
+            found = entry.get(EMITTED)
             # A checkpoint without it was taken with the offsets behind the messages that it names: what they give was
             # emitted.
             state.emitted = max(NONE_YET, self._minimum(stream, state) if found is None else int(found))

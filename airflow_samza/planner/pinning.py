@@ -1,7 +1,8 @@
 """Partition counts that must not change under an application's state (rule P10).
 
 State lies in the partitions in which its keys were hashed. So the counts that an earlier plan of a stateful application
-inferred are kept, and a stream that now has another count is rejected.
+inferred are kept, and a stream that now has another count is rejected. Where no state is left, no earlier plan is
+given.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def _changed(
     return PlanChanged(
         f"The stream {edge.stream_id!r} has {now.count} partitions ({now.reason}) and had {was.partitions} in plan "
         f"{pinned.fingerprint} ({was.reason}); {stateful[0]}{more} keep state by the old partitions.",
-        hint=f"{back}; or start with fresh state under another app_id, reading the inputs from their oldest offset.",
+        hint=f'{back}; or drain a run first (mode="continuous"), which leaves no state by partitions; or start with '
+        "fresh state under another app_id, reading the inputs from their oldest offset.",
         stream=edge.stream_id,
         partitions=now.count,
         former_partitions=was.partitions,

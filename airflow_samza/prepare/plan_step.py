@@ -65,7 +65,12 @@ from airflow_samza.prepare.superseded_inputs import InputHistory
 from airflow_samza.prepare.told_reading import with_reading_notes
 from airflow_samza.prepare.unchanged import PLAN_ANEW, changed, differences, other_options, reject_other_options
 from airflow_samza.records import plain
-from airflow_samza.runs.lineage.state_changes import changed_inputs, changed_state, dropped_and_there
+from airflow_samza.runs.lineage.state_changes import (
+    changed_inputs,
+    changed_state,
+    dropped_and_there,
+    lies_by_partitions,
+)
 from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, adopt, read
 from airflow_samza.runs.records.forgotten_runs import reject_forgotten
@@ -229,7 +234,8 @@ def _planned(
     metadata = known_metadata(systems, bound, spec)
     counts = {stream_id: found.partitions for stream_id, found in metadata.items()}
     kinds = {stream_id: str(kept[place]["kind"]) for stream_id, place in places.items()}
-    plan = ExecutionPlanner({}, counts, kinds).plan(spec, pinned=version.plan if version is not None else None)
+    pinned = version.plan if version is not None and lies_by_partitions(version) else None
+    plan = ExecutionPlanner({}, counts, kinds).plan(spec, pinned=pinned)
     plan = with_writer_of_state(files, plan, version, request.application)
     bound = {stream_id: with_plan(stream, plan) for stream_id, stream in bound.items()}
     raise_all(

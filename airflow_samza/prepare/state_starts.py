@@ -15,6 +15,7 @@ from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.prepare.input_positions import with_present_inputs
 from airflow_samza.records import made, plain
 from airflow_samza.runs.lineage.folder import LineageFolder
+from airflow_samza.runs.lineage.state_changes import lies_by_partitions
 from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import safe
@@ -153,7 +154,7 @@ def _first(left: list[Mapping[str, Any]], key: str) -> Any:
 def _reject_fewer_tasks(
     stage: Stage, keys: list[str], former: list[Left], names: Mapping[str, str], version: Version
 ) -> None:
-    for tasks in former:
+    for tasks in former if lies_by_partitions(version) else ():
         beyond = [task for task in tasks if task >= stage.task_count]
         for key in keys:
             if any(key_of in (tasks[task]["state"] or {}) for task in beyond for key_of in [names.get(key, key)]):

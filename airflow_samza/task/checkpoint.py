@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.control.watermarks import EMITTED, END_OF_TIME, NONE_YET
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,11 @@ class TaskCheckpoint:
         def of(found: Mapping[str, Any]) -> dict[str, Any]:
             return {name: value for name, value in found.items() if name in kept}
 
-        watermarks = [{**entry, "ended": {}} for entry in self.control.get("watermarks", ()) if entry["stream"] in kept]
+        watermarks = [
+            {**entry, "ended": {}, EMITTED: _before_the_end(entry[EMITTED])}
+            for entry in self.control.get("watermarks", ())
+            if entry["stream"] in kept
+        ]
         operators = {
             op_id: {"watermark": _without_ends(progress["watermark"])} for op_id, progress in self.operators.items()
         }
@@ -78,7 +82,10 @@ def _without_ends(watermark: Mapping[str, Any]) -> dict[str, Any]:
 
     They are read again, and have to end again.
     """
-    upstreams = {
-        name: NONE_YET if timestamp == END_OF_TIME else timestamp for name, timestamp in watermark["upstreams"].items()
-    }
-    return {"upstreams": upstreams, "output": NONE_YET if watermark["output"] == END_OF_TIME else watermark["output"]}
+    upstreams = {name: _before_the_end(timestamp) for name, timestamp in watermark["upstreams"].items()}
+    return {"upstreams": upstreams, "output": _before_the_end(watermark["output"])}
+
+
+def _before_the_end(timestamp: int) -> int:
+    """Return a watermark, but none where it was the end of a drained run: no later one would be greater."""
+    return NONE_YET if timestamp == END_OF_TIME else timestamp

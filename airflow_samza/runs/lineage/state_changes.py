@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.errors import PlanChanged
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.versions import Version
@@ -56,6 +58,27 @@ def changed_state(
         if key not in taken and was.name not in dropped
     ]
     return errors + [_orphan(version, was, application) for was in lost]
+
+
+def lies_by_partitions(version: Version) -> bool:
+    """Return whether a version holds anything that depends on which task has which partition (rule P10).
+
+    That is any row. The tables that tell how far time has come do not, as long as no watermark has come: after a drain,
+    and after runs without messages. Then windows of another task would take late messages for others.
+    """
+    return any(
+        int(file["rows"]) and (table not in _TIMES | _COUNTED or _has_watermark(left["checkpoint"], owner))
+        for tasks in version.stages.values()
+        for left in tasks.values()
+        for owner, tables in (left["state"] or {}).items()
+        for table, file in (tables or {}).items()
+    )
+
+
+def _has_watermark(checkpoint: Mapping[str, Any] | None, owner: str) -> bool:
+    progress = (checkpoint or {}).get("operators", {}).get(owner, {})
+    upstreams = progress.get("watermark", {}).get("upstreams", {})
+    return any(NONE_YET < timestamp < END_OF_TIME for timestamp in upstreams.values())
 
 
 def dropped_and_there(

@@ -135,3 +135,108 @@ def test_a_new_input_is_read_from_its_beginning(here: Here, written: Write) -> N
     )
     run(here, written(more=more), "run-2")
     assert pairs(here) == [(1, 10), (7, 10), (8, 10)]
+
+
+COUNTED = """
+from airflow_samza import stream_application, sum_, tumbling
+
+@stream_application("counted")
+def app(app):
+    rows = app.input_stream("rows", system="log", schema="member bigint, n bigint, at timestamp", timestamp="at",
+        max_delay=0, slice="checkpoint")
+    rows.partition_by("member", id="by").window(tumbling("1 hour"), key="member", total=sum_("n"), id="hourly").send_to(
+        app.output_stream("out", system="log", partitions=1))
+"""
+SECOND = 1_000_000
+
+
+@pytest.fixture
+def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    modules = ChangingModules(tmp_path, monkeypatch)
+
+    def write() -> str:
+        modules.write("counted_app", COUNTED)
+        return "counted_app:app"
+
+    return write
+
+
+def come(here: Here, *rows: tuple[int, int], topic: str = "rows", partitions: int = 1) -> None:
+    """Append a row per member and second; each counts for one."""
+    columns = {
+        "member": pa.array([member for member, _ in rows], pa.int64()),
+        "n": pa.array([1] * len(rows), pa.int64()),
+        "at": pa.array([second * SECOND for _, second in rows], pa.timestamp("us", "UTC")),
+    }
+    here.log.append(topic, pa.table(columns), key=["member"], partitions=partitions)
+
+
+def drained(here: Here, application: str, run_id: str, partitions: int) -> RunPlan:
+    plan = here.plan(application, run_id, mode="continuous", config=parted(partitions))
+    here.runtime.drain(plan)
+    here.stages(plan)
+    here.runtime.close(plan)
+    return plan
+
+
+def parted(partitions: int) -> dict[str, str]:
+    return {"job.intermediate.stream.partitions": str(partitions)}
+
+
+def totals(here: Here) -> list[tuple[int, int]]:
+    return sorted((row["member"], row["total"]) for row in here.rows("out"))
+
+
+@pytest.mark.parametrize("later", [2, 5])
+def test_after_a_drain_the_partitions_may_change(here: Here, counted: Write, later: int) -> None:
+    come(here, *[(member, 1) for member in range(8)])
+    drained(here, counted(), "run-1", 3)
+    assert totals(here) == [(member, 1) for member in range(8)]
+    come(here, *[(member, 7300) for member in range(8)], (0, 15000))
+    second = run(here, counted(), "run-2", parted(later))
+    assert second.plan.stream("by").partitions == later
+    assert totals(here) == sorted([(member, 1) for member in range(8)] * 2)
+
+
+def test_after_a_drain_windows_close_by_the_watermarks_of_later_runs(here: Here, counted: Write) -> None:
+    come(here, (1, 1))
+    drained(here, counted(), "run-1", 3)
+    for number, second in enumerate((7300, 15000, 30000), 2):
+        come(here, (1, second))
+        run(here, counted(), f"run-{number}", parted(3))
+    assert [row["window_start"].hour for row in here.rows("out")] == [0, 2, 4]
+
+
+@pytest.mark.parametrize("later", [2, 5])
+def test_a_run_without_messages_leaves_nothing_that_lies_by_partitions(here: Here, counted: Write, later: int) -> None:
+    come(here, (1, 1))
+    drained(here, counted(), "run-1", 3)
+    run(here, counted(), "run-2", parted(3))  # it leaves times, at which no window has come
+    assert run(here, counted(), "run-3", parted(later)).plan.stream("by").partitions == later
+
+
+def test_state_that_lies_by_partitions_keeps_them(here: Here, counted: Write) -> None:
+    come(here, (1, 1))
+    first = run(here, counted(), "run-1", parted(3))
+    assert (
+        run(here, counted(), "run-2", parted(5)).plan.stream("by").reason == f"pinned by plan {first.plan.fingerprint}"
+    )
+
+
+def test_windows_that_have_closed_keep_the_partitions_in_which_they_did(here: Here, counted: Write) -> None:
+    come(here, (1, 1), (1, 7300))
+    first = run(here, counted(), "run-1", parted(3))
+    come(here, (1, 8000))
+    second = run(here, counted(), "run-2", parted(5))
+    assert second.plan.stream("by").reason == f"pinned by plan {first.plan.fingerprint}"
+
+
+def test_the_rejection_of_another_count_names_the_drain(here: Here, written: Write) -> None:
+    append(here, "left", 1)
+    append(here, "right", 10)
+    run(here, written(), "run-1")
+    here.log.filesystem.delete_tree("topics/left")
+    append(here, "left", 1, 2, partitions=3)
+    with pytest.raises(PlanChanged) as caught:
+        run(here, written(), "run-2")
+    assert 'or drain a run first (mode="continuous"), which leaves no state by partitions' in caught.value.hint
