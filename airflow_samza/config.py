@@ -61,6 +61,9 @@ _FOR_OPERATION = (
 )
 """The beginnings of keys on which no result depends: places, times to wait, sizes of epochs."""
 
+_OF_SAMZA = re.compile(r"(?:job|task|stores|streams|systems|yarn)\..+|app\.mode")
+"""Keys that say how an application runs; all others are its own, which only its code reads."""
+
 STORE_BACKENDS = ("memory", "rocksdb")
 """Kinds of stores; :mod:`airflow_samza.storage.backends` makes them."""
 
@@ -74,6 +77,15 @@ def is_for_operation(key: str) -> bool:
     (True, False, False)
     """
     return key.startswith(_FOR_OPERATION)
+
+
+def own_keys(config: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys that are an application's own.
+
+    >>> own_keys({"job.epoch.max.ms": "100", "region": "nl"})
+    {'region': 'nl'}
+    """
+    return {key: value for key, value in config.items() if not _OF_SAMZA.fullmatch(key)}
 
 
 class Config(Mapping[str, str]):

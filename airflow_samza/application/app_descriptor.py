@@ -30,6 +30,7 @@ from airflow_samza.application.stream_declarations import (
     check_words,
     declared_stream,
     options_of,
+    options_with_mode,
 )
 from airflow_samza.application.system_times import SystemTime, read_schema, stamped_schema
 from airflow_samza.application.table_declarations import TableDeclarations
@@ -259,6 +260,7 @@ class ApplicationDescriptor:
         format: str | None = None,
         serde: str | type | None = None,
         shared: bool = False,
+        mode: str | None = None,
         options: Mapping[str, object] | None = None,
     ) -> OutputStream:
         """Declare an output stream, for ``send_to``.
@@ -279,8 +281,14 @@ class ApplicationDescriptor:
         :param format: The format in its system. By default that of the binding.
         :param serde: The encoder of messages that are bytes, as for :meth:`input_stream`.
         :param shared: If true, other applications can read the stream with its end-of-stream and watermarks.
+        :param mode: The fate of what earlier runs wrote. Of files and of the log: ``"replace"`` (a run replaces what an
+            earlier one wrote for the same data interval and partition key) or ``"append"`` (it adds to it); of tables
+            that Spark writes: ``"append"``, ``"overwrite"`` or ``"overwrite_partitions"``. Short for the option of this
+            name. By default files and the log replace, Spark appends.
         :param options: Options of the system for this stream.
         """
+        if mode is not None:
+            options = options_with_mode(options, mode, f"output stream {id!r}")
         stream = declared_stream(
             id,
             StreamRole.OUTPUT,

@@ -246,6 +246,19 @@ def options_of(options: Mapping[str, object] | None) -> tuple[tuple[str, str], .
     )
 
 
+def options_with_mode(options: Mapping[str, object] | None, mode: object, where: str) -> dict[str, str]:
+    """Return the options of an output with its mode; the option and the parameter may not differ."""
+    found = dict(options_of(options))
+    if not isinstance(mode, str) or not mode.strip():
+        reject(f"{where} has mode={mode!r}", hint='Write the mode as a text: mode="append".')
+    if found.get("mode", mode) != mode:
+        reject(
+            f"{where} has mode={mode!r}, and the option mode={found['mode']!r}",
+            hint="The parameter is short for the option: write one of the two.",
+        )
+    return {**found, "mode": mode}
+
+
 def _inside(shape: Schema | None, options: Mapping[str, object] | None) -> Schema | None:
     """Return the columns that come from messages' bytes: options such as ``key_column`` name what comes beside them."""
     if shape is None or not isinstance(options, Mapping):

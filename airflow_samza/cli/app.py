@@ -69,6 +69,15 @@ def run(
     place: Place,
     application: Application,
     interval: Interval = None,
+    partition_key: Annotated[
+        str | None,
+        typer.Option(
+            "--partition-key",
+            metavar="KEY",
+            help="The partition key of the data, as of a partitioned Dag run. A later run for the same key and "
+            "interval replaces what this one writes.",
+        ),
+    ] = None,
     run_id: Annotated[
         str | None,
         typer.Option(
@@ -150,6 +159,7 @@ def run(
         run_command.name_of(run_id),
         config=environment.config,
         interval=run_command.parse_interval(interval),
+        partition_key=partition_key or None,
         mode=mode,
         state_from=state_from,
         sections=run_command.parse_sections(section or ()),

@@ -107,6 +107,7 @@ def _of_preview(each: SlicePreview) -> dict[str, Any]:
         "estimate": plain(each.estimate) if each.estimate is not None else None,
         "problem": each.problem,
         "stages": dict(each.stages),
+        "outputs": dict(each.outputs),
     }
 
 
@@ -136,6 +137,9 @@ def _application_lines(found: ApplicationPreview) -> list[str]:
     text = columns(["SLICE", *known, "THERE", "ESTIMATE"], rows)
     told = [f"{found.application}, planned by {found.task_id}:", *text.splitlines()]
     told += [f"  ! {each.slice.text}: {each.problem}" for each in found.slices if each.problem]
+    told += [
+        f"  {each.slice.text}, {stream_id}: {text}" for each in found.slices for stream_id, text in each.outputs.items()
+    ]
     return [*told, *_summary(found)]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from airflow_samza import __version__
 from airflow_samza.planner.plan import Stage
 from airflow_samza.records import plain
-from airflow_samza.runs.kept_results import NOT_COMPARABLE, standing_result, why_never
+from airflow_samza.runs.kept_results import NOT_COMPARABLE, replaced, standing_result, why_never
 from airflow_samza.runs.records.folders import RunFolder, adopt, read_fixed
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan, StageReuse
@@ -44,7 +44,7 @@ def reuse(files: Filesystem, systems: Mapping[str, System], run: RunPlan, *, wan
     standing: dict[str, StageResult] = {}
     for stage in run.plan.stages:
         result = standing_result(files, folder, stage.stage_id)
-        why = _why_not(files, run, stage, result, found, standing)
+        why = _why_not(files, run, stage, result, found, standing) or replaced(systems, run, stage)
         if result is not None:
             standing[stage.stage_id] = result
         kept = result.generation if result is not None and not why else ""
@@ -72,7 +72,11 @@ def _fingerprint(run: RunPlan, stage: Stage, code: str) -> dict[str, str]:
     for table_id in stage.tables:
         parts[f"table {table_id}"] = [run.declared.get(f"table {table_id}", {}), run.tables.get(table_id)]
     for stream_id in stage.outputs:
-        parts[f"output {stream_id}"] = _stream_facts(run, stream_id, run.streams[stream_id])
+        slot = run.slot_of(stream_id)
+        parts[f"output {stream_id}"] = [
+            *_stream_facts(run, stream_id, run.streams[stream_id]),
+            plain(slot) if slot is not None else None,
+        ]
     return {**{name: _digest(facts) for name, facts in parts.items()}, CODE: code}
 
 

@@ -46,6 +46,7 @@ from airflow_samza.prepare.kept_stages import fingerprints, reuse
 from airflow_samza.prepare.lasting_outputs import with_lasting_notes
 from airflow_samza.prepare.modes import check_mode
 from airflow_samza.prepare.namesakes import continued_by, reject_namesake, reject_other_copy, with_writer_of_state
+from airflow_samza.prepare.output_slots import run_slot, with_slot_notes
 from airflow_samza.prepare.root_check import check_root
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
 from airflow_samza.prepare.run_streams import described, input_schemas, known_metadata, with_plan, with_schemas
@@ -263,6 +264,7 @@ def _planned(
         config=dict(request.config),
         systems=kept,
         interval=request.interval.iso() if request.interval is not None else None,
+        slot=run_slot(spec, request),
         tables={table_id: plain(pinned) for table_id, pinned in side_inputs.tables.items()},
         declared=declaration(spec),
     )
@@ -276,6 +278,7 @@ def _planned(
     if version is not None:
         raise_all(changed_state(version, meanings, former_names(spec, version), spec.dropped, spec.name))
     notes = with_state_notes(flow_notes(spec, plan, compiled, contents, kinds), plan, bound, version)
+    notes = with_slot_notes(notes, run, systems, files)
     return dataclasses.replace(
         run,
         streams=with_schemas(run, spec, compiled),

@@ -49,6 +49,9 @@ class RunRequest:
     ``sections`` names, by shared stream, the run of the other application whose section is read; of any other shared
     stream all new sections are. ``tables`` names, by pushed table, the version to read: ``current`` (the default),
     ``as_of_interval`` (the one that was current when the data interval began), or the id of a push.
+
+    ``partition_key`` is that of a partitioned Dag run: with the interval it says of which data the run's outputs are
+    (rule O1).
     """
 
     application: str
@@ -59,6 +62,7 @@ class RunRequest:
     wait_seconds: float | None = None
     config: Mapping[str, str] = field(default_factory=dict, metadata=_option("--config", whole=True))
     interval: DataInterval | None = field(default=None, metadata=_option("--interval"))
+    partition_key: str | None = field(default=None, metadata=_option("--partition-key"))
     mode: str | None = field(default=None, metadata=_option("--mode"))
     state_from: str = field(default=PREVIOUS, metadata=_option("--state-from"))
     sections: Mapping[str, str] = field(default_factory=dict, metadata=_option("--section"))

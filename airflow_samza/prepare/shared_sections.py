@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.errors import ConfigError, PlanError, SectionOpen, UnknownName, UnsupportedShape
+from airflow_samza.errors import ConfigError, PlanError, SectionOpen, TopicError, UnknownName, UnsupportedShape
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.carried_state import is_carried_on
 from airflow_samza.prepare.superseded_inputs import InputHistory
@@ -122,9 +122,16 @@ def _chosen(
     if named is None:
         chosen = [section for section in found if section.is_complete and section.run not in before]
     else:
-        chosen = [
-            section for section in found if named in (section.run_id, section.run) or safe(named) == section.run_id
-        ]
+        chosen = [section for section in found if _is_named(named, section.run)]
+        newer = next((section for section in found if any(_is_named(named, run) for run in section.replaced)), None)
+        if not chosen and newer is not None:
+            raise TopicError(
+                f"The section of the shared stream {stream.stream_id!r} that the run {named!r} wrote is not there any "
+                f"more: the run {newer.run_id!r} has replaced it.",
+                hint=f"Read that one: name {newer.run_id!r}, or start this run by its asset event.",
+                stream=stream.stream_id,
+                run=named,
+            )
         if not chosen or not all(section.is_complete for section in chosen):
             progress = chosen[0].progress if chosen else "it has written nothing yet"
             raise SectionOpen(
@@ -138,6 +145,12 @@ def _chosen(
     # What has expired meanwhile needs no remembering: it cannot come again.
     left = {section.run for section in found}
     return chosen, [mark for run, mark in before.items() if run in left] + [section.mark for section in chosen]
+
+
+def _is_named(named: str, run: str) -> bool:
+    """Return whether a run (``<application>/<run>``) is the one that is named, by itself or with its application."""
+    run_id = run.rpartition("/")[2]
+    return named in (run_id, run) or safe(named) == run_id
 
 
 def _offsets(whole: Mapping[str, Any], chosen: Sequence[Section]) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Rejection of a state that holds what its writer has replaced since, for instance in a cleared run.
+"""Rejection of a state that holds what was replaced since: in a cleared run, or by another run of the same slot.
 
 Messages cannot be removed from a state. What replaces them would be read in addition, because it comes at new offsets;
 to pass it over would leave results that nobody sees are out of date. So there is one rule for all unbounded inputs, and
@@ -19,6 +19,7 @@ from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.systems.capabilities import Superseded, SupersedesOutput
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.output_slots import run_of
 from airflow_samza.systems.sections import Section
 from airflow_samza.systems.system import System
 
@@ -54,7 +55,13 @@ class InputHistory:
         if found:
             first = found[0]
             reader = self._reader(lambda version: _has_read(version, stream_id, first))
-            raise self._replaced(f"part of the input {stream_id!r}", stream_id, first.producer, first.newer, reader)
+            raise self._replaced(
+                _whose(f"part of the input {stream_id!r}", run_of(first.producer), first.by),
+                stream_id,
+                first.by,
+                first.newer,
+                reader,
+            )
 
     def reject_replaced_sections(self, stream: BoundStream, found: Sequence[Section]) -> None:
         """Reject a shared stream of whose sections the state holds one that was written again since."""
@@ -62,11 +69,12 @@ class InputHistory:
         marks = self.version.sections.get(stream_id, ()) if self.version is not None else ()
         before = {mark.rpartition("@")[0]: mark for mark in marks}
         for section in found:
-            mark = before.get(section.run, section.mark)
+            of_others = (before[run] for run in sorted(section.replaced) if run in before)
+            mark = next(of_others, before.get(section.run, section.mark))
             if mark != section.mark:
                 reader = self._reader(lambda version: mark in version.sections.get(stream_id, ()))  # noqa: B023 - called at once
                 raise self._replaced(
-                    f"section of the shared stream {stream_id!r}",
+                    _whose(f"section of the shared stream {stream_id!r}", mark.rpartition("@")[0], section.producer),
                     stream_id,
                     section.producer,
                     section.generation,
@@ -121,9 +129,10 @@ class InputHistory:
 
 def replaced_while_running(run: RunPlan, stream_id: str, what: Superseded) -> StateError:
     """Return the error for a run with unbounded inputs, when what it has read was written again meanwhile."""
-    writer = Section(what.producer, what.newer)
+    writer = Section(what.by, what.newer)
     return StateError(
-        f"{_written_anew(f'part of the input {stream_id!r}', writer)}, and the run {run.run_id!r} of "
+        f"{_written_anew(_whose(f'part of the input {stream_id!r}', run_of(what.producer), what.by), writer)}, and the "
+        f"run {run.run_id!r} of "
         f"{run.application!r} continues from what it had "
         "written before.",
         hint=f"Clear {run.run_id!r} from its plan on (on the command line: --again): it goes back to the state with "
@@ -131,14 +140,19 @@ def replaced_while_running(run: RunPlan, stream_id: str, what: Superseded) -> St
         "that holds it, too, the plan names the run to clear.",
         application=run.application,
         stream=stream_id,
-        run=writer.run_id or what.producer,
+        run=writer.run_id or what.by,
         reader=run.run_id,
     )
 
 
+def _whose(what: str, former: str, by: str) -> str:
+    """Return what was replaced as an object of a sentence about the run that did it; ``former`` run had written it."""
+    return f"rewritten its {what}" if run_of(by) == former else f"replaced another run's {what}"
+
+
 def _written_anew(what: str, writer: Section) -> str:
     of = f" of {writer.run.rpartition('/')[0]!r}" if writer.run_id else ""
-    return f"The run {writer.run_id or writer.producer!r}{of} has rewritten its {what} (generation {writer.generation})"
+    return f"The run {writer.run_id or writer.producer!r}{of} has {what} (generation {writer.generation})"
 
 
 def _has_read(version: Version, stream_id: str, what: Superseded) -> bool:

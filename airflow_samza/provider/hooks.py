@@ -227,6 +227,7 @@ class SamzaHook(RootHook):
         state_from: str = PREVIOUS,
         sections: Mapping[str, str] | None = None,
         tables: Mapping[str, str] | None = None,
+        partition_key: str | None = None,
         origin: Mapping[str, str] | None = None,
     ) -> PlannedRun:
         """Plan a run, and store the plan; the same generation again returns the stored plan, if nothing has changed.
@@ -245,6 +246,8 @@ class SamzaHook(RootHook):
         :param state_from: ``previous``, ``fresh``, or the id of a run.
         :param sections: The runs whose parts of shared streams are read, by stream. Default: all new ones.
         :param tables: The versions of pushed tables, by table: ``current``, ``as_of_interval``, or the id of a push.
+        :param partition_key: The partition key of the data: a later run for the same key and interval replaces what
+            this one writes.
         :param origin: The Dag run that asks; kept with the run's records.
         """
         request = RunRequest(
@@ -255,6 +258,7 @@ class SamzaHook(RootHook):
             reuse=reuse,
             config=config or {},
             interval=interval,
+            partition_key=partition_key,
             mode=mode,
             state_from=state_from,
             sections=sections or {},

@@ -22,7 +22,7 @@ from airflow_samza.provider.assets import consumed_sections
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.hooks import PlannedRun, SamzaHook
 from airflow_samza.provider.plan_note import PLAN_NOTE, PlanNote
-from airflow_samza.provider.run_identity import airflow_run_of, interval_of
+from airflow_samza.provider.run_identity import airflow_run_of, interval_of, partition_key_of
 from airflow_samza.provider.run_tasks import STAGES, run_tasks
 from airflow_samza.provider.samza_operator import SamzaOperator
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED, RunPlan
@@ -100,6 +100,7 @@ class PlanningOperator(SamzaOperator):
                 reuse=self.reuse,
                 config=config,
                 interval=interval_of(context, self.data_interval),
+                partition_key=partition_key_of(context),
                 mode=STAGED if self.mode == FUSED else self.mode,
                 state_from=self._state_from(context, hook, spec.name),
                 sections=self._sections(context, spec),

@@ -72,6 +72,12 @@ def interval_of(context: Mapping[str, Any], given: Any = None) -> DataInterval |
     return None if start is None or end is None else DataInterval(start, end)
 
 
+def partition_key_of(context: Mapping[str, Any]) -> str | None:
+    """Return the partition key of the Dag run; None where its timetable gives none, or Airflow knows none (3.1)."""
+    found = context.get("partition_key") or getattr(context.get("dag_run"), "partition_key", None)
+    return str(found) if found else None
+
+
 def _given(given: Any) -> DataInterval:
     pair = given.split("/") if isinstance(given, str) else list(given)
     if len(pair) != 2:

@@ -151,6 +151,7 @@ def finish_epoch(
             staged=staged,
             control=control,
             final=committed.is_last,
+            slot=run_plan.slot_of(stream_id),
         )
         facts[stream_id] = systems[bound.system].publish(bound.spec, publication)
         reach("after-first-publish")

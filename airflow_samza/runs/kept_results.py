@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from airflow_samza.planner.plan import Stage
 from airflow_samza.runs.records.folders import RunFolder, read_told
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.records.stage_result import CODE, StageResult
 from airflow_samza.system_kinds import traits_of
+from airflow_samza.systems.capabilities import ReplacesSlots
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.output_slots import run_id_of
+from airflow_samza.systems.system import System
 
 NOT_COMPARABLE = "its callables cannot be compared"
 
@@ -38,4 +43,16 @@ def why_never(files: Filesystem, run: RunPlan, stage: Stage, result: StageResult
     folder, ended = RunFolder(run.application, run.run_id), Generation.parse(result.generation).plan
     if files.exists(folder.stop(ended)) or files.exists(folder.drain(ended)):
         return "it was ended before its inputs were"
+    return ""
+
+
+def replaced(systems: Mapping[str, System], run: RunPlan, stage: Stage) -> str:
+    """Return which run has replaced what a stage wrote to an output (rule O1); "" where none has."""
+    for stream_id in stage.outputs:
+        bound = run.stream(stream_id)
+        system = systems.get(bound.system)
+        if isinstance(system, ReplacesSlots) and run.slot_of(stream_id) is not None:
+            by = system.successor(bound.spec, run.producer(stage.stage_id))
+            if by is not None:
+                return f"the run {run_id_of(by)!r} has replaced what it wrote to {stream_id}"
     return ""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.sections import Section
 from airflow_samza.systems.system import StreamSpec, System, SystemConsumer
 
@@ -158,9 +159,10 @@ class CompactsTopics(Protocol):
 
 @dataclass(frozen=True)
 class Superseded:
-    """Output of ``generation`` of a producer that a reader had read, and that the generation ``newer`` has replaced.
+    """Output of ``generation`` of a producer that a reader had read, and that has been replaced since.
 
-    ``partition`` and ``offset`` are a place of the first of its messages that was read.
+    ``by`` and ``newer`` are the producer and the generation that have replaced it: the same producer, or one of a run
+    that has taken its slot. ``partition`` and ``offset`` are a place of the first of its messages that was read.
     """
 
     producer: str
@@ -168,11 +170,12 @@ class Superseded:
     newer: str
     partition: int
     offset: int
+    by: str
 
 
 @runtime_checkable
 class SupersedesOutput(Protocol):
-    """A system in which a newer generation of a writer takes the place of what the former one wrote."""
+    """A system in which a newer generation of a writer, or another run, replaces what was written before."""
 
     def superseded(
         self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]
@@ -187,6 +190,29 @@ class RemembersWriters(Protocol):
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to a stream; None when it never has."""
+        ...
+
+
+@runtime_checkable
+class ReplacesSlots(Protocol):
+    """A system in which a run replaces what an earlier one has written of the same slot (rule O1)."""
+
+    def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
+        """Return who has written the slots that meet one (``SlotCode.meets``), of what readers see."""
+        ...
+
+    def outside_slots(self, stream: StreamSpec, producers: Iterable[str]) -> list[str]:
+        """Return those of some producers whose rows readers see, and who wrote them as no slot.
+
+        ``producers`` are not looked at where nothing lies outside of slots.
+        """
+        ...
+
+    def successor(self, stream: StreamSpec, producer: str) -> str | None:
+        """Return the producer of the run that has replaced what a producer wrote.
+
+        None: that stands, or it never wrote.
+        """
         ...
 
 

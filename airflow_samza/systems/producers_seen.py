@@ -1,16 +1,29 @@
 """Producers that have published to a topic: by them publishing is idempotent, and zombies are fenced.
 
-A commit carries producer, generation and epoch; a clear is a new generation.
+A commit carries producer, generation and epoch, and the slot that it is of; a clear is a new generation. What a
+generation wrote is superseded by a newer one of its producer, and by another run that has taken its slot (rule O1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.errors import TopicError
+from airflow_samza.records import made, plain
 from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.output_slots import (
+    Order,
+    OutputSlot,
+    SlotWriter,
+    Turn,
+    is_replaced,
+    next_turn,
+    reject_meeting,
+    replaced,
+    run_of,
+)
 
 MOST_RANGES = 64
 """Of published epochs that are remembered apart.
@@ -21,10 +34,15 @@ A stage that has news for a stream now and then would leave thousands in a day.
 
 @dataclass
 class Standing:
-    """The newest generation of one producer, and the epochs of it that are published (ranges, both ends included)."""
+    """The newest generation of one producer, and the epochs of it that are published (ranges, both ends included).
+
+    ``slot`` is what it wrote, with the number of its turn there; None: it adds to what is there.
+    """
 
     generation: str
     epochs: list[list[int]] = field(default_factory=list)
+    slot: OutputSlot | None = None
+    turn: int = 0
 
     def has(self, epoch: int) -> bool:
         """Return whether this epoch is published."""
@@ -53,46 +71,68 @@ TAKE_THE_NEWER = (
 
 
 class ProducersSeen:
-    """The standing of every producer of a topic, brought up to date commit by commit."""
+    """The standing of every producer of a topic, brought up to date commit by commit.
 
-    def __init__(self, standings: Mapping[str, Standing] | None = None) -> None:
+    ``holders``: by slot the newest turn, whose rows stand.
+    """
+
+    def __init__(
+        self, standings: Mapping[str, Standing] | None = None, holders: Mapping[OutputSlot, Order] | None = None
+    ) -> None:
         self._standings: dict[str, Standing] = dict(standings or {})
+        self._holders: dict[OutputSlot, Order] = dict(holders or {})
+        self._of_slot: dict[OutputSlot, set[str]] = {}
+        for producer, standing in self._standings.items():
+            if standing.slot is not None:
+                self._of_slot.setdefault(standing.slot, set()).add(producer)
 
     def copy(self) -> ProducersSeen:
         """Return a copy that can be moved on by itself."""
-        return ProducersSeen(
-            {
-                name: Standing(found.generation, [list(span) for span in found.epochs])
-                for name, found in self._standings.items()
-            }
-        )
+        copies = {
+            name: Standing(found.generation, [list(span) for span in found.epochs], found.slot, found.turn)
+            for name, found in self._standings.items()
+        }
+        return ProducersSeen(copies, self._holders)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ProducersSeen:
-        """Return it from what :meth:`to_json` wrote."""
-        return cls(
-            {
-                producer: Standing(generation, [list(span) for span in epochs])
-                for producer, (generation, epochs) in data.items()
-            }
-        )
+    def from_json(cls, data: Mapping[str, Any], slots: Iterable[Any] = ()) -> ProducersSeen:
+        """Return it from what :meth:`to_json` and :meth:`slots_to_json` wrote."""
+        standings = {
+            producer: Standing(generation, [list(span) for span in epochs])
+            for producer, (generation, epochs) in data.items()
+        }
+        holders: dict[OutputSlot, Order] = {}
+        for found, (number, run), turns in slots:
+            slot = made(OutputSlot, found)
+            slot.code  # noqa: B018 - its interval is two moments
+            holders[slot] = int(number), str(run)
+            for producer, turn in turns.items():
+                standings[producer].slot, standings[producer].turn = slot, int(turn)
+        return cls(standings, holders)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form, kept in snapshots."""
+        """Return the JSON form of the standings without their slots, kept in snapshots."""
         return {producer: [standing.generation, standing.epochs] for producer, standing in self._standings.items()}
 
-    def is_published(self, stream: str, producer: str, generation: str, epoch: int) -> bool:
+    def slots_to_json(self) -> list[Any]:
+        """Return the JSON form of the slots: each with its newest turn, and the turns of producers at it."""
+        return [
+            [plain(slot), list(holder), {turn.producer: turn.number for turn in self._turns(slot)}]
+            for slot, holder in self._holders.items()
+        ]
+
+    def is_published(
+        self, stream: str, producer: str, generation: str, epoch: int, slot: OutputSlot | None = None
+    ) -> bool:
         """Return whether just this was published before; a generation lower than one that was seen is rejected.
 
-        The error's facts name the ``winner``: a stage runner that gets it has been replaced, and adopts what the winner
-        wrote.
+        So is one whose slot another run has taken meanwhile. The error's facts name the ``winner``: a stage runner that
+        gets it has been replaced, and adopts what the winner wrote.
         """
         standing = self._standings.get(producer)
-        if standing is None:
-            parse_generation(generation)
-            return False
-        mine, newest = parse_generation(generation), parse_generation(standing.generation)
-        if mine < newest:
+        mine = parse_generation(generation)
+        newest = parse_generation(standing.generation) if standing is not None else mine
+        if standing is not None and mine < newest:
             raise TopicError(
                 f"Generation {generation} of {producer} may no longer write to {stream!r}: {standing.generation} has "
                 "taken over.",
@@ -102,25 +142,102 @@ class ProducersSeen:
                 generation=generation,
                 winner=standing.generation,
             )
-        return mine == newest and standing.has(epoch)
+        if slot is not None:
+            self._reject_replaced(stream, producer, generation, slot)
+        return standing is not None and mine == newest and standing.has(epoch)
 
-    def add(self, producer: str, generation: str, epoch: int) -> None:
+    def reject_meeting(self, stream: str, producer: str, generation: str, slot: OutputSlot) -> None:
+        """Reject the first publication of a generation to a slot that may not be written (:func:`reject_meeting`)."""
+        standing = self._standings.get(producer)
+        if standing is None or standing.slot != slot or standing.generation != generation:
+            reject_meeting(slot, self.writers(slot), output=repr(stream), stream=stream)
+
+    def _reject_replaced(self, stream: str, producer: str, generation: str, slot: OutputSlot) -> None:
+        holder = self._holders.get(slot)
+        if is_replaced(self._turns(slot), holder, run_of(producer), producer, generation):
+            assert holder is not None
+            raise replaced(
+                slot,
+                output=repr(stream),
+                stream=stream,
+                producer=producer,
+                generation=generation,
+                winner=self._of_run(slot, holder),
+            )
+
+    def _of_run(self, slot: OutputSlot, holder: Order) -> str:
+        """Return a producer of the run that holds a slot."""
+        found = (turn.producer for turn in self._turns(slot) if turn.order == holder)
+        return next(found, f"{holder[1]}/")
+
+    def _turns(self, slot: OutputSlot) -> list[Turn]:
+        found = [(producer, self._standings[producer]) for producer in sorted(self._of_slot.get(slot, ()))]
+        return [Turn(standing.turn, run_of(producer), producer, standing.generation) for producer, standing in found]
+
+    def add(self, producer: str, generation: str, epoch: int, slot: OutputSlot | None = None) -> None:
         """Note a commit."""
         standing = self._standings.get(producer)
         if standing is None or parse_generation(generation) > parse_generation(standing.generation):
-            standing = self._standings[producer] = Standing(generation)
+            standing = self._begin(producer, generation, slot)
         if standing.generation == generation or parse_generation(standing.generation) == parse_generation(generation):
             standing.add(epoch)
+
+    def _begin(self, producer: str, generation: str, slot: OutputSlot | None) -> Standing:
+        """Begin a generation; it takes its slot, and replaces what another run has written of that."""
+        turn = 0
+        if slot is not None:
+            turn = next_turn(self._turns(slot), self._holders.get(slot), run_of(producer))
+            self._holders[slot] = turn, run_of(producer)
+        before = self._standings.get(producer)
+        if before is not None and before.slot is not None:
+            self._of_slot[before.slot].discard(producer)
+        if slot is not None:
+            self._of_slot.setdefault(slot, set()).add(producer)
+        self._standings[producer] = Standing(generation, slot=slot, turn=turn)
+        return self._standings[producer]
 
     def generations(self) -> dict[str, str]:
         """Return the newest generation of every producer."""
         return {producer: standing.generation for producer, standing in self._standings.items()}
 
     def is_superseded(self, producer: str, generation: str) -> bool:
-        """Return whether a newer generation of this producer has replaced what this one wrote."""
+        """Return whether a newer generation of this producer, or another run, has replaced what this one wrote."""
         standing = self._standings.get(producer)
-        return (
-            standing is not None
-            and standing.generation != generation
-            and parse_generation(standing.generation) > parse_generation(generation)
-        )
+        if standing is None:
+            return False
+        if standing.generation == generation or parse_generation(standing.generation) == parse_generation(generation):
+            return self._is_replaced(producer, standing)
+        return parse_generation(standing.generation) > parse_generation(generation)
+
+    def _is_replaced(self, producer: str, standing: Standing) -> bool:
+        return standing.slot is not None and (standing.turn, run_of(producer)) < self._holders[standing.slot]
+
+    def successor(self, producer: str, generation: str) -> tuple[str, str] | None:
+        """Return producer and generation that have superseded what one wrote; None: that stands, or is not known."""
+        standing = self._standings.get(producer)
+        if standing is None or not self.is_superseded(producer, generation):
+            return None
+        if standing.slot is None or not self._is_replaced(producer, standing):
+            return producer, standing.generation
+        winner = self._of_run(standing.slot, self._holders[standing.slot])
+        return winner, self._standings[winner].generation if winner in self._standings else generation
+
+    def runs_replaced_by(self, run: str) -> frozenset[str]:
+        """Return the runs (``<application>/<run>``) that had written slots which a run holds."""
+        held = (slot for slot, holder in self._holders.items() if holder[1] == run)
+        return frozenset(turn.run for slot in held for turn in self._turns(slot)) - {run}
+
+    def writers(self, slot: OutputSlot) -> list[SlotWriter]:
+        """Return who has written the slots that meet one, of what stands."""
+        return [
+            SlotWriter(known, turn.producer, turn.generation)
+            for known, holder in self._holders.items()
+            if slot.code.meets(known.code)
+            for turn in self._turns(known)
+            if turn.order == holder
+        ]
+
+    def outside_slots(self, producers: Iterable[str]) -> list[str]:
+        """Return those of some producers that stand and have written no slot."""
+        outside = {producer for producer, standing in self._standings.items() if standing.slot is None}
+        return [producer for producer in producers if producer in outside] if outside else []

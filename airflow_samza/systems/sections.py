@@ -24,7 +24,8 @@ Owner = tuple[str, str]
 class Section:
     """Section: what one run has written of a shared stream, under the newest generation of its stage.
 
-    ``offsets`` per partition, [first, end).
+    ``offsets`` per partition, [first, end). ``replaced`` are the runs (``<application>/<run>``) whose sections it has
+    replaced, as it is of the same slot.
     """
 
     producer: str
@@ -33,6 +34,7 @@ class Section:
     tasks: set[str] = field(default_factory=set)
     total: int | None = None
     is_complete: bool = False
+    replaced: frozenset[str] = frozenset()
 
     @property
     def run(self) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from airflow_samza.control.messages import ControlMessage
 from airflow_samza.secrecy import secret_names, shown
+from airflow_samza.systems.output_slots import OutputSlot
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -302,7 +303,8 @@ class Publication(NamedTuple):
     ``producer`` is ``<application>/<run>/<stage>``; (producer, generation, epoch) identifies it, so publishing twice
     changes nothing, and a generation lower than one that the stream has seen from this producer is rejected. ``staged``
     are the producers' descriptions by task, ``control`` the commit-level control entries, which every partition shows
-    after its user messages (rule C2).
+    after its user messages (rule C2). With a ``slot`` it replaces what another run of the application has written of
+    that (rule O1); without one it adds to what is there.
     """
 
     producer: str
@@ -311,6 +313,7 @@ class Publication(NamedTuple):
     staged: Mapping[int, Mapping[str, Any]]
     control: tuple[ControlMessage, ...] = ()
     final: bool = True
+    slot: OutputSlot | None = None
 
 
 @runtime_checkable

@@ -192,7 +192,7 @@ def test_names_what_was_read_and_superseded_since(system: TopicSystem) -> None:
     assert system.superseded(STREAM, fixed, [0, 0, 0], [0, 2, 0]) == []
     publish(system, 0, {1: batch(0, 2)}, generation="1.2")
     (found,) = system.superseded(STREAM, fixed, [0, 0, 0], [0, 2, 0])
-    assert found == Superseded("app/run/stage", "1.1", "1.2", 1, 0)
+    assert found == Superseded("app/run/stage", "1.1", "1.2", 1, 0, "app/run/stage")
     assert system.superseded(STREAM, fixed, [0, 0, 0], [0, 0, 0]) == []
 
 

@@ -61,6 +61,7 @@ from airflow_samza.runs.tables.push_request import PushRequest, request_path
 from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, PushBegun, TablePin, TableVersion
 from airflow_samza.runs.upkeep.run_removal import Removal, Slimmed
 from airflow_samza.spark.dataframe_inputs import SparkReading
+from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.task.checkpoint import TaskCheckpoint
 from airflow_samza.task.program.stage_program import ProgramSource
@@ -199,6 +200,7 @@ SAMPLES: tuple[Any, ...] = (
         tables={"profiles": {"stream_id": "profiles-push", "number": 1, "push_id": "monday", "asked": "current"}},
         meanings={"sum": _MEANING},
         names=2,
+        slot=OutputSlot("page-views", "1", (TEXT, TEXT), "nl", "0123456789ab"),
     ),
     Intent(
         "views",

@@ -18,7 +18,7 @@ from airflow_samza.provider.backfill.slices import Slice, find_dag, for_slice, p
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.planning import FUSED, PlanningOperator
-from airflow_samza.provider.run_identity import interval_of, run_id_of
+from airflow_samza.provider.run_identity import interval_of, partition_key_of, run_id_of
 from airflow_samza.runs.progress.run_costs import (
     Estimate,
     History,
@@ -53,7 +53,8 @@ class SlicePreview:
     ``interval`` is the one that is read: of the slice, unless the task has a ``data_interval`` of its own. ``there``
     are runs of the application over the same interval, ``airflow_run`` the state of this Dag's run of the same date, if
     there is one. ``problem`` is the sentence by which its plan task would fail. ``stages`` says, where the run was
-    planned before, of each stage whether a new plan keeps its result, and why.
+    planned before, of each stage whether a new plan keeps its result, and why. ``outputs`` is what the plan notes of
+    outputs, by stream: what would be replaced there.
     """
 
     slice: Slice
@@ -66,6 +67,7 @@ class SlicePreview:
     estimate: Estimate | None = None
     problem: str | None = None
     stages: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,7 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
             run_id,
             config=_config(rendered),
             interval=interval,
+            partition_key=partition_key_of(context),
             mode=STAGED if rendered.mode == FUSED else rendered.mode,
             state_from=str(rendered.state_from or FRESH),
             tables=text_map("table_versions", rendered.table_versions),
@@ -173,6 +176,13 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
         airflow_run,
         former.estimate(inputs),
         stages=run.reuse_texts,
+        outputs={
+            stream_id: texts[stream_id]
+            for stage in run.plan.stages
+            for texts in [run.notes.get(stage.stage_id, {})]
+            for stream_id in stage.outputs
+            if stream_id in texts and not run.is_own(stream_id)
+        },
     )
 
 

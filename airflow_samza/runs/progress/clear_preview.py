@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from airflow_samza.runs.kept_results import why_never
+from airflow_samza.runs.kept_results import replaced, why_never
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.versions import Version, newest_number, version_of_run
 from airflow_samza.runs.progress.progress import NOT_STARTED
@@ -86,7 +86,7 @@ def clear_preview(
     for stage in run.plan.stages:
         result = _result(files, run, stage.stage_id)
         if plan and downstream:
-            never = why_never(files, run, stage, result)
+            never = why_never(files, run, stage, result) or replaced(systems, run, stage)
             effect, why = (AGAIN, f"It runs by the new plan: {never}.") if never else (STAYS, _KEPT)
         else:
             effect, why = _effect(run, stage.stage_id, states, again, gone, plan)
@@ -103,7 +103,10 @@ def clear_preview(
     return ClearPreview(
         tuple(found),
         tuple(_section_readers(files, run, written)),
-        tuple(_sentences(files, run, downstream=downstream, plan=plan)),
+        (
+            *_sentences(files, run, downstream=downstream, plan=plan),
+            *_replaces_in_turn(systems, run, set(states) if plan and downstream else again),
+        ),
     )
 
 
@@ -205,6 +208,14 @@ def _section_readers(files: Filesystem, run: RunPlan, written: Collection[str]) 
         for stream_id, sections in version.sections.items():
             if stream_id in names.values() and any(section.rpartition("@")[0] == mark for section in sections):
                 yield SectionReader(version.plan.application, version.run, stream_id)
+
+
+def _replaces_in_turn(systems: Mapping[str, System], run: RunPlan, again: Collection[str]) -> Iterator[str]:
+    """Yield what a clear does to the output of a run that has replaced this one (rule O1)."""
+    for stage in run.plan.stages:
+        why = replaced(systems, run, stage) if stage.stage_id in again else ""
+        if why:
+            yield f"In the stage {stage.stage_id}, {why}: the clear replaces that in turn."
 
 
 def _sentences(files: Filesystem, run: RunPlan, *, downstream: bool, plan: bool) -> Iterator[str]:

@@ -17,6 +17,7 @@ from airflow_samza.runs.records.run_state import RunState
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.system_kinds import traits_of
+from airflow_samza.systems.output_slots import OutputSlot, appends
 from airflow_samza.systems.system import StreamSpec
 
 STAGED, PIPELINED, CONTINUOUS = "staged", "pipelined", "continuous"
@@ -65,7 +66,16 @@ def side_input_key(stream_id: str) -> str:
 
 @durable(
     "run plan",
-    later={"names": 1, "meanings": {}, "options": {}, "requests": {}, "declared": {}, "fingerprints": {}, "reuse": {}},
+    later={
+        "names": 1,
+        "meanings": {},
+        "options": {},
+        "requests": {},
+        "declared": {},
+        "fingerprints": {},
+        "reuse": {},
+        "slot": None,
+    },
 )
 @dataclass(frozen=True)
 class RunPlan:
@@ -86,7 +96,8 @@ class RunPlan:
     it reads. ``requests`` are those of the process that planned, by kind, to a root that charges for them.
     ``declared`` is what the application's code declared (:mod:`airflow_samza.planner.declaration`): what runs is that.
     ``fingerprints`` are, by stage, digests of all that its result follows from, by what they are of; ``reuse`` says
-    which stages keep the result of a former plan of the run.
+    which stages keep the result of a former plan of the run. ``slot`` is what the run writes of each output; None: of
+    its own, which no other run replaces (rule O1).
     """
 
     application: str
@@ -113,6 +124,7 @@ class RunPlan:
     declared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     fingerprints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     reuse: Mapping[str, StageReuse] = field(default_factory=dict)
+    slot: OutputSlot | None = None
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""
@@ -165,6 +177,10 @@ class RunPlan:
     def is_own(self, stream_id: str) -> bool:
         """Return whether the stream is one of the run's own topics."""
         return self.plan.stream(stream_id).role == "intermediate"
+
+    def slot_of(self, stream_id: str) -> OutputSlot | None:
+        """Return the slot of an output that the run writes; None where it adds to what is there."""
+        return None if self.is_own(stream_id) or appends(self.stream(stream_id).spec.options) else self.slot
 
     def unit(self, stream_id: str) -> str:
         """Return the unit of what goes through a stream, for people: ``messages`` or ``partial results``."""

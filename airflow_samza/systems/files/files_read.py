@@ -117,7 +117,7 @@ class NewFiles(NamedTuple):
 
 
 class _Replaced:
-    """The outputs of our own of which an earlier generation was read; they are looked for when first asked for."""
+    """The outputs of our own that were read and have been replaced since; they are looked for when first asked for."""
 
     def __init__(self, read: FilesRead) -> None:
         self._read = read
@@ -134,12 +134,14 @@ class _Replaced:
         return newest
 
     def has(self, file: FoundFile) -> bool:
-        """Return whether a file is of a newer generation than one of its producer that was read."""
+        """Return whether a file has replaced one that was read: of an older generation, or of another run's."""
         folder, _, base = file.name.rpartition("/")
         part = part_of(base)
-        if part is None or (folder, part[0]) not in self._newest:
+        if part is None:
             return False
-        return parse_generation(part[1]) > self._newest[folder, part[0]]
+        if any((folder, producer) in self._newest for producer in file.replaces - {part[0]}):
+            return True
+        return (folder, part[0]) in self._newest and parse_generation(part[1]) > self._newest[folder, part[0]]
 
 
 def new_files(

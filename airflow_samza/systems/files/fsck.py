@@ -9,8 +9,9 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.manifests import FOLDER, list_manifests, manifest_path, read_manifest
-from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.files.manifests import FOLDER, manifest_path, read_manifest
+from airflow_samza.systems.files.published import View
+from airflow_samza.systems.files.slots import read_writer
 from airflow_samza.systems.log.fsck import Finding
 
 _REMEDY = "Restore the file, or clear the stage that wrote it, which writes the output again."
@@ -19,17 +20,22 @@ _REMEDY = "Restore the file, or clear the stage that wrote it, which writes the 
 def fsck_output(output: Location) -> Iterator[Finding]:
     """Yield all findings on an output directory.
 
-    Manifests that cannot be read, files of the newest generations that are missing or cut off.
+    Manifests that cannot be read, files that readers see and that are missing or cut off.
 
-    Files of other generations belong to no output any more, and are not checked.
+    Files of what was replaced belong to no output any more, and are not checked.
     """
-    known = list_manifests(output)
-    newest: dict[str, tuple[int, ...]] = {}
-    for producer, generation, _ in known:
-        newest[producer] = max(newest.get(producer, ()), parse_generation(generation))
-    for producer, generation, epoch in known:
-        if parse_generation(generation) != newest[producer]:
-            continue
+    view = View.of(output)
+    for known in view.turns:
+        try:
+            read_writer(output, known)
+        except TopicError as error:
+            yield Finding(
+                str(known.place(output)),
+                f"is damaged: {error.sentence.partition(' is damaged: ')[2].removesuffix('.')}",
+                error.hint,
+                serious=False,
+            )
+    for producer, generation, epoch in view.standing():
         place = manifest_path(output, producer, generation, epoch)
         try:
             manifest = read_manifest(place)

@@ -19,7 +19,7 @@ import pyarrow.fs as pafs
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.versions import storage_with_versions
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.manifests import published_names
+from airflow_samza.systems.files.published import PublishedFiles
 
 _MAGIC = re.compile(r"[*?\[]")
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -30,7 +30,8 @@ class FoundFile:
     """File: path in its filesystem, bytes, time of change (ns; None where the storage has none), Hive columns.
 
     ``name`` is its path below the root of its system, ``version`` the storage's own mark of its content (None where it
-    has none). ``complete``: its marker is there, or none is asked for.
+    has none). ``complete``: its marker is there, or none is asked for. ``replaces``: the producers, by the hashes in
+    their files' names, whose output its writer has replaced.
     """
 
     path: str
@@ -40,6 +41,7 @@ class FoundFile:
     name: str = ""
     version: str | None = None
     complete: bool = True
+    replaces: frozenset[str] = frozenset()
 
 
 class Listing(NamedTuple):
@@ -300,12 +302,12 @@ class _Marker:
 def _listing(
     walk: _Walk, root: Location, found: Iterator[pafs.FileInfo] | list[pafs.FileInfo], marker: _Marker
 ) -> Listing:
-    published = published_names(root)
+    published = PublishedFiles(root)
     files: dict[str, FoundFile] = {}
     for match in found:
         for info in walk.files_below(match):
             path = str(info.path)
-            if not published(path) or marker.is_one(_name(info)):
+            if not published.has(path) or marker.is_one(_name(info)):
                 continue
             relative = path[len(root.path) :].lstrip("/") if path.startswith(root.path) else path
             mtime = info.mtime_ns
@@ -317,6 +319,7 @@ def _listing(
                 name=relative,
                 version=walk.versions.get(path),
                 complete=marker.is_there(path),
+                replaces=published.replaced_by(path),
             )
     return Listing(tuple(files[path] for path in sorted(files)))
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -20,7 +19,6 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.generations import parse_generation
 
 FOLDER = "_samza"
 _PART = re.compile(r"part-\d{5,}-(?P<producer>[0-9a-f]{12})-g(?P<generation>\d+(?:\.\d+)*)-e(?P<epoch>\d+)\.[a-z]+")
@@ -70,14 +68,15 @@ def list_manifests(output: Location) -> list[tuple[str, str, int]]:
     return sorted((match["producer"], match["generation"], int(match["epoch"])) for match in matches)
 
 
-def published_at(output: Location) -> dict[str, datetime]:
-    """Return when each producer, by its hash, has last published; none where the storage has no times of files."""
-    found: dict[str, datetime] = {}
-    for match, info in _manifests(output):
-        if info.mtime is not None:
-            at = info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc)
-            found[match["producer"]] = max(found.get(match["producer"], at), at)
-    return found
+def dated_manifests(output: Location) -> dict[tuple[str, str, int], datetime]:
+    """Return when each manifest was written; without those of a storage that has no times of files."""
+    return {
+        (match["producer"], match["generation"], int(match["epoch"])): info.mtime.replace(
+            tzinfo=info.mtime.tzinfo or timezone.utc
+        )
+        for match, info in _manifests(output)
+        if info.mtime is not None
+    }
 
 
 def _manifests(output: Location) -> Iterator[tuple[re.Match[str], pafs.FileInfo]]:
@@ -102,39 +101,3 @@ def read_manifest(place: Location) -> Manifest:
             hint="Remove it and clear the stage that wrote it, which publishes its files again.",
             path=str(place),
         ) from error
-
-
-def published_names(root: Location) -> Callable[[str], bool]:
-    """Return a test whether a path is to be read.
-
-    Any file but a part of ours that no manifest of its producer's newest generation names.
-    """
-    by_directory: dict[str, set[str] | None] = {}
-
-    def current(directory: str) -> set[str] | None:
-        place = root.at(directory)
-        if place.filesystem.get_file_info((place / FOLDER).path).type == pafs.FileType.NotFound:
-            return None  # copied from elsewhere without our records: ordinary files
-        manifests = list_manifests(place)
-        newest: dict[str, tuple[int, ...]] = {}
-        for producer, generation, _ in manifests:
-            newest[producer] = max(newest.get(producer, ()), parse_generation(generation))
-        names: set[str] = set()
-        for producer, generation, epoch in manifests:
-            if parse_generation(generation) == newest[producer]:
-                with suppress(FileNotFoundError):  # superseded since it was listed
-                    names.update(
-                        name for name, _, _ in read_manifest(manifest_path(place, producer, generation, epoch)).files
-                    )
-        return names
-
-    def is_published(path: str) -> bool:
-        directory, _, name = path.rpartition("/")
-        if part_of(name) is None:
-            return True
-        if directory not in by_directory:
-            by_directory[directory] = current(directory)
-        names = by_directory[directory]
-        return names is None or name in names
-
-    return is_published

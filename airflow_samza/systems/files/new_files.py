@@ -109,7 +109,10 @@ def _rewritten(stream: StreamSpec, files: tuple[FoundFile, ...], read: FilesRead
     more = f" (and {len(files) - 1} more)" if len(files) > 1 else ""
     whose = f"File {file.name} of stream {stream.name!r}{more}"
     if file.name not in read.names:
-        what = f"{whose} takes the place of what an earlier generation of its writer had written, and that was read."
+        what = (
+            f"{whose} takes the place of what an earlier generation of its writer, or an earlier run for the same "
+            "interval, had written, and that was read."
+        )
     else:
         size = read.names[file.name][0]
         changed = f"it has {file.size:,} bytes, not {size:,}"

@@ -1,14 +1,15 @@
 """Output of files: a task attempt stages one file, and staged files are published under deterministic names.
 
-Publishing is a list of steps that may each be done again: move the staged files, write the manifest, remove the files
-of lower generations, clear the staging. The manifest decides: before it, our readers see the former generation; after
-it, the new one.
+Publishing is a list of steps that may each be done again: take a turn at the slot, move the staged files, write the
+manifest, remove the files of lower generations and of runs whose slot it is now, clear the staging. The manifest
+decides: before it, our readers see the former generation or run; after it, the new one.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -29,14 +30,24 @@ from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import (
     FOLDER,
     Manifest,
-    list_manifests,
     manifest_path,
     part_name,
     part_of,
     producer_hash,
     read_manifest,
 )
+from airflow_samza.systems.files.published import View
+from airflow_samza.systems.files.slots import SlotTurn, encode_writer, list_turns, run_digest, winner_at
 from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.output_slots import (
+    SlotCode,
+    SlotWriter,
+    Turn,
+    is_replaced,
+    next_turn,
+    reject_meeting,
+    replaced,
+)
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.topic_rejections import WRITES_AGAIN
 
@@ -164,22 +175,28 @@ class _Publisher:
         self.publication = publication
         self.producer = producer_hash(publication.producer, stream.name)
         self.generation = parse_generation(publication.generation)
+        self.mine = (self.producer, publication.generation)
         self.place = manifest_path(output, self.producer, publication.generation, publication.epoch)
+        self.slot: SlotCode | None = publication.slot.code if publication.slot is not None else None
 
     def run(self) -> dict[str, Any]:
-        self._reject_when_superseded()
+        view = self._look()
+        self._reject_late(view)
+        view = self._begin(view)
         if self._info(self.place.path).is_file:
             manifest = read_manifest(self.place)
         else:
-            manifest = self._move_files()
+            manifest = self._move_files(view)
             self._write_manifest(manifest)
-            # A higher generation may have published meanwhile; having written first, one of the two sees the other.
-            self._reject_when_superseded()
+            # A higher generation, or another run of the slot, may have published meanwhile; having written first, one
+            # of the two sees the other.
+            view = self._look()
+            self._reject_late(view)
         superseded: list[str] = []
         # Between the first and the last epoch of a generation nothing can have come that has to go; looking costs a
         # listing of all.
-        if self.publication.final or not self._has_published():
-            superseded = self._remove_lower_generations()
+        if self.publication.final or not self._has_published(view):
+            superseded = self._remove_replaced(view)
             self._clear_staging()
         return {
             "path": str(self.output),
@@ -190,35 +207,62 @@ class _Publisher:
             "superseded": superseded,
         }
 
-    def _has_published(self) -> bool:
+    def _look(self) -> View:
+        return View.of(self.output, slots=self.slot is not None)
+
+    def _has_published(self, view: View) -> bool:
         """Return whether another epoch of this generation is published."""
-        mine = (self.producer, self.publication.generation)
-        return any(
-            (producer, generation) == mine and epoch != self.publication.epoch
-            for producer, generation, epoch in list_manifests(self.output)
-        )
+        return any(known[:2] == self.mine and known[2] != self.publication.epoch for known in view.manifests)
 
-    def _reject_when_superseded(self) -> None:
-        higher = [
-            g for p, g, _ in list_manifests(self.output) if p == self.producer and parse_generation(g) > self.generation
-        ]
-        if not higher:
+    def _reject_late(self, view: View) -> None:
+        """Reject a generation that a higher one, or another run of its slot, has replaced; take back what it moved."""
+        higher = [g for p, g, _ in view.manifests if p == self.producer and parse_generation(g) > self.generation]
+        if higher:
+            newest = max(higher, key=parse_generation)
+            self._withdraw(view)
+            raise TopicError(
+                f"Generation {publication_name(self.publication)} cannot publish to {self.output} of stream "
+                f"{self.stream.name!r}:"
+                f" generation {newest} of it has published already.",
+                hint="The stage was cleared meanwhile; its newer attempt is the one that counts.",
+                path=str(self.output),
+                stream=self.stream.name,
+                generation=self.publication.generation,
+                newest=newest,
+            )
+        if self.slot is None or self.publication.slot is None:
             return
-        newest = max(higher, key=parse_generation)
-        self._remove(lambda generation: generation == self.generation)
-        self._clear_staging()
-        raise TopicError(
-            f"Generation {publication_name(self.publication)} cannot publish to {self.output} of stream "
-            f"{self.stream.name!r}:"
-            f" generation {newest} of it has published already.",
-            hint="The stage was cleared meanwhile; its newer attempt is the one that counts.",
-            path=str(self.output),
-            stream=self.stream.name,
-            generation=self.publication.generation,
-            newest=newest,
-        )
+        holder = view.holders.get(self.slot)
+        run = run_digest(self.publication.producer)
+        if is_replaced(view.of_slot(self.slot), holder, run, *self.mine):
+            winner = next(k for k in view.turns if k.code == self.slot and k.turn.order == holder)
+            self._withdraw(view)
+            raise replaced(
+                self.publication.slot,
+                output=str(self.output),
+                stream=self.stream.name,
+                producer=self.publication.producer,
+                generation=self.publication.generation,
+                winner=winner_at(self.output, winner),
+            )
 
-    def _move_files(self) -> Manifest:
+    def _begin(self, view: View) -> View:
+        """Take the turn of this generation at its slot, unless it has one."""
+        if self.slot is None or self.publication.slot is None or self.mine in view.by_owner:
+            return view
+        publication, slot = self.publication, self.publication.slot
+        met = view.writers(self.output, self.slot)
+        reject_meeting(slot, met, output=str(self.output), stream=self.stream.name)
+        run = run_digest(publication.producer)
+        number = next_turn(view.of_slot(self.slot), view.holders.get(self.slot), run)
+        turn = SlotTurn(self.slot, Turn(number, run, *self.mine))
+        writer = SlotWriter(slot, publication.producer, publication.generation)
+        self._write_record(turn.place(self.output), encode_writer(writer))
+        view = self._look()
+        self._reject_late(view)
+        return view
+
+    def _move_files(self, view: View) -> Manifest:
         extension = open_format(self.format_name).extension
         make_directory(self.output / f"{FOLDER}/manifests")
         files: list[tuple[str, int, int]] = []
@@ -229,7 +273,7 @@ class _Publisher:
                 self._move(self.output / str(file["path"]), self.output / name, int(file["bytes"]))
                 files.append((name, int(file["rows"]), int(file["bytes"])))
         if not files:
-            files.extend(self._write_empty(extension))
+            files.extend(self._write_empty(extension, view))
         sync_directory(self.output)  # before the manifest names the files
         publication = self.publication
         return Manifest(
@@ -264,11 +308,11 @@ class _Publisher:
         storage = storage_with_versions(self.filesystem)
         return storage.info_and_version(path)[0] if storage is not None else self.filesystem.get_file_info(path)
 
-    def _write_empty(self, extension: str) -> list[tuple[str, int, int]]:
+    def _write_empty(self, extension: str, view: View) -> list[tuple[str, int, int]]:
         """Return a file without rows, so that the directory can be read with its schema though no task had output."""
         described = [staged.get("schema") for _, staged in sorted(self.publication.staged.items())]
         ddl = self.stream.schema or next((text for text in described if text), None)
-        if ddl is None or not self.publication.staged or not self.publication.final or self._has_published():
+        if ddl is None or not self.publication.staged or not self.publication.final or self._has_published(view):
             return []
         task = min(self.publication.staged)
         name = part_name(task, self.producer, self.publication.generation, self.publication.epoch, extension)
@@ -287,35 +331,61 @@ class _Publisher:
         return self.output / f"{FOLDER}/staging/draft-{uuid.uuid4().hex}.{extension}"
 
     def _write_manifest(self, manifest: Manifest) -> None:
+        self._write_record(self.place, manifest.encode())
+
+    def _write_record(self, place: Location, content: bytes) -> None:
         draft = self._draft("json")
         make_directory(_parent(draft))
+        make_directory(_parent(place))
         with self.filesystem.open_output_stream(draft.path, compression=None) as sink:
-            sink.write(manifest.encode())
+            sink.write(content)
         sync_file(draft)
-        if self._info(self.place.path).is_file:  # somebody else wrote the same; some storages do not replace by a move
+        if self._info(place.path).is_file:  # somebody else wrote the same; some storages do not replace by a move
             _delete(draft)
         else:
-            self.filesystem.move(draft.path, self.place.path)
-        sync_directory(_parent(self.place))
+            self.filesystem.move(draft.path, place.path)
+        sync_directory(_parent(place))
 
-    def _remove_lower_generations(self) -> list[str]:
-        return self._remove(lambda generation: generation < self.generation)
+    def _remove_replaced(self, view: View) -> list[str]:
+        """Remove what lower generations of this producer published, and what runs published that it replaces.
 
-    def _remove(self, is_old: Any) -> list[str]:
-        """Remove parts and then manifests of this producer's generations, by their names.
-
-        Parts of a crashed publication, too.
+        Of other runs the turns stay: by them a run sees that it was replaced. So do manifests of this producer at
+        another slot, by which the turns there count.
         """
+        turn = view.by_owner.get(self.mine)
+        former = {known.owner for known in view.replaced_in(turn)} if turn is not None else set()
+        removed = self._remove_parts(lambda owner: owner in former or self._is_lower(owner))
+        lower = {known[:2] for known in view.manifests if self._is_lower(known[:2])}
+        turns = view.turns if self.slot is not None or not lower else list_turns(self.output)
+        elsewhere = {known.owner for known in turns if known.code != self.slot}
+        for known in view.manifests:
+            if known[:2] in former or known[:2] in lower - elsewhere:
+                _delete(manifest_path(self.output, *known))
+        for past in turns:
+            if self._is_lower(past.owner) and past.owner not in elsewhere:
+                _delete(past.place(self.output))
+        return removed
+
+    def _is_lower(self, owner: tuple[str, str]) -> bool:
+        return owner[0] == self.producer and parse_generation(owner[1]) < self.generation
+
+    def _withdraw(self, view: View) -> None:
+        """Take back what this generation has published."""
+        self._remove_parts(lambda owner: owner == self.mine)
+        for known in view.manifests:
+            if known[:2] == self.mine:
+                _delete(manifest_path(self.output, *known))
+        self._clear_staging()
+
+    def _remove_parts(self, is_old: Callable[[tuple[str, str]], bool]) -> list[str]:
+        """Remove parts by producer and generation, as their names say; those of crashed publications, too."""
         removed = []
         selector = pafs.FileSelector(self.output.path, allow_not_found=True)
         for path in sorted(str(info.path) for info in self.filesystem.get_file_info(selector) if info.is_file):
             part = part_of(path.rpartition("/")[2])
-            if part is not None and part[0] == self.producer and is_old(parse_generation(part[1])):
+            if part is not None and is_old(part[:2]):
                 _delete(self.output.at(path))
                 removed.append(path.rpartition("/")[2])
-        for producer, generation, epoch in list_manifests(self.output):
-            if producer == self.producer and is_old(parse_generation(generation)):
-                _delete(manifest_path(self.output, producer, generation, epoch))
         return removed
 
     def _clear_staging(self) -> None:

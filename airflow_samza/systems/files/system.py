@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow.fs as pafs
@@ -15,12 +15,15 @@ from airflow_samza.systems.files.formats.options import FileOptions, declared_pa
 from airflow_samza.systems.files.inside import check_inside
 from airflow_samza.systems.files.listing import Listing, find_files, find_missing, has_glob, named_part
 from airflow_samza.systems.files.location import Location, is_url, open_location
-from airflow_samza.systems.files.manifests import list_manifests, producer_hash
+from airflow_samza.systems.files.manifests import producer_hash
 from airflow_samza.systems.files.new_files import find_new_files
 from airflow_samza.systems.files.output import FilesProducer, check_writable, publish, reject_file
+from airflow_samza.systems.files.published import View
 from airflow_samza.systems.files.reading import FilesConsumer
 from airflow_samza.systems.files.slicing import detect_format, fix_chunks, fix_slice, found_schema
+from airflow_samza.systems.files.slots import winner_at
 from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
 
 _LOCAL_LOOK_SECONDS = 1.0
@@ -191,9 +194,29 @@ class FilesSystem:
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to an output; None when it never has."""
-        mine = producer_hash(producer, stream.name)
-        found = [generation for known, generation, _ in list_manifests(self._output(stream)) if known == mine]
+        mine, view = producer_hash(producer, stream.name), self._view(stream)
+        found = [generation for known, generation, _ in view.manifests if known == mine]
+        found += [known.turn.generation for known in view.turns if known.turn.producer == mine]  # it was replaced
         return max(found, key=parse_generation, default=None)
+
+    def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
+        """Return who has written the slots that meet one, of what readers see."""
+        return self._view(stream).writers(self._output(stream), slot.code)
+
+    def outside_slots(self, stream: StreamSpec, producers: Iterable[str]) -> list[str]:
+        """Return those of some producers whose files readers see, and who wrote them as no slot."""
+        outside = self._view(stream).outside()
+        return [known for known in producers if producer_hash(known, stream.name) in outside] if outside else []
+
+    def successor(self, stream: StreamSpec, producer: str) -> str | None:
+        """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
+        found = self._view(stream).successor(producer_hash(producer, stream.name))
+        return winner_at(self._output(stream), found) if found is not None else None
+
+    def _view(self, stream: StreamSpec) -> View:
+        output = self._output(stream)
+        with storage_errors(path=str(output), stream=stream.name, doing="list"):
+            return View.of(output)
 
     def _place(self, stream: StreamSpec) -> tuple[Location, str]:
         """Return the root of a stream and its path below it, from which nothing leads out."""

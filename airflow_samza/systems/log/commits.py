@@ -11,14 +11,16 @@ import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from airflow_samza.control.messages import ControlMessage
-from airflow_samza.errors import StorageFull, TopicError
+from airflow_samza.errors import RecordUnreadable, StorageFull, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.log.records import Commit, Segment, control_entry, parse_commit
 from airflow_samza.systems.log.tails import KNOWN_TAILS, Tail, read_commit
 from airflow_samza.systems.log.topic import VERSION, Topic
+from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.producers_seen import ProducersSeen
 
 SNAPSHOT_EVERY = 100
@@ -62,9 +64,9 @@ def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: in
     try:
         state = record["state"]
         offsets = [int(offset) for offset in state["next"]]
-        seen = ProducersSeen.from_json(state["seen"])
+        seen = ProducersSeen.from_json(state["seen"], state.get("slots", ()))
         schema = state["schema"]
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, RecordUnreadable) as error:
         raise topic.damaged(path, f"cannot be understood ({error!r})") from None
     if len(offsets) != topic.partitions:
         raise topic.of_other_count(path, len(offsets))
@@ -97,18 +99,22 @@ def append_commit(
     once: bool = False,
     schema: str | None = None,
     check: Callable[[], None] | None = None,
+    slot: OutputSlot | None = None,
 ) -> Commit | None:
     """Add a commit and return it; None when this producer has published this epoch of this generation already.
 
     A generation older than one seen is rejected (TopicError, facts: ``winner``). Racing writers each get a number of
-    their own. ``check`` is asked once, before anything new is written.
+    their own. ``check`` is asked once, before anything new is written. With a ``slot`` it replaces what another run has
+    written of it (rule O1).
     """
     entries = tuple(control_entry(message) for message in control)
     tail = load_tail(topic)
     losses = 0
     while True:
-        if not once and tail.seen.is_published(topic.name, producer, generation, epoch):
+        if not once and tail.seen.is_published(topic.name, producer, generation, epoch, slot):
             return None
+        if slot is not None:
+            tail.seen.reject_meeting(topic.name, producer, generation, slot)
         if check is not None:
             check()
             check = None
@@ -129,22 +135,14 @@ def append_commit(
             tuple(segments),
             entries,
             tuple(tail.next),
+            once,
+            schema or tail.schema,
+            slot,
         )
         offsets = tuple(
             before + rows + len(entries) for before, rows in zip(tail.next, base.rows_by_partition, strict=True)
         )
-        commit = Commit(
-            base.number,
-            producer,
-            generation,
-            epoch,
-            base.at,
-            base.segments,
-            entries,
-            offsets,
-            once,
-            schema or tail.schema,
-        )
+        commit = replace(base, next=offsets)
         data = _encode(commit.to_json())
         if topic.filesystem.put_if_absent(topic.commit_path(commit.number), data):
             tail.take(commit)

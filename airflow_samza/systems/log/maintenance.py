@@ -24,6 +24,7 @@ from airflow_samza.systems.log.known_topics import forget_topic
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_store import FILES, SegmentReader, SegmentStore, store_of, with_store
 from airflow_samza.systems.log.segments import SegmentWriter
+from airflow_samza.systems.log.tails import state_of
 from airflow_samza.systems.log.topic import (
     VERSION,
     Topic,
@@ -294,7 +295,7 @@ def _compact(topic: Topic) -> Compacted | None:
     record = {
         "version": VERSION,
         "to": index.number - 1,
-        "state": {"next": list(index.head), "seen": index.seen.to_json(), "schema": index.schema},
+        "state": state_of(index.head, index.seen, index.schema),
         "segments": [] if segment is None else [segment.to_json()],
         "owners": merge.owners,
         "control": merge.control,

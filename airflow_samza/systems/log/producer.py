@@ -16,6 +16,7 @@ from airflow_samza.systems.log import commits as log_commits
 from airflow_samza.systems.log.records import Commit, Segment
 from airflow_samza.systems.log.segment_store import store_of
 from airflow_samza.systems.log.topic import Topic
+from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.topic_rows import arrow_schema
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def publish_segments(
     control: Sequence[Any] = (),
     *,
     once: bool = False,
+    slot: OutputSlot | None = None,
 ) -> dict[str, Any]:
     """Commit what producers staged.
 
@@ -97,6 +99,7 @@ def publish_segments(
         once=once,
         schema=schema,
         check=lambda: store.before_commit(topic, segments, control),
+        slot=slot,
     )
     duplicate = commit is None
     if commit is None:

@@ -16,7 +16,9 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
+from airflow_samza.records import plain
 from airflow_samza.systems.log.topic import VERSION, Topic
+from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.typed_values import converted
 
 Form = TypeVar("Form", bound=msgspec.Struct)
@@ -100,12 +102,19 @@ class _CommitJson(msgspec.Struct, frozen=True):
     schema: str | None
 
 
+class _Slotted(msgspec.Struct, frozen=True):
+    """The key of a commit's JSON that only those of a slot have."""
+
+    slot: OutputSlot
+
+
 @dataclass(frozen=True)
 class Commit:
     """Commit: what a producer's epoch added to the topic.
 
     ``next`` is the offset after it, per partition; the control entries are the last offsets of every partition.
-    ``once`` marks a producer that never comes back (an append), so that nobody has to remember it.
+    ``once`` marks a producer that never comes back (an append), so that nobody has to remember it. ``slot`` is what it
+    replaces of another run; None: it adds to what is there.
     """
 
     number: int
@@ -118,10 +127,11 @@ class Commit:
     next: tuple[int, ...]
     once: bool = False
     schema: str | None = None
+    slot: OutputSlot | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {
+        found = {
             "version": VERSION,
             "number": self.number,
             "producer": self.producer,
@@ -134,11 +144,15 @@ class Commit:
             "once": self.once,
             "schema": self.schema,
         }
+        return found if self.slot is None else {**found, "slot": plain(self.slot)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Commit:
         """Return it from what :meth:`to_json` wrote."""
         found = _typed(data, _CommitJson)
+        slot = _typed(data, _Slotted).slot if "slot" in data else None
+        if slot is not None:
+            slot.code  # noqa: B018 - its interval is two moments
         return cls(
             found.number,
             found.producer,
@@ -150,6 +164,7 @@ class Commit:
             found.next,
             found.once,
             found.schema,
+            slot,
         )
 
     @property

@@ -1,6 +1,6 @@
-"""Output that a reader has read, and a newer generation of its writer has replaced since.
+"""Output that a reader has read, and a newer generation of its writer, or another run of its slot, has replaced since.
 
-A commit of a superseded generation is hidden, and what replaces it comes at new offsets. A reader that goes on by
+A commit of what is superseded is hidden, and what replaces it comes at new offsets. A reader that goes on by
 offsets alone would read the same rows twice; the commits say so, also those that were compacted or have expired: their
 records stay.
 """
@@ -26,9 +26,9 @@ def superseded_since(topic: Topic, commits: int, first: Sequence[int], read: Seq
     then = load_tail(topic, commits - 1).seen
     now = load_tail(topic).seen
     newer = {
-        producer: now.generations()[producer]
+        producer: successor
         for producer, generation in then.generations().items()
-        if now.is_superseded(producer, generation)
+        if (successor := now.successor(producer, generation)) is not None
     }
     found: dict[str, Superseded] = {}
     for commit in read_commits(topic, 0, commits - 1) if newer else ():
@@ -38,7 +38,8 @@ def superseded_since(topic: Topic, commits: int, first: Sequence[int], read: Seq
         for partition, rows in enumerate(commit.rows_by_partition[: len(read)]):
             offset = max(first_offset(commit, partition), first[partition])
             if offset < min(read[partition], first_offset(commit, partition) + rows):
-                found[producer] = Superseded(producer, commit.generation, newer[producer], partition, offset)
+                by, generation = newer[producer]
+                found[producer] = Superseded(producer, commit.generation, generation, partition, offset, by)
                 break
     return list(found.values())
 

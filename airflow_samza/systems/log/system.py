@@ -33,6 +33,8 @@ from airflow_samza.systems.log.topic import (
     reject_other,
     topic_directory,
 )
+from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
+from airflow_samza.systems.producers_seen import ProducersSeen
 from airflow_samza.systems.sections import Section, is_section
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
 from airflow_samza.systems.topic_rejections import check_keyed, check_owner, declared_partitions
@@ -156,8 +158,7 @@ class LogSystem:
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to a topic; None when it never has."""
-        topic = find_topic(self.filesystem, self.name, stream.name)
-        return load_tail(topic).seen.generations().get(producer) if topic is not None else None
+        return self._seen(stream).generations().get(producer)
 
     def superseded(
         self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]
@@ -184,6 +185,8 @@ class LogSystem:
                     if isinstance(entry, Control)
                 ]
                 found.setdefault(owner, Section(*owner)).take(partition, entries[0].offset, entries[-1].end, control)
+        for section in found.values():
+            section.replaced = index.seen.runs_replaced_by(section.run)
         return list(found.values())
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> LogConsumer:
@@ -214,7 +217,27 @@ class LogSystem:
             publication.epoch,
             [publication.staged[task] for task in sorted(publication.staged)],
             publication.control,
+            slot=publication.slot,
         )
+
+    def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
+        """Return who has written the slots that meet one, of what readers see."""
+        return self._seen(stream).writers(slot)
+
+    def outside_slots(self, stream: StreamSpec, producers: Iterable[str]) -> list[str]:
+        """Return those of some producers whose messages readers see, and who wrote them as no slot."""
+        return self._seen(stream).outside_slots(producers)
+
+    def successor(self, stream: StreamSpec, producer: str) -> str | None:
+        """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
+        seen = self._seen(stream)
+        found = seen.successor(producer, seen.generations().get(producer, ""))
+        return found[0] if found is not None else None
+
+    def _seen(self, stream: StreamSpec) -> ProducersSeen:
+        """Return the producers of a topic; none of one that is not there."""
+        topic = find_topic(self.filesystem, self.name, stream.name)
+        return load_tail(topic).seen if topic is not None else ProducersSeen()
 
     def append(
         self,

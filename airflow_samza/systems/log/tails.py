@@ -56,7 +56,7 @@ class Tail:
         self.next = list(commit.next)
         self.schema = self.schema or commit.schema
         if not commit.once:
-            self.seen.add(commit.producer, commit.generation, commit.epoch)
+            self.seen.add(commit.producer, commit.generation, commit.epoch, commit.slot)
 
     def advance(self, up_to: int | None = None) -> None:
         """Read the commits that were added since."""
@@ -68,7 +68,14 @@ class Tail:
 
     def state(self) -> dict[str, Any]:
         """Return what a snapshot keeps of it."""
-        return {"next": list(self.next), "seen": self.seen.to_json(), "schema": self.schema}
+        return state_of(self.next, self.seen, self.schema)
+
+
+def state_of(next_: Sequence[int], seen: ProducersSeen, schema: str | None) -> dict[str, Any]:
+    """Return the state of a topic after a commit, as snapshots and compactions keep it."""
+    state = {"next": list(next_), "seen": seen.to_json(), "schema": schema}
+    slots = seen.slots_to_json()
+    return {**state, "slots": slots} if slots else state
 
 
 def read_commit(

@@ -11,6 +11,8 @@ from airflow_samza.systems.memory.consumer import MemoryConsumer
 from airflow_samza.systems.memory.producer import MemoryProducer
 from airflow_samza.systems.memory.topic import MemoryTopic
 from airflow_samza.systems.memory.wire import WireForm
+from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
+from airflow_samza.systems.producers_seen import ProducersSeen
 from airflow_samza.systems.sections import Section, is_section
 from airflow_samza.systems.system import (
     Publication,
@@ -116,6 +118,8 @@ class MemorySystem:
                 )
                 for partition in range(topic.partitions):
                     section.take(partition, commit.base[partition], commit.end(partition), commit.control)
+        for section in found.values():
+            section.replaced = topic.seen.runs_replaced_by(section.run)
         return list(found.values())
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> MemoryConsumer:
@@ -135,7 +139,25 @@ class MemorySystem:
         topic = self._topic_of(stream)
         producer, generation, epoch = publication[:3]
         staged = [publication.staged[task] for task in sorted(publication.staged)]
-        return topic.commit(producer, generation, epoch, staged, publication.control)
+        return topic.commit(producer, generation, epoch, staged, publication.control, slot=publication.slot)
+
+    def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
+        """Return who has written the slots that meet one, of what readers see."""
+        return self._seen(stream).writers(slot)
+
+    def outside_slots(self, stream: StreamSpec, producers: Iterable[str]) -> list[str]:
+        """Return those of some producers whose messages readers see, and who wrote them as no slot."""
+        return self._seen(stream).outside_slots(producers)
+
+    def successor(self, stream: StreamSpec, producer: str) -> str | None:
+        """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
+        seen = self._seen(stream)
+        found = seen.successor(producer, seen.generations().get(producer, ""))
+        return found[0] if found is not None else None
+
+    def _seen(self, stream: StreamSpec) -> ProducersSeen:
+        topic = self.find(stream.name)
+        return topic.seen if topic is not None else ProducersSeen()
 
     def append(
         self,

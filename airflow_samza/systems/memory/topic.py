@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.control.messages import ControlMessage
 from airflow_samza.systems.memory.wire import Wire, WireForm
+from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.producers_seen import ProducersSeen
 from airflow_samza.systems.system import (
     ControlEnvelope,
@@ -25,7 +26,7 @@ Staged = dict[int, list["pa.RecordBatch"]]
 
 @dataclass
 class Commit:
-    """Commit of a topic: ``base`` is the offset of its first message in each partition."""
+    """Commit of a topic: ``base`` is the offset of its first message in each partition; ``slot`` what it replaces."""
 
     producer: str
     generation: str
@@ -34,6 +35,7 @@ class Commit:
     base: list[int]
     batches: Staged
     control: tuple[ControlMessage, ...]
+    slot: OutputSlot | None = None
 
     def rows(self, partition: int) -> int:
         """Return how many user messages it has in a partition."""
@@ -90,12 +92,12 @@ class MemoryTopic:
         ]
 
     def live(self, up_to: int | None = None) -> list[Commit]:
-        """Return the commits (the first ``up_to`` of them) that no newer generation of their producer supersedes."""
+        """Return the commits (the first ``up_to`` of them) that no newer generation and no other run supersedes."""
         commits = self.commits[:up_to]
         seen = ProducersSeen()
         for commit in commits:
             if not commit.once:
-                seen.add(commit.producer, commit.generation, commit.epoch)
+                seen.add(commit.producer, commit.generation, commit.epoch, commit.slot)
         return [
             commit for commit in commits if commit.once or not seen.is_superseded(commit.producer, commit.generation)
         ]
@@ -113,9 +115,12 @@ class MemoryTopic:
         control: tuple[ControlMessage, ...],
         *,
         once: bool = False,
+        slot: OutputSlot | None = None,
     ) -> dict[str, Any]:
         """Make staged rows visible; ``once``: they are never committed again, by whatever producer."""
-        duplicate = not once and self.seen.is_published(self.name, producer, generation, epoch)
+        duplicate = not once and self.seen.is_published(self.name, producer, generation, epoch, slot)
+        if slot is not None and not duplicate:
+            self.seen.reject_meeting(self.name, producer, generation, slot)
         if duplicate:
             commit = next(
                 c for c in self.commits if (c.producer, c.generation, c.epoch) == (producer, generation, epoch)
@@ -125,11 +130,11 @@ class MemoryTopic:
             for description in staged:
                 for partition, pieces in self.staged.get(str(description["attempt"]), {}).items():
                     batches.setdefault(partition, []).extend(pieces)
-            commit = Commit(producer, generation, epoch, once, list(self.next), batches, tuple(control))
+            commit = Commit(producer, generation, epoch, once, list(self.next), batches, tuple(control), slot)
             self.commits.append(commit)
             self.next = [commit.end(partition) for partition in range(self.partitions)]
             if not once:
-                self.seen.add(producer, generation, epoch)
+                self.seen.add(producer, generation, epoch, slot)
             for description in staged:
                 self.staged.pop(str(description["attempt"]), None)
         return {

@@ -30,7 +30,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 CONTRIBUTORS = (ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md")
 CONTRIBUTORS_FOLDERS = ("reference", "decisions", "how-to-add")
 
-ID = r"[PCMS][1-9]\d?"
+ID = r"[PCMSO][1-9]\d?"
 BARE = re.compile(rf"(?<![\w-])(?!S3\b){ID}\b(?!-)")
 """A rule's number by itself. S3 alone is the object store: as a rule it is found by the words before it."""
 CITATION = re.compile(rf"\b[Rr]ules? ({ID}(?:(?:–|, | and | or |, and |, or ){ID})*)")
@@ -88,7 +88,7 @@ def test_every_anchor_stands_above_the_heading_of_its_rule() -> None:
 def test_rules_are_numbered_without_gaps() -> None:
     assert [
         f"{letter}{number}"
-        for letter, last in (("P", 14), ("C", 10), ("M", 8), ("S", 10))
+        for letter, last in (("P", 14), ("C", 10), ("M", 8), ("S", 10), ("O", 1))
         for number in range(1, last + 1)
     ] == IDS
 

@@ -87,6 +87,7 @@ def test_a_plan_keeps_the_options_with_which_it_was_made(prepare: Prepare) -> No
     assert options == {
         "config": {"a": "1"},
         "interval": hour,
+        "partition_key": None,
         "mode": "staged",
         "state_from": "previous",
         "sections": {},

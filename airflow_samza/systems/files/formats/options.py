@@ -9,6 +9,7 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.files.following import NAMES as FOLLOWING
+from airflow_samza.systems.output_slots import MODE, REPLACE, check_mode
 from airflow_samza.systems.system import StreamSpec
 
 FORMATS = ("parquet", "json", "csv", "orc", "avro")
@@ -35,7 +36,7 @@ class FileOptions:
     does not exist is an empty input. ``truncate_timestamps``: finer units lose what microseconds cannot hold.
     ``multiline``: a quoted CSV value may hold line ends, so a CSV file is read whole; without them it is split.
     ``delimiter``, ``quote``, ``escape``, ``header`` and ``null_value`` are CSV's. ``compression`` is the codec of
-    written Parquet, ORC and Avro.
+    written Parquet, ORC and Avro. ``mode`` is that of an output (rule O1).
     """
 
     allow_missing_columns: bool = False
@@ -48,6 +49,7 @@ class FileOptions:
     escape: str = ""
     null_value: str = ""
     compression: str = ""
+    mode: str = REPLACE
 
     @classmethod
     def of(cls, stream: StreamSpec) -> FileOptions:
@@ -57,8 +59,8 @@ class FileOptions:
         for name, text in stream.options:
             if name in FOLLOWING and not stream.written:
                 continue  # FollowOptions has read it
-            if name not in known:
-                names = [*known, *(() if stream.written else sorted(FOLLOWING))]
+            if name not in known or (name == MODE and not stream.written):
+                names = [*known] if stream.written else [*(name for name in known if name != MODE), *sorted(FOLLOWING)]
                 raise ConfigError(
                     f"Stream {stream.name!r} has the unknown option {name!r}.",
                     hint=did_you_mean(name, names).rstrip() or f"Options of files are {', '.join(names)}.",
@@ -67,6 +69,7 @@ class FileOptions:
                 )
             values[name] = _boolean(stream, name, str(text)) if isinstance(known[name].default, bool) else str(text)
         found = cls(**values)  # type: ignore[arg-type]
+        check_mode(stream.name, stream.options)
         for name in ("delimiter", "quote", "escape"):
             value = getattr(found, name)
             if len(value.encode()) > 1 or (name == "delimiter" and not value):

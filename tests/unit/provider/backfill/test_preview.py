@@ -149,6 +149,8 @@ def test_what_is_there_is_found_by_the_interval_and_former_runs_give_the_estimat
     done, new = slices(preview(place, day(1), day(2)))
     assert [(run.state, dict(run.rows)) for run in done.there] == [("succeeded", {"copied": 10})]
     assert not new.there
+    assert done.outputs["copied"].startswith("replaces what the run 'first' wrote for the data interval [2013-01-01")
+    assert not new.outputs
     assert new.estimate is not None
     assert done.estimate is not None
     assert (new.estimate.by, new.estimate.runs, new.estimate.rows) == ("bytes", 1, 20)

@@ -21,6 +21,7 @@ from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.filesystems.object_store.arrow import ObjectStoreHandler
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 from demo.store_servers import S3Server
+from tests.support.slotted import day
 
 STREAM = StreamSpec("out", schema="id bigint", format="parquet")
 OLD, NEW = [[1, 2]], [[11, 12], [13]]
@@ -57,13 +58,24 @@ def system(url: str, before: Callable[[str], None] | None = None) -> FilesSystem
     return FilesSystem("lake", SystemBinding("files", {"root": url}), location=place)
 
 
-def staged(url: str, rows: list[list[int]], generation: str) -> Publication:
+def staged(url: str, rows: list[list[int]], generation: str, run: str = "run", *, slot: bool = False) -> Publication:
     files = {}
     for task, ids in enumerate(rows):
         producer = system(url).producer(STREAM, f"{generation}-{task}")
         producer.write(0, pa.RecordBatch.from_pydict({"id": pa.array(ids, pa.int64())}))
         files[task] = json.loads(json.dumps(producer.finish()))
-    return Publication("app/run/stage", generation, 0, files)
+    return Publication(f"app/{run}/stage", generation, 0, files, slot=day(1) if slot else None)
+
+
+def replacement(url: str, by: str) -> Publication:
+    """Publish the rows before; return what replaces them: the stage's next generation, or another run."""
+    system(url).publish(STREAM, staged(url, OLD, "1.1", slot=by == "another run"))
+    if by == "another run":
+        return staged(url, NEW, "1.1", "backfill", slot=True)
+    return staged(url, NEW, "1.2")
+
+
+by_whom = pytest.mark.parametrize("by", ["a clear", "another run"])
 
 
 def of_others(url: str) -> list[list[int]]:
@@ -91,9 +103,9 @@ def url(s3: S3Server, tmp_path: Path) -> str:
     return s3.url(f"publishing/{tmp_path.parent.name}/{tmp_path.name}")
 
 
-def test_each_file_is_seen_whole_or_not_at_all_and_by_our_readers_each_set_is(url: str) -> None:
-    system(url).publish(STREAM, staged(url, OLD, "1.1"))
-    work = staged(url, NEW, "1.2")
+@by_whom
+def test_each_file_is_seen_whole_or_not_at_all_and_by_our_readers_each_set_is(url: str, by: str) -> None:
+    work = replacement(url, by)
     others: list[list[list[int]]] = []
     ours: list[list[int]] = []
 
@@ -113,7 +125,8 @@ def test_each_file_is_seen_whole_or_not_at_all_and_by_our_readers_each_set_is(ur
     assert others[-1] == NEW
 
 
-def test_what_a_publisher_that_dies_at_any_request_leaves_is_finished_by_the_next(url: str) -> None:
+@by_whom
+def test_what_a_publisher_that_dies_at_any_request_leaves_is_finished_by_the_next(url: str, by: str) -> None:
     point, died = 0, True
     while died:
         place, point, seen = f"{url}/{point}", point + 1, 0
@@ -124,8 +137,7 @@ def test_what_a_publisher_that_dies_at_any_request_leaves_is_finished_by_the_nex
             if seen == point:
                 raise Crash(name)
 
-        system(place).publish(STREAM, staged(place, OLD, "1.1"))
-        work = staged(place, NEW, "1.2")
+        work = replacement(place, by)
         try:
             system(place, die).publish(STREAM, work)
             died = False

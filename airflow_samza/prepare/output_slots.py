@@ -1,0 +1,145 @@
+"""Slots of a run's outputs: what the run will replace there, what stays beside it, and what is rejected (rule O1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.config import own_keys
+from airflow_samza.prepare.carried_state import carries_state
+from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.runs.records.folders import RunFolder, read
+from airflow_samza.runs.records.names import producer_id, safe
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.capabilities import PublishesForGood, ReplacesSlots
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.output_slots import (
+    APPEND,
+    OutputSlot,
+    appends,
+    check_mode,
+    digest,
+    reject_meeting,
+    run_id_of,
+    run_of,
+)
+from airflow_samza.systems.spark.system import CarriedByDriver
+from airflow_samza.systems.system import StreamSpec, System
+
+Notes = Mapping[str, Mapping[str, str]]
+
+ON_RERUN = "on_rerun"
+"""The option of an output on Kafka by which another run of an interval adds to what was published."""
+
+_SHOWN = 3
+"""Runs that a note names."""
+
+
+def run_slot(spec: ApplicationSpec, request: RunRequest) -> OutputSlot | None:
+    """Return what a run writes of each output; None where it is of its own.
+
+    That is so where a run has neither a data interval nor a partition key, and where runs go on from each other's
+    state: then no two of them write the same.
+    """
+    if carries_state(spec) or (request.interval is None and request.partition_key is None):
+        return None
+    own = own_keys(request.config)
+    return OutputSlot(
+        spec.name,
+        spec.app_id,
+        request.interval.iso() if request.interval is not None else None,
+        request.partition_key,
+        digest(json.dumps(own, sort_keys=True)) if own else "",
+    )
+
+
+def with_slot_notes(
+    notes: Notes, run: RunPlan, systems: Mapping[str, System], files: Filesystem
+) -> dict[str, dict[str, str]]:
+    """Return the notes of a plan, by stage and stream, with what becomes of what earlier runs wrote to the outputs.
+
+    A slot of another application, and an interval that overlaps one that is written, are rejected.
+    """
+    found = {stage: dict(texts) for stage, texts in notes.items()}
+    for stage in run.plan.stages:
+        for stream_id in stage.outputs:
+            told = "; ".join(_told(run, stream_id, systems, files)) if not run.is_own(stream_id) else ""
+            if told:
+                texts = found.setdefault(stage.stage_id, {})
+                texts[stream_id] = f"{texts[stream_id]}; {told}" if stream_id in texts else told
+    return found
+
+
+def _told(run: RunPlan, stream_id: str, systems: Mapping[str, System], files: Filesystem) -> Iterator[str]:
+    bound = run.stream(stream_id)
+    system = systems[bound.system]
+    if not isinstance(system, ReplacesSlots):
+        if run.slot is not None:
+            yield from _not_replaced(bound.spec, system)
+        return
+    check_mode(bound.spec.name, bound.spec.options)
+    if appends(bound.spec.options):
+        yield 'mode="append": adds to what is there, also to what an earlier run wrote for the same interval'
+    slot = run.slot_of(stream_id)
+    if slot is None:
+        return
+    written = system.slot_writers(bound.spec, slot)
+    reject_meeting(slot, written, output=_place(run, stream_id), stream=stream_id)
+    mine = run_of(producer_id(run.application, run.run_id, stream_id))
+    others = [writer for writer in written if run_of(writer.producer) != mine]
+    same = dict.fromkeys(writer.run_id for writer in others if writer.slot.code == slot.code)
+    if same:
+        yield f"replaces what {_runs(list(same))} wrote for {slot.text}"
+    apart = dict.fromkeys(writer.run_id for writer in others if writer.slot.code != slot.code)
+    if apart:
+        yield f"what {_runs(list(apart))} wrote for it with another configuration stays beside it"
+    left = _outside(run, stream_id, system, files)
+    if left:
+        yield (
+            f'what {_runs(left)} wrote for it stays beside it: with mode="append", or by a version that replaced '
+            "nothing"
+        )
+
+
+def _not_replaced(stream: StreamSpec, system: System) -> Iterator[str]:
+    """Yield what becomes of an interval that runs again, where the system does not replace what a run wrote."""
+    if isinstance(system, PublishesForGood):
+        adds = (ON_RERUN, APPEND) in stream.options
+        again = "adds its messages" if adds else f'is rejected, unless {ON_RERUN}="{APPEND}"'
+        yield f"messages that are published cannot be replaced: another run of the interval {again}"
+    elif isinstance(system, CarriedByDriver) and not system.table(stream).waits_for_the_end:
+        yield "rows that are appended cannot be replaced: another run of the interval adds its rows"
+
+
+def _outside(run: RunPlan, stream_id: str, system: ReplacesSlots, files: Filesystem) -> list[str]:
+    """Return the runs of the same data whose rows lie at an output outside of slots, as far as they are on record."""
+    stages = [stage.stage_id for stage in run.plan.stages if stream_id in stage.outputs]
+    here = safe(run.run_id)
+    candidates = (
+        producer_id(run.application, run_id, stage_id)
+        for run_id in files.list(f"runs/{safe(run.application)}")
+        if run_id != here
+        for stage_id in stages
+    )
+    found = dict.fromkeys(run_id_of(one) for one in system.outside_slots(run.stream(stream_id).spec, candidates))
+    return [run_id for run_id in found if _is_of_same_data(run, RunFolder(run.application, run_id), files)]
+
+
+def _is_of_same_data(run: RunPlan, folder: RunFolder, files: Filesystem) -> bool:
+    known = folder.plan_generations(files)
+    other = read(files, folder.plan(known[-1]), RunPlan) if known else None
+    if other is None or other.keeps_state or (other.app_id, other.interval) != (run.app_id, run.interval):
+        return False
+    return other.interval is not None or other.slot is not None
+
+
+def _runs(runs: list[str]) -> str:
+    named = ", ".join(repr(run) for run in runs[:_SHOWN])
+    more = f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
+    return f"the run {named}" if len(runs) == 1 else f"the runs {named}{more}"
+
+
+def _place(run: RunPlan, stream_id: str) -> str:
+    spec = run.stream(stream_id).spec
+    return repr(spec.path or spec.name)

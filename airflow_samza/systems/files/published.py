@@ -1,0 +1,181 @@
+"""The files of an output that readers see, by its manifests and the turns at its slots.
+
+Our own readers follow it, so that they never see half a publication, nor files of two runs of one slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import pyarrow.fs as pafs
+
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.manifests import (
+    FOLDER,
+    dated_manifests,
+    list_manifests,
+    manifest_path,
+    part_of,
+    read_manifest,
+)
+from airflow_samza.systems.files.slots import SlotTurn, list_turns, read_writer
+from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.output_slots import Order, SlotCode, SlotWriter, Turn
+
+
+@dataclass(frozen=True)
+class View:
+    """An output as its records say at one moment: ``manifests`` as :func:`list_manifests` has them, and all turns."""
+
+    manifests: tuple[tuple[str, str, int], ...]
+    turns: tuple[SlotTurn, ...] = ()
+
+    @classmethod
+    def of(cls, output: Location, *, slots: bool = True) -> View:
+        """Look at an output; without ``slots`` as if nobody had written any."""
+        # The manifests first: a turn is on record before its first manifest is.
+        manifests = tuple(list_manifests(output))
+        return cls(manifests, tuple(list_turns(output)) if slots else ())
+
+    @cached_property
+    def newest(self) -> dict[str, tuple[int, ...]]:
+        """The newest generation that each producer has published."""
+        found: dict[str, tuple[int, ...]] = {}
+        for producer, generation, _ in self.manifests:
+            found[producer] = max(found.get(producer, ()), parse_generation(generation))
+        return found
+
+    @cached_property
+    def published(self) -> frozenset[tuple[str, str]]:
+        """Producers and generations that have published."""
+        return frozenset((producer, generation) for producer, generation, _ in self.manifests)
+
+    @cached_property
+    def holders(self) -> dict[SlotCode, Order]:
+        """The newest turn of each slot that has published."""
+        found: dict[SlotCode, Order] = {}
+        for known in self.turns:
+            if known.owner in self.published:
+                found[known.code] = max(known.turn.order, found.get(known.code, known.turn.order))
+        return found
+
+    @cached_property
+    def by_owner(self) -> dict[tuple[str, str], SlotTurn]:
+        """The turn of each producer's generation that has one."""
+        return {known.owner: known for known in self.turns}  # the newest comes last
+
+    def of_slot(self, code: SlotCode) -> list[Turn]:
+        """Return the turns of a slot."""
+        return [known.turn for known in self.turns if known.code == code]
+
+    def stands(self, producer: str, generation: str) -> bool:
+        """Return whether readers see what a producer's generation has published."""
+        if (producer, generation) not in self.published or parse_generation(generation) != self.newest[producer]:
+            return False
+        known = self.by_owner.get((producer, generation))
+        return known is None or known.turn.order == self.holders[known.code]
+
+    def standing(self) -> Iterator[tuple[str, str, int]]:
+        """Yield the manifests that readers see."""
+        return (known for known in self.manifests if self.stands(known[0], known[1]))
+
+    def standing_turns(self) -> Iterator[SlotTurn]:
+        """Yield the turns whose files readers see."""
+        return (known for known in self.by_owner.values() if self.stands(*known.owner))
+
+    def writers(self, output: Location, code: SlotCode) -> list[SlotWriter]:
+        """Return who has written the slots that meet one, of what stands."""
+        found = []
+        for known in self.standing_turns():
+            if code.meets(known.code):
+                with suppress(FileNotFoundError):  # replaced since it was listed
+                    found.append(read_writer(output, known))
+        return found
+
+    def successor(self, producer: str) -> SlotTurn | None:
+        """Return the turn that has replaced the newest one of a producer; None: it stands, or has none."""
+        known = max((k for k in self.turns if k.turn.producer == producer), key=lambda k: k.turn.order, default=None)
+        holder = self.holders.get(known.code) if known is not None else None
+        if known is None or holder is None or known.turn.order >= holder:
+            return None
+        return next(other for other in self.turns if other.code == known.code and other.turn.order == holder)
+
+    def outside(self) -> frozenset[str]:
+        """Return the producers of files that readers see, and that are of no slot."""
+        return frozenset(known[0] for known in self.standing() if known[:2] not in self.by_owner)
+
+    def replaced_in(self, mine: SlotTurn) -> list[SlotTurn]:
+        """Return the turns that one replaces: those of its slot that began before."""
+        return [known for known in self.turns if known.code == mine.code and known.turn.order < mine.turn.order]
+
+
+def published_at(output: Location) -> dict[str, datetime]:
+    """Return when each producer whose files stand has last published, by its hash.
+
+    None where the storage has no times of files.
+    """
+    times = dated_manifests(output)
+    found: dict[str, datetime] = {}
+    for known in View.of(output).standing():
+        at = times.get(known)
+        if at is not None:
+            found[known[0]] = max(found.get(known[0], at), at)
+    return found
+
+
+class PublishedFiles:
+    """The files below a root that are to be read: all but parts of ours that do not stand."""
+
+    def __init__(self, root: Location) -> None:
+        self._root = root
+        self._by_directory: dict[str, _Directory | None] = {}
+
+    def has(self, path: str) -> bool:
+        """Return whether a file is to be read."""
+        directory, _, name = path.rpartition("/")
+        if part_of(name) is None:
+            return True
+        found = self._directory(directory)
+        return found is None or name in found.names
+
+    def replaced_by(self, path: str) -> frozenset[str]:
+        """Return the producers, by their hashes, whose files the writer of this one has replaced."""
+        directory, _, name = path.rpartition("/")
+        part = part_of(name)
+        found = self._directory(directory) if part is not None else None
+        return found.replaced.get(part[:2], frozenset()) if found is not None and part is not None else frozenset()
+
+    def _directory(self, directory: str) -> _Directory | None:
+        if directory not in self._by_directory:
+            self._by_directory[directory] = _look(self._root.at(directory))
+        return self._by_directory[directory]
+
+
+@dataclass(frozen=True)
+class _Directory:
+    """The files of one output that stand, and by producer and generation whom these have replaced."""
+
+    names: frozenset[str]
+    replaced: dict[tuple[str, str], frozenset[str]]
+
+
+def _look(place: Location) -> _Directory | None:
+    """Return what stands in a directory; None for one without our records, which was copied from elsewhere."""
+    selector = pafs.FileSelector((place / FOLDER).path, allow_not_found=True)
+    within = {str(info.path).rstrip("/").rpartition("/")[2] for info in place.filesystem.get_file_info(selector)}
+    if not within and place.filesystem.get_file_info((place / FOLDER).path).type == pafs.FileType.NotFound:
+        return None
+    view = View.of(place, slots="slots" in within)
+    names: set[str] = set()
+    for producer, generation, epoch in view.standing():
+        with suppress(FileNotFoundError):  # superseded since it was listed
+            names.update(name for name, _, _ in read_manifest(manifest_path(place, producer, generation, epoch)).files)
+    replaced = {
+        known.owner: frozenset(former.turn.producer for former in view.replaced_in(known))
+        for known in view.standing_turns()
+    }
+    return _Directory(frozenset(names), replaced)

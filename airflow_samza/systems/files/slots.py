@@ -1,0 +1,114 @@
+"""The records of slots beside written files: which runs have begun to publish what, in which order (rule O1).
+
+A record ``<output>/_samza/slots/slot.<slot>.<turn>.<run>.<producer>.<generation>.json`` is written before the first
+file of a generation is published. All that decides stands in its name; it holds the same for people. The manifests say
+which of them have published. Records of what was replaced stay: so a run that goes on afterwards notices that it was.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+import pyarrow.fs as pafs
+
+from airflow_samza.errors import TopicError
+from airflow_samza.records import plain
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.manifests import FOLDER
+from airflow_samza.systems.output_slots import OutputSlot, SlotCode, SlotWriter, Turn, digest, run_of
+
+SLOTS = f"{FOLDER}/slots"
+
+_RECORD = re.compile(
+    r"slot\.(?P<application>[0-9a-f]{12})(?:\.i(?P<begin>-?\d+)_(?P<end>-?\d+))?(?:\.k(?P<key>[0-9a-f]{12}))?"
+    r"(?:\.c(?P<config>[0-9a-f]{12}))?\.(?P<number>\d+)\.(?P<run>[0-9a-f]{12})\.(?P<producer>[0-9a-f]{12})"
+    r"\.(?P<generation>\d+(?:\.\d+)*)\.json"
+)
+
+
+@dataclass(frozen=True)
+class SlotTurn:
+    """Turn at a slot of an output, by the name of its record; run and producer are digests."""
+
+    code: SlotCode
+    turn: Turn
+
+    @property
+    def name(self) -> str:
+        """The record's name."""
+        application, interval, key, config = self.code
+        parts = ["slot", application]
+        parts += [] if interval is None else [f"i{interval[0]}_{interval[1]}"]
+        parts += [f"k{key}"] if key else []
+        parts += [f"c{config}"] if config else []
+        return ".".join([*parts, str(self.turn.number), *self.turn[1:], "json"])
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """The producer's digest, and the generation."""
+        return self.turn.producer, self.turn.generation
+
+    def place(self, output: Location) -> Location:
+        """Return the path of the record."""
+        return output / f"{SLOTS}/{self.name}"
+
+
+def run_digest(producer: str) -> str:
+    """Return the digest of a producer's run."""
+    return digest(run_of(producer))
+
+
+def list_turns(output: Location) -> list[SlotTurn]:
+    """Return all turns of an output."""
+    selector = pafs.FileSelector((output / SLOTS).path, allow_not_found=True)
+    found = []
+    for info in output.filesystem.get_file_info(selector):
+        match = _RECORD.fullmatch(str(info.path).rpartition("/")[2])
+        if match is None or not info.is_file:
+            continue
+        interval = None if match["begin"] is None else (int(match["begin"]), int(match["end"]))
+        code = SlotCode(match["application"], interval, match["key"] or "", match["config"] or "")
+        turn = Turn(int(match["number"]), match["run"], match["producer"], match["generation"])
+        found.append(SlotTurn(code, turn))
+    return sorted(found, key=lambda known: (known.turn.order, known.name))
+
+
+def encode_writer(writer: SlotWriter) -> bytes:
+    """Return the content of a record."""
+    return json.dumps({**plain(writer.slot), "producer": writer.producer, "generation": writer.generation}).encode()
+
+
+def read_writer(output: Location, known: SlotTurn) -> SlotWriter:
+    """Return who has written a slot; a damaged record is a :class:`TopicError`."""
+    place = known.place(output)
+    try:
+        with place.filesystem.open_input_stream(place.path, compression=None) as source:
+            found = json.loads(source.read())
+        interval = found["interval"]
+        slot = OutputSlot(
+            str(found["application"]),
+            str(found["app_id"]),
+            None if interval is None else (str(interval[0]), str(interval[1])),
+            None if found["partition_key"] is None else str(found["partition_key"]),
+            str(found["config"]),
+        )
+        if slot.code != known.code:
+            raise ValueError("it is of another slot than its name says")
+        return SlotWriter(slot, str(found["producer"]), str(found["generation"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise TopicError(
+            f"The record {place} is damaged: {error}.",
+            hint=f"Restore it; or remove it together with {output}/part-*-{known.turn.producer}-*, and run that "
+            "interval again.",
+            path=str(place),
+        ) from error
+
+
+def winner_at(output: Location, known: SlotTurn) -> str:
+    """Return the producer that has a turn; of a record that cannot be read, one with the digest of its run."""
+    try:
+        return read_writer(output, known).producer
+    except (TopicError, OSError):
+        return f"?/{known.turn.run}/?"

@@ -1,0 +1,228 @@
+"""Slots of outputs: what a run writes to one place, a folder or a topic, and whose rows stand there (rule O1).
+
+Whoever publishes, a run of the same application for the same slot replaces what an earlier one wrote. The order of runs
+is that in which they began to publish: a *turn* of a run at a slot has a number, and the newest that has published
+holds the slot. All systems follow the functions here; how they keep turns is their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
+from typing import NamedTuple
+
+from airflow_samza.application.rejections import unknown_mode
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.generations import parse_generation
+
+MODE, REPLACE, APPEND = "mode", "replace", "append"
+"""The option of an output, and its values: whether a run replaces what an earlier one has written of its slot."""
+
+BESIDE = 'declare mode="append" on the output: then its rows stand beside what is there, and replace nothing'
+"""The way out for whoever wants the rows of several runs in one place."""
+
+Order = tuple[int, str]
+"""The order of a turn: its number, and where two runs began at the same instant, the run."""
+
+
+def appends(options: Iterable[tuple[str, str]]) -> bool:
+    """Return whether an output adds to what is there, by its options."""
+    return (MODE, APPEND) in options
+
+
+def check_mode(stream: str, options: Iterable[tuple[str, str]]) -> None:
+    """Reject a mode of an output that is none."""
+    mode = dict(options).get(MODE, REPLACE)
+    if mode not in (REPLACE, APPEND):
+        raise unknown_mode(f"The output {stream!r}", mode, (REPLACE, APPEND), stream=stream)
+
+
+class SlotCode(NamedTuple):
+    """Slot in short: digests of its application, partition key and configuration, and its interval (UTC, µs)."""
+
+    application: str
+    interval: tuple[int, int] | None
+    key: str
+    config: str
+
+    def is_of_others(self, other: SlotCode) -> bool:
+        """Return whether the other slot is what another application writes of the same data."""
+        return other.application != self.application and other[1:3] == self[1:3]
+
+    def overlaps(self, other: SlotCode) -> bool:
+        """Return whether the same application would write a part of the other slot's data, and not just that.
+
+        An interval of no length is of no time, and overlaps none.
+        """
+        if self[0:1] + self[2:] != other[0:1] + other[2:] or self.interval is None or other.interval is None:
+            return False
+        (begin, end), (first, last) = self.interval, other.interval
+        return self.interval != other.interval and max(begin, first) < min(end, last)
+
+    def differs_in_config(self, other: SlotCode) -> bool:
+        """Return whether the other slot is that of the same data by another configuration of the application."""
+        return other[:3] == self[:3] and other.config != self.config
+
+    def meets(self, other: SlotCode) -> bool:
+        """Return whether a plan has something to say on the other slot."""
+        return other[:3] == self[:3] or self.is_of_others(other) or self.overlaps(other)
+
+
+@dataclass(frozen=True)
+class OutputSlot:
+    """Slot: what a run of an application writes to a place for its data interval (ISO texts, UTC) and partition key.
+
+    ``config`` is a digest of the configuration of the application's own that the run was given, "" for none: with
+    another configuration it writes another slot.
+    """
+
+    application: str
+    app_id: str
+    interval: tuple[str, str] | None = None
+    partition_key: str | None = None
+    config: str = ""
+
+    @cached_property
+    def code(self) -> SlotCode:
+        """The slot in short; a ValueError or TypeError where the interval is none."""
+        bounds = None if self.interval is None else (_micros(self.interval[0]), _micros(self.interval[1]))
+        key = "" if self.partition_key is None else digest(self.partition_key)
+        return SlotCode(digest(self.application, self.app_id), bounds, key, self.config)
+
+    @property
+    def text(self) -> str:
+        """The data that it is of, as a part of a sentence."""
+        named = [] if self.interval is None else [f"the data interval [{self.interval[0]}, {self.interval[1]})"]
+        named += [] if self.partition_key is None else [f"the partition key {self.partition_key!r}"]
+        return " and ".join(named)
+
+    @property
+    def writer(self) -> str:
+        """The application, as a part of a sentence."""
+        return f"{self.application!r}" + (f" (app_id {self.app_id!r})" if self.app_id != "1" else "")
+
+
+@dataclass(frozen=True)
+class SlotWriter:
+    """Writer of a slot that stands: a run's stage, as ``<application>/<run>/<stage>``, in a generation."""
+
+    slot: OutputSlot
+    producer: str
+    generation: str
+
+    @property
+    def run_id(self) -> str:
+        """The run, as names hold it."""
+        return run_id_of(self.producer)
+
+
+class Turn(NamedTuple):
+    """Turn of a run at a slot: its stage ``producer`` began to publish ``generation`` there."""
+
+    number: int
+    run: str
+    producer: str
+    generation: str
+
+    @property
+    def order(self) -> Order:
+        """The place of the turn among the others at its slot."""
+        return self.number, self.run
+
+
+def next_turn(turns: Iterable[Turn], holder: Order | None, run: str) -> int:
+    """Return the number of the turn with which a run's stage begins to publish.
+
+    That of its run, as long as nobody else has published since, else the next. ``holder`` is the newest turn that has
+    published.
+    """
+    turns = tuple(turns)
+    own = [turn.number for turn in turns if turn.run == run and (holder is None or turn.order >= holder)]
+    return max(own) if own else 1 + max([turn.number for turn in turns] + [0 if holder is None else holder[0]])
+
+
+def is_replaced(turns: Iterable[Turn], holder: Order | None, run: str, producer: str, generation: str) -> bool:
+    """Return whether another run has replaced what a stage wrote, in this generation or a later one.
+
+    Or what the other stages of its run wrote by the same plan. Such a generation publishes no more: what it would add
+    is a part of what was replaced.
+    """
+    if holder is None:
+        return False
+    newest: dict[tuple[str, str], Order] = {}
+    for turn in turns:
+        if turn.run == run:
+            own = turn.producer, turn.generation
+            newest[own] = max(turn.order, newest.get(own, turn.order))
+    mine = parse_generation(generation)
+    return any(
+        order < holder and (parse_generation(of) >= mine if who == producer else parse_generation(of)[0] >= mine[0])
+        for (who, of), order in newest.items()
+    )
+
+
+def reject_meeting(slot: OutputSlot, written: Iterable[SlotWriter], *, output: str, stream: str) -> None:
+    """Reject a slot of which another application has written the data, or of which this one has written a part.
+
+    ``written`` are those that stand at the output.
+    """
+    mine = slot.code
+    for found in written:
+        other = found.slot.code
+        facts = {"stream": stream, "run": found.run_id, "application": found.slot.application}
+        if mine.is_of_others(other):
+            raise TopicError(
+                f"The output {output} of stream {stream!r} holds what the run {found.run_id!r} of the application "
+                f"{found.slot.writer} wrote for {slot.text}, and {slot.writer} may not replace it.",
+                hint=f"Give each application a place of its own (path=, topic), or {BESIDE}.",
+                **facts,
+            )
+        if mine.overlaps(other):
+            raise TopicError(
+                f"The output {output} of stream {stream!r} holds what the run {found.run_id!r} wrote for "
+                f"{found.slot.text}, which overlaps {slot.text}: rows would lie there twice.",
+                hint="Run that interval again, which replaces it; or give intervals of another length a place of "
+                f'their own, such as path="…/{{ds}}"; or {BESIDE}.',
+                **facts,
+            )
+
+
+def replaced(slot: OutputSlot, *, output: str, stream: str, producer: str, generation: str, winner: str) -> TopicError:
+    """Return the error of a generation whose run was replaced; ``winner`` is the producer that stands."""
+    return TopicError(
+        f"The run {run_id_of(producer)!r} may not publish to {output} of stream {stream!r} any more: the run "
+        f"{run_id_of(winner)!r} has replaced what it wrote for {slot.text}.",
+        hint=f"Nothing is lost: what {run_id_of(winner)!r} wrote stands. To replace that in turn, clear this stage; "
+        "if several stages of the run write this output, clear its plan task with downstream (on the command line: "
+        "--again).",
+        stream=stream,
+        producer=producer,
+        generation=generation,
+        winner=winner,
+    )
+
+
+def run_of(producer: str) -> str:
+    """Return the run of a producer: ``<application>/<run>`` of ``<application>/<run>/<stage>``."""
+    return producer.rpartition("/")[0]
+
+
+def run_id_of(producer: str) -> str:
+    """Return the id of a producer's run, as names hold it; the whole of one that is no stage's."""
+    return run_of(producer).rpartition("/")[2] or producer
+
+
+def digest(*parts: str) -> str:
+    """Return 12 hex digits for texts."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def _micros(moment: str) -> int:
+    return (datetime.fromisoformat(moment) - _EPOCH) // timedelta(microseconds=1)
