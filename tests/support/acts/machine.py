@@ -9,9 +9,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import itertools
+import math
 import os
 import sys
 import threading
+import time
 import zipimport
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -39,14 +41,19 @@ from airflow_samza.runs.stages.stage_runners import enqueue as leave_request
 from airflow_samza.storage.snapshots import KnownTables
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.filesystems.pace import Looks
 
 
-PATIENCE_SECONDS = 30.0
-"""Seconds after which something hangs."""
+PATIENCE_SECONDS = 20.0
+"""Seconds after which what is waited for will never come."""
 
 
 class Died(BaseException):
     """The end of a runner at a failpoint."""
+
+
+class Hangs(Exception):
+    """The end of a wait that is too long."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +175,7 @@ class Machine:
     lock: Any = field(default_factory=threading.RLock)
     _markers: Iterator[int] = field(default_factory=itertools.count)
     marker: str = ""
+    deadline: float = math.inf
 
     @property
     def root(self) -> Path:
@@ -195,8 +203,8 @@ class Machine:
         sys.modules.pop(name, None)
 
     def arm(self, fault: Fault | None) -> None:
-        """Have the next runner die that comes to a failpoint."""
-        self.fault = fault
+        """Have the next runner die that comes to a failpoint; give up waits that last too long from now on."""
+        self.fault, self.deadline = fault, time.monotonic() + PATIENCE_SECONDS
         self.marker = str(self.folder / f"died-{next(self._markers)}")
         vars(failpoints)["_times"] = itertools.count(1)
 
@@ -218,7 +226,7 @@ class Machine:
             runner.is_dead = True
         for runner in self.runners.values():
             for thread in runner._threads:
-                thread.join(PATIENCE_SECONDS)
+                thread.join(2 * PATIENCE_SECONDS)
                 assert not thread.is_alive(), "a stage runner does not end"
         self.runners.clear()
 
@@ -250,10 +258,12 @@ class Machine:
         if runner is not None and runner.is_dead:
             raise Died
 
-    def _pause(self, pause: Callable[[waiting.Waiting], None]) -> Callable[[waiting.Waiting], None]:
-        def paused(self_: waiting.Waiting) -> None:
+    def _pause(self, pause: Callable[[Looks, float], float]) -> Callable[[Looks, float], float]:
+        def paused(looks: Looks, own: float) -> float:
             self.leave_if_dead()
-            pause(self_)
+            if time.monotonic() > self.deadline:
+                raise Hangs("It hangs.")
+            return pause(looks, own)
 
         return paused
 
@@ -279,7 +289,7 @@ class Machine:
             patch.setattr(failpoints, "os", system)
             for module in (stage_wait, run_together):
                 patch.setattr(module, "POLL_SECONDS", 0.002)
-            patch.setattr(waiting.Waiting, "pause", self._pause(waiting.Waiting.pause))
+            patch.setattr(Looks, "pause", self._pause(Looks.pause))
             patch.setattr(waiting, "SHORTEST_SECONDS", 0.001)
             patch.setattr(waiting, "LONGEST_SECONDS", 0.005)
             patch.setattr(waiting, "LONG_SECONDS", 0.05)

@@ -91,11 +91,8 @@ class State:
     run_id: str
     dag_run: DagRunHere | None = None
     generation: int = 1
-    stage_generation: int = 1
-    succeeded: bool = True
     done: tuple[str, ...] = ()
     reruns: set[str] | None = None
-    brought: set[str] | None = None
     replans: bool = True
     """Whether the input ranges and versions of tables are those of now."""
     extra: dict[str, Any] = field(default_factory=dict)
@@ -121,6 +118,10 @@ class Way:
     def help(self, state: State, told: Told, sketch: Sketch) -> Told | None:
         """Do what a hint says; None where it names no act that can be done here."""
         raise NotImplementedError
+
+    def plan_anew(self, state: State, sketch: Sketch) -> Told:
+        """Have a run planned anew."""
+        return self._again(state, sketch)
 
     def _resume(self, state: State, sketch: Sketch) -> Told:
         state.replans = False
@@ -166,7 +167,8 @@ class CommandLine(Way):
         if then == AGAIN:
             return self._again(state, sketch)
         assert then == ANOTHER
-        return run_command(self.machine, sketch, "--run-id", "another")
+        state.run_id = "another"
+        return run_command(self.machine, sketch, "--run-id", state.run_id)
 
     def help(self, state: State, told: Told, sketch: Sketch) -> Told | None:
         return self._again(state, sketch) if "--again" in told.hint else None
@@ -193,19 +195,21 @@ class RuntimeWay(Way):
             state.replans = False
             return self._run(sketch, state.run_id, state.generation)
         if then == AGAIN:
-            return self._run_again(state, sketch)
+            return self.plan_anew(state, sketch)
         if then == ANOTHER:
-            return self._run(sketch, "another", 1)
+            state.run_id = "another"
+            return self._run(sketch, state.run_id, 1)
         return self._clear(state, sketch, rng)
 
-    def _run_again(self, state: State, sketch: Sketch) -> Told:
-        return self._run(sketch, state.run_id, state.generation + 1)
+    def plan_anew(self, state: State, sketch: Sketch) -> Told:
+        state.generation += 1
+        return self._run(sketch, state.run_id, state.generation)
 
     def _clear(self, state: State, sketch: Sketch, rng: random.Random) -> Told:
         runtime = self._runtime()
         run = runtime.load_plan("acts", state.run_id)
         stage = rng.choice(run.plan.stages).stage_id
-        state.reruns, state.brought, state.replans = {stage}, {stage}, False
+        state.reruns, state.replans = {stage}, False
 
         def clear() -> None:
             planned = runtime.prepare(request_of(sketch, state.run_id, state.generation))
@@ -216,7 +220,7 @@ class RuntimeWay(Way):
 
     def help(self, state: State, told: Told, sketch: Sketch) -> Told | None:
         names = ("--again", "plan task", "generation", "`plan`")
-        return self._run_again(state, sketch) if any(name in told.hint for name in names) else None
+        return self.plan_anew(state, sketch) if any(name in told.hint for name in names) else None
 
 
 class HookWay(RuntimeWay):
@@ -239,7 +243,7 @@ class HookWay(RuntimeWay):
         hook = SamzaHook("acts", systems=SYSTEMS)
         run = hook.load_run("acts", state.run_id)
         stage = rng.choice(run.plan.stages).stage_id
-        state.reruns, state.brought, state.replans = {stage}, {stage}, False
+        state.reruns, state.replans = {stage}, False
         return _told(lambda: hook.finish(hook.submit(run, stage, 2)))
 
 
@@ -309,7 +313,7 @@ class DagWay(Way):
             return self._go(state, sketch)
         dag = self.dag(sketch, state)
         if then == CLEAR_PLAN:
-            return self._clear_plan(state, sketch)
+            return self.plan_anew(state, sketch)
         tasks = [name for name in self.stage_tasks(dag) if name in state.dag_run.tasks]
         if not tasks:
             return Told("there is no task to clear", kind="n/a")
@@ -319,10 +323,10 @@ class DagWay(Way):
         cleared = [name for name in tasks if state.dag_run.tasks[name].state is None]
         stages = {self.stage_tasks(dag)[name].stage for name in cleared}
         if None not in stages:
-            state.reruns, state.brought = stages, stages
+            state.reruns = stages
         return self._go(state, sketch)
 
-    def _clear_plan(self, state: State, sketch: Sketch) -> Told:
+    def plan_anew(self, state: State, sketch: Sketch) -> Told:
         assert state.dag_run is not None
         state.dag_run.clear(self.dag(sketch, state), self.plan_task, downstream=True)
         state.reruns, state.replans = None, True
@@ -344,7 +348,7 @@ class DagWay(Way):
             return CommandLine(self.machine).help(state, told, sketch)
         words = told.hint.lower()
         if "clear" in words and "plan" in words and "downstream" in words:
-            return self._clear_plan(state, sketch)
+            return self.plan_anew(state, sketch)
         return None
 
 
@@ -423,7 +427,7 @@ class HandWay(DagWay):
     def help(self, state: State, told: Told, sketch: Sketch) -> Told | None:
         if state.extra.get("keeps file") and told.kind == "UnknownName" and "stages are" in told.hint:
             del state.extra["keeps file"]  # somebody corrects the Dag file
-            return self._clear_plan(state, sketch)
+            return self.plan_anew(state, sketch)
         return super().help(state, told, sketch)
 
 
@@ -441,12 +445,12 @@ class AloneWay(DagWay):
         return dag
 
     def go_on(self, state: State, then: str, sketch: Sketch, rng: random.Random) -> Told:
-        return self._clear_plan(state, sketch) if then == CLEAR else super().go_on(state, then, sketch, rng)
+        return self.plan_anew(state, sketch) if then == CLEAR else super().go_on(state, then, sketch, rng)
 
     def help(self, state: State, told: Told, sketch: Sketch) -> Told | None:
         if told.kind == COMMAND_LINE:
             return super().help(state, told, sketch)
-        return self._clear_plan(state, sketch) if "clear" in told.hint.lower() else None
+        return self.plan_anew(state, sketch) if "clear" in told.hint.lower() else None
 
 
 WAYS: tuple[type[Way], ...] = (
