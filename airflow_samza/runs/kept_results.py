@@ -50,7 +50,7 @@ def replaced(systems: Mapping[str, System], run: RunPlan, stage: Stage) -> str:
     """Return which run has replaced what a stage wrote to an output (rule O1); "" where none has."""
     for stream_id in stage.outputs:
         bound = run.stream(stream_id)
-        system = systems.get(bound.system)
+        system = systems[bound.system]
         if isinstance(system, ReplacesSlots) and run.slot_of(stream_id) is not None:
             by = system.successor(bound.spec, run.producer(stage.stage_id))
             if by is not None:
