@@ -91,7 +91,7 @@ def submit(
     if can_finish(files, handle.folder):  # everything is staged: no Spark is needed, ``finish`` continues from here
         before = newest_request(files, handle.folder) or StageRequest("", "", 0)
         code = Code(before.reference, before.code) if is_committed(files, handle.folder) else settings(False)[1]
-        if code.digest == before.code:
+        if before.code in ("", code.digest):
             known = replace(handle, attempt=status.attempt + 1)
             write_once(files, handle.folder.attempt(known.attempt, "request"), _request(known, spark_conf, code))
             return known
