@@ -188,10 +188,8 @@ class Matrix:
         former = replace(base.sketch, faulty="", module=changed.module)
         old = self._outputs(former)
         stages = {stage.stage_id: stage for stage in plan_shape(load_application(changed.reference).spec({})).stages}
-        edited = next(node.name for node in changed.nodes if node != former.node(node.name))
-        home = next(
-            stage_id for stage_id, stage in stages.items() if any(op.endswith(f"-{changed.node(edited).args['id']}") for op in stage.operators)
-        )
+        edited = next(node for node in changed.nodes if node != former.node(node.name))
+        home = next(stage_id for stage_id, stage in stages.items() if changed.sources(edited) & set(stage.inputs))
         reruns = state.reruns if state.reruns is not None else set(stages) - set(state.done)
 
         def is_new(stage_id: str) -> bool:

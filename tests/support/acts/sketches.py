@@ -86,6 +86,12 @@ class Sketch:
         """Return the nodes that read a node."""
         return [node for node in self.nodes if name in node.of]
 
+    def sources(self, node: Node) -> set[str]:
+        """Return the ids of the streams whose messages reach a node in its stage."""
+        if node.kind in ("input", "partition_by"):
+            return {str(node.args["id"])}
+        return set().union(*(self.sources(self.node(name)) for name in node.of))
+
     @property
     def interval(self) -> tuple[str, str] | None:
         """Return the data interval of its runs."""

@@ -241,10 +241,14 @@ class HookWay(RuntimeWay):
 
     def _clear(self, state: State, sketch: Sketch, rng: random.Random) -> Told:
         hook = SamzaHook("acts", systems=SYSTEMS)
-        run = hook.load_run("acts", state.run_id)
-        stage = rng.choice(run.plan.stages).stage_id
+        stage = rng.choice(hook.load_run("acts", state.run_id).plan.stages).stage_id
         state.reruns, state.replans = {stage}, False
-        return _told(lambda: hook.finish(hook.submit(run, stage, 2)))
+
+        def clear() -> None:
+            planned = hook.plan_run(request_of(sketch, state.run_id, state.generation)).run
+            hook.finish(hook.submit(planned, stage, 2))
+
+        return _told(clear)
 
 
 def request_of(
