@@ -23,7 +23,7 @@ class FlightsAirflow:
     """The running Airflow and the folders of its connections.
 
     ``signals`` hold and release the tests' own applications; ``lineage`` is the file of OpenLineage's events, of Dags
-    that switch it on.
+    that switch it on; ``edited`` is a bundle of Dags that a test writes and edits.
     """
 
     airflow: LocalAirflow
@@ -31,20 +31,21 @@ class FlightsAirflow:
     warehouse: Path
     root: Path
     signals: Path
+    edited: Path
     lineage: Path
 
 
 @pytest.fixture(scope="session")
 def flights(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[FlightsAirflow]:
     place = tmp_path_factory.mktemp("airflow")
-    folders = {name: place / name for name in ("data", "warehouse", "root", "signals")}
+    folders = {name: place / name for name in ("data", "warehouse", "root", "signals", "edited")}
     for folder in folders.values():
         folder.mkdir()
     prepare(folders["data"])
     lineage = place / "lineage.jsonl"
     airflow = LocalAirflow(
         place / "home",
-        dags={"examples": ROOT / "dags", "tests": Path(__file__).parent / "dags"},
+        dags={"examples": ROOT / "dags", "tests": Path(__file__).parent / "dags", "edited": folders["edited"]},
         env={
             "SAMZA_TEST_SIGNALS": str(folders["signals"]),
             "AIRFLOW__SAMZA__POLL_INTERVAL": "0.2",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -48,9 +47,9 @@ def check(verdicts: list[Verdict]) -> None:
 
 @pytest.mark.parametrize("cells", sample(), ids=[f"seed-{seed}" for seed in SEEDS])
 def test_what_comes_after_an_edit_equals_a_run_from_scratch_or_is_rejected_with_the_act_that_helps(
-    cells: list[Cell], tmp_path: Path
+    cells: list[Cell],
 ) -> None:
-    verdicts = look(cells, tmp_path)
+    verdicts = look(cells)
     check(verdicts)
     counts = Counter(verdict.outcome for verdict in verdicts)
     assert counts[EQUAL] > CELLS / 4
@@ -59,7 +58,7 @@ def test_what_comes_after_an_edit_equals_a_run_from_scratch_or_is_rejected_with_
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(1000, 1000 + NIGHTLY_SEEDS))
-def test_every_cell_of_an_application_is_right(seed: int, tmp_path: Path) -> None:
-    verdicts = look(cells([seed]), tmp_path)
+def test_every_cell_of_an_application_is_right(seed: int) -> None:
+    verdicts = look(cells([seed]))
     print(table(verdicts))
     check(verdicts)

@@ -38,6 +38,12 @@ FAILPOINTS = tuple(place for place in PLACES if place not in ("task-before-state
 HINTS = 2
 """The most hints that somebody follows: of a run that is planned anew, and of a Dag file that is corrected."""
 
+EDITS = 6
+"""The most edits that are drawn until one of them changes rows."""
+
+TELLING = ("edit an operator", CALLABLE, "change a key", "change a window", PUSH)
+"""Acts that should change the rows: a cell in which all rows stay can hide that the former code ran."""
+
 Outputs = dict[str, Counter[str]]
 
 
@@ -106,7 +112,7 @@ class Matrix:
         rng = random.Random(str(cell))
         kind = next(kind for kind in WAYS if kind.name == cell.way)
         way, then, first = kind(self.machine), cell.then, sketch_of(cell.seed)
-        changed = ACTS[cell.act](first, rng)
+        changed = _telling(cell.act, first, rng)
         if changed is None or then not in kind.nexts:
             return Verdict(cell, LEFT_OUT)
         if then in (ANOTHER, OTHER_WAY) and not first.has_interval:
@@ -319,6 +325,16 @@ class Matrix:
         keep(base.kept, machine.folder)
         machine.sit(base.seats)
         return copy.deepcopy(base.state)
+
+
+def _telling(act: str, sketch: Sketch, rng: random.Random) -> Sketch | None:
+    """Return the sketch after an act: after one that other rows come from, if there is such a one."""
+    former = expected(sketch, sketch.interval, sketch.pushes)
+    for _ in range(EDITS):
+        changed = ACTS[act](sketch, rng)
+        if changed is None or act not in TELLING or expected(changed, changed.interval, changed.pushes) != former:
+            break
+    return changed
 
 
 def _elsewhere(sketch: Sketch) -> Sketch:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import tests.support.airflow_home  # noqa: F401
@@ -48,10 +48,18 @@ def table(verdicts: Iterable[Verdict]) -> str:
     return "\n".join(lines)
 
 
-def look(which: Iterable[Cell], folder: Path, *, aloud: bool = False) -> list[Verdict]:
+@contextmanager
+def place() -> Iterator[Path]:
+    """Return a folder, in memory where the machine has such: what is written is synced all the time."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="acts-", dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+def look(which: Iterable[Cell], *, aloud: bool = False) -> list[Verdict]:
     """Return the verdicts on cells, of which those that are left out are missing."""
     found = []
-    with Matrix(folder).ready() as matrix:
+    with place() as folder, Matrix(folder).ready() as matrix:
         for cell in which:
             verdict = matrix.check(cell)
             if verdict.outcome == LEFT_OUT:
@@ -66,12 +74,8 @@ def main(arguments: list[str]) -> int:
     """Print the matrix of seeds."""
     logging.disable(logging.CRITICAL)
     first, last, *words = arguments
-    folder = Path(tempfile.mkdtemp(prefix="acts-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     began, used = time.monotonic(), time.process_time()
-    try:
-        found = look(cells(range(int(first), int(last)), *words), folder, aloud=True)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    found = look(cells(range(int(first), int(last)), *words), aloud=True)
     seconds, used = time.monotonic() - began, time.process_time() - used
     print(table(found))
     wrong = sum(verdict.outcome == WRONG for verdict in found)
