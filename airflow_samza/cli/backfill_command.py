@@ -107,6 +107,7 @@ def _of_preview(each: SlicePreview) -> dict[str, Any]:
         "airflow_run": each.airflow_run,
         "estimate": plain(each.estimate) if each.estimate is not None else None,
         "problem": each.problem,
+        "awaited": [plain(awaited) for awaited in each.awaited],
     }
 
 
@@ -136,6 +137,8 @@ def _application_lines(found: ApplicationPreview) -> list[str]:
     text = columns(["SLICE", *known, "THERE", "ESTIMATE"], rows)
     told = [f"{found.application}, planned by {found.task_id}:", *text.splitlines()]
     told += [f"  ! {each.slice.text}: {each.problem}" for each in found.slices if each.problem]
+    by = dict.fromkeys((awaited.stream_id, awaited.task_id) for each in found.slices for awaited in each.awaited)
+    told += [f"{stream_id!r} is written by task {task_id}, unknown until then." for stream_id, task_id in by]
     return [*told, *_summary(found)]
 
 
@@ -177,6 +180,8 @@ def _there(each: SlicePreview) -> str:
 def _cost(each: SlicePreview) -> str:
     if each.problem:
         return "cannot be planned"
+    if each.awaited:
+        return f"unknown until {', '.join(dict.fromkeys(awaited.task_id for awaited in each.awaited))} has run"
     return duration(each.estimate.seconds) if each.estimate is not None else UNKNOWN
 
 
