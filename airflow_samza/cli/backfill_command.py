@@ -108,6 +108,7 @@ def _of_preview(each: SlicePreview) -> dict[str, Any]:
         "problem": each.problem,
         "stages": dict(each.stages),
         "outputs": dict(each.outputs),
+        "awaited": [plain(awaited) for awaited in each.awaited],
     }
 
 
@@ -140,6 +141,8 @@ def _application_lines(found: ApplicationPreview) -> list[str]:
     told += [
         f"  {each.slice.text}, {stream_id}: {text}" for each in found.slices for stream_id, text in each.outputs.items()
     ]
+    by = dict.fromkeys((awaited.stream_id, awaited.task_id) for each in found.slices for awaited in each.awaited)
+    told += [f"{stream_id!r} is written by task {task_id}, unknown until then." for stream_id, task_id in by]
     return [*told, *_summary(found)]
 
 
@@ -185,6 +188,8 @@ def _there(each: SlicePreview) -> str:
 def _cost(each: SlicePreview) -> str:
     if each.problem:
         return "cannot be planned"
+    if each.awaited:
+        return f"unknown until {', '.join(dict.fromkeys(awaited.task_id for awaited in each.awaited))} has run"
     return duration(each.estimate.seconds) if each.estimate is not None else UNKNOWN
 
 

@@ -130,11 +130,11 @@ class SamzaHook(RootHook):
         if self._runtime is None:
             from airflow_samza.launch.runtime import SparkRuntime
 
-            extra, place, root = self._extra(), self.spark_place(), self.root
+            place, root = self.spark_place(), self.root
             self._runtime = SparkRuntime(
                 root,
                 self.bindings(),
-                default_system=str(extra.get("default_system") or "") or None,
+                default_system=self.default_system,
                 master=place.master,
                 submit=place.submit,
                 spark_conf=self._settings(place),
@@ -160,6 +160,11 @@ class SamzaHook(RootHook):
     def _runner_python(self) -> str:
         """Return the Python of stage runners: the hook's own, else the connection's; empty: this process's."""
         return self.runner_python or str(self._extra().get("runner_python") or "")
+
+    @property
+    def default_system(self) -> str | None:
+        """The system of streams that name none, if the connection says one."""
+        return str(self._extra().get("default_system") or "") or None
 
     def bindings(self) -> dict[str, SystemBinding]:
         """Return the bindings of the systems, from their connections; secrets are marked."""

@@ -102,6 +102,12 @@ def run_tasks(operator: Any, context: Mapping[str, Any]) -> RunTasks:
     return RunTasks(scope, tuple(dag.stage_tasks(scope)) if dag.everything else ())
 
 
+def tasks_before(task: Any) -> list[Any]:
+    """Return all tasks before a task in its Dag, the last ones first."""
+    dag = task.get_dag()
+    return [dag.task_dict[task_id] for task_id in _upstream_of(task, dag.task_dict)] if dag is not None else []
+
+
 def scopes_to_close(operator: Any, context: Mapping[str, Any]) -> list[str]:
     """Return the scopes of the runs that a cleanup task is for: its own, that of its plan, or those before it."""
     return _Dag.of(operator, context).scopes_of(operator.task_id)
@@ -144,23 +150,14 @@ class _Dag:
         if scope is not None:
             return [str(scope)]
         planners = [name for name in self.tasks if name != task_id and self._plans(name)]
-        before = [name for name in planners if name in self._upstream_of(task)]
+        upstream = _upstream_of(task, self.everything)
+        before = [name for name in planners if name in upstream]
         found = [self.scopes_of(name)[0] for name in before or planners]
         return list(dict.fromkeys(found)) or [task_id]
 
     def _plans(self, task_id: str) -> bool:
         part = _part(self.tasks[task_id])
         return part == PLAN or (part == STAGES and _get(self.tasks[task_id], "plan") is None)
-
-    def _upstream_of(self, task: Any) -> set[str]:
-        """Return the ids of all tasks before a task."""
-        found: set[str] = set()
-        waiting = [task]
-        while waiting:
-            for task_id in waiting.pop().upstream_task_ids - found:
-                found.add(task_id)
-                waiting += [self.everything[task_id]] if task_id in self.everything else []
-        return found
 
     def stage_tasks(self, scope: str) -> Iterator[StageTask]:
         """Yield the tasks that run stages of the run of a scope."""
@@ -176,6 +173,17 @@ class _Dag:
                     _get(task, "deferrable"),
                     known_later=later is not None and listed_ is None,
                 )
+
+
+def _upstream_of(task: Any, tasks: Mapping[str, Any]) -> list[str]:
+    """Return the ids of all tasks before a task, the nearest first."""
+    found: dict[str, None] = {}
+    waiting = [task]
+    while waiting:
+        new = [task_id for task_id in sorted(waiting.pop(0).upstream_task_ids) if task_id not in found]
+        found.update(dict.fromkeys(new))
+        waiting += [tasks[task_id] for task_id in new if task_id in tasks]
+    return list(found)
 
 
 def _part(task: Any) -> str | None:

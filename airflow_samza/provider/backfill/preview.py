@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import SamzaError
-from airflow_samza.prepare.run_request import FRESH, RunRequest
-from airflow_samza.provider.backfill.slices import Slice, find_dag, for_slice, planning_tasks, slices_of
+from airflow_samza.errors import NoSuchVersion, SamzaError, TopicError
+from airflow_samza.prepare.run_request import FRESH
+from airflow_samza.provider.backfill.awaited import Awaited, awaited, awaited_by, others_before
+from airflow_samza.provider.backfill.slices import Slice, find_dag, for_slice, planning_tasks, request_of, slices_of
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.planning import FUSED, PlanningOperator
-from airflow_samza.provider.run_identity import interval_of, partition_key_of, run_id_of
+from airflow_samza.provider.run_identity import partition_key_of, run_id_of
 from airflow_samza.runs.progress.run_costs import (
     Estimate,
     History,
@@ -52,9 +53,10 @@ class SlicePreview:
 
     ``interval`` is the one that is read: of the slice, unless the task has a ``data_interval`` of its own. ``there``
     are runs of the application over the same interval, ``airflow_run`` the state of this Dag's run of the same date, if
-    there is one. ``problem`` is the sentence by which its plan task would fail. ``stages`` says, where the run was
-    planned before, of each stage whether a new plan keeps its result, and why. ``outputs`` is what the plan notes of
-    outputs, by stream: what would be replaced there.
+    there is one. ``problem`` is the sentence by which its plan task would fail. ``awaited`` are inputs of which nothing
+    is there yet, because tasks before the plan write them. ``stages`` says, where the run was planned before, of each
+    stage whether a new plan keeps its result, and why. ``outputs`` is what the plan notes of outputs, by stream: what
+    would be replaced there.
     """
 
     slice: Slice
@@ -66,6 +68,7 @@ class SlicePreview:
     airflow_run: str | None = None
     estimate: Estimate | None = None
     problem: str | None = None
+    awaited: tuple[Awaited, ...] = ()
     stages: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
 
@@ -146,14 +149,11 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
             problem=f"What the task {task.task_id} is given is known only when it runs: {error}",
         )
     run_id = run_id_of(context, rendered.task_id if rendered.scope is None else rendered.scope)
+    before: dict[str, Awaited] = {}
     try:
         hook = rendered.hook
-        interval = interval_of(context, rendered.data_interval)
-        request = RunRequest(
-            rendered.application,
-            run_id,
-            config=_config(rendered),
-            interval=interval,
+        request = replace(
+            request_of(rendered, context),
             partition_key=partition_key_of(context),
             mode=STAGED if rendered.mode == FUSED else rendered.mode,
             state_from=str(rendered.state_from or FRESH),
@@ -161,11 +161,19 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
             reuse=rendered.reuse,
         )
         former = known.of(hook)
+        before = awaited(task, slice_, hook, request)
         run = hook.preview(request)
         tables = _tables(hook, run)
     except (SamzaError, OSError) as error:
-        return SlicePreview(slice_, run_id, airflow_run=airflow_run, problem=without_passwords(str(error)))
-    inputs = tuple(_listed(hook, run, amount) for amount in amounts(run))
+        lacking = awaited_by(error, before)
+        if lacking is not None:
+            interval = request.interval.iso() if request.interval is not None else None
+            return SlicePreview(slice_, run_id, interval, airflow_run=airflow_run, awaited=(lacking,))
+        return SlicePreview(slice_, run_id, airflow_run=airflow_run, problem=_problem(task, error))
+    found = tuple(_listed(hook, run, amount) for amount in amounts(run))
+    lacks = tuple(before[amount.stream_id] for amount in found if amount.stream_id in before and _is_nothing(amount))
+    there = {each.stream_id for each in lacks}
+    inputs = tuple(_unknown(amount) if amount.stream_id in there else amount for amount in found)
     return SlicePreview(
         slice_,
         run_id,
@@ -174,7 +182,8 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
         tables,
         tuple(former.of_interval(run.interval)),
         airflow_run,
-        former.estimate(inputs),
+        None if lacks else former.estimate(inputs),
+        awaited=lacks,
         stages=run.reuse_texts,
         outputs={
             stream_id: texts[stream_id]
@@ -184,6 +193,22 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
             if stream_id in texts and not run.is_own(stream_id)
         },
     )
+
+
+def _problem(task: PlanningOperator, error: Exception) -> str:
+    """Return the sentence of a plan that fails, with the tasks before it that may bring what is missing."""
+    others = others_before(task) if isinstance(error, TopicError | NoSuchVersion) else []
+    more = f"\n  Before the plan run {', '.join(others)}: what they write is not known here." if others else ""
+    return without_passwords(str(error)) + more
+
+
+def _is_nothing(amount: InputAmount) -> bool:
+    """Return whether nothing is there of an input, as far as its amount is known."""
+    return not any((amount.files, amount.bytes, amount.messages))
+
+
+def _unknown(amount: InputAmount) -> InputAmount:
+    return replace(amount, files=None, bytes=None, messages=None)
 
 
 def _config(task: PlanningOperator) -> dict[str, str]:

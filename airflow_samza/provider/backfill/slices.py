@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, UnknownName
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.airflow_versions import dags_in, scheduler_form
+from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.planning import PlanningOperator
+from airflow_samza.provider.run_identity import interval_of, run_id_of
+from airflow_samza.provider.samza_operator import SamzaOperator
+
+Task = TypeVar("Task", bound=SamzaOperator)
 
 
 @dataclass(frozen=True)
@@ -98,13 +104,20 @@ def scheduled_slices(form: Any, first: datetime, last: datetime) -> Iterator[Sli
     return _past(form.iter_dagrun_infos_between(first, last), datetime.now(timezone.utc))
 
 
-def for_slice(task: PlanningOperator, slice_: Slice) -> tuple[PlanningOperator, dict[str, Any]]:
+def for_slice(task: Task, slice_: Slice) -> tuple[Task, dict[str, Any]]:
     """Return a task with its templates rendered for a slice, and the context that they were rendered with."""
     ti = SimpleNamespace(dag_id=task.dag_id, task_id=task.task_id, run_id=slice_.run_id, map_index=-1, try_number=1)
     context = _context(task, slice_, ti)
     rendered = copy(task)
     rendered.render_template_fields(context)  # type: ignore[arg-type]  # it is as much of one as a preview has
     return rendered, context
+
+
+def request_of(task: SamzaOperator, context: Mapping[str, Any]) -> RunRequest:
+    """Return the request that a rendered task would make of a run, as far as it says where streams are."""
+    run_id = run_id_of(context, task.task_id if task.scope is None else task.scope)
+    interval = interval_of(context, getattr(task, "data_interval", None))
+    return RunRequest(task.application, run_id, config=text_map("config", task.config), interval=interval)
 
 
 def _context(task: Any, slice_: Slice, ti: Any) -> dict[str, Any]:

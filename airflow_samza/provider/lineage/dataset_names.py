@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -52,22 +53,26 @@ def dataset_of(
     which the path of this run is taken.
     """
     own = run.is_own(bound.stream_id) if bound.role == "intermediate" else False
-    topic = _without_run(run, bound.stream_id) if own else bound.spec.name
-    kind = find_kind(binding.kind)
-    if kind is not None and kind.place == ADDRESSES:
-        return kafka_dataset(topic, str(binding.options[ADDRESSES]))
-    if binding.kind == EMBEDDED:
-        return log_dataset(topic, str(binding.options.get("root") or root))
-    path = bound.spec.path
+    described = replace(bound.spec, name=_without_run(run, bound.stream_id)) if own else bound.spec
     declared = spec.stream(bound.stream_id).path if spec is not None else None
     if declared is not None:
-        path = unvarying(declared)
+        described = replace(described, path=unvarying(declared))
+    return dataset_at(described, bound.system, binding, root)
+
+
+def dataset_at(stream: StreamSpec, system: str, binding: SystemBinding, root: str) -> DatasetName:
+    """Return the name of a stream as its system sees it; ``root`` is the one of the run."""
+    kind = find_kind(binding.kind)
+    if kind is not None and kind.place == ADDRESSES:
+        return kafka_dataset(stream.name, str(binding.options[ADDRESSES]))
+    if binding.kind == EMBEDDED:
+        return log_dataset(stream.name, str(binding.options.get("root") or root))
     traits = traits_of(binding.kind)
     if traits.through_topics:  # Spark reads and writes it
-        return _of_spark(bound, binding, path)
+        return _of_spark(stream, system, binding)
     if traits.unkeyed_splits:  # files
-        return path_dataset(path if path is not None else bound.spec.name, binding.options.get("root"))
-    return _elsewhere(binding.kind, bound.system, topic)
+        return path_dataset(stream.path if stream.path is not None else stream.name, binding.options.get("root"))
+    return _elsewhere(binding.kind, system, stream.name)
 
 
 def kafka_dataset(topic: str, brokers: str) -> DatasetName:
@@ -165,22 +170,16 @@ def _without_run(run: RunPlan, stream_id: str) -> str:
     return intermediate_topic(run.application, run.app_id, stream_id, "run", first, run.names).partition("/")[0]
 
 
-def _of_spark(bound: BoundStream, binding: SystemBinding, path: str | None) -> DatasetName:
+def _of_spark(stream: StreamSpec, system: str, binding: SystemBinding) -> DatasetName:
     from airflow_samza.systems.spark.tables import SparkTable
 
-    table = SparkTable.of(bound.system, binding, _with_path(bound.spec, path))
+    table = SparkTable.of(system, binding, stream)
     if table.path is not None:
         return path_dataset(table.path)
     url = table.options.get("url", "")
     if table.format == "jdbc" and url.startswith("jdbc:"):
-        return jdbc_dataset(url, table.table or table.options.get("dbtable") or bound.spec.name)
-    return _elsewhere("spark", bound.system, table.table or bound.spec.name)
-
-
-def _with_path(spec: StreamSpec, path: str | None) -> StreamSpec:
-    from dataclasses import replace
-
-    return spec if path is None or spec.path is None else replace(spec, path=path)
+        return jdbc_dataset(url, table.table or table.options.get("dbtable") or stream.name)
+    return _elsewhere("spark", system, table.table or stream.name)
 
 
 def _elsewhere(kind: str, system: str, name: str) -> DatasetName:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
 from tests.support.acts.model import Rows, data_of, text_of, tiers
-from tests.support.acts.sketches import DAY_BEFORE, LAKE, LOG, TABLE, Sketch
+from tests.support.acts.sketches import DAY_BEFORE, LAKE, LOG, Sketch
 from tests.support.pushes import Pushes
 
 _TYPES = pa.schema(

@@ -43,7 +43,6 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.pace import Looks
 
-
 PATIENCE_SECONDS = 20.0
 """Seconds after which what is waited for will never come."""
 

@@ -152,7 +152,7 @@ def _function(node: Node, *, faulty: bool) -> Iterator[str]:
         yield f"    return {{'k': row.k, 'id': row.id, 'i': row.i * {args['factor']} + found.i, 'at': row.at}}"
 
 
-def _statement(node: Node) -> str:  # noqa: PLR0911
+def _statement(node: Node) -> str:
     args, source = node.args, node.of[0] if node.of else ""
     given = [f"{name}={args[name]!r}" for name in ("id",) if args.get(name) and node.kind in NAMED]
     named = "".join(f", {text}" for text in given)

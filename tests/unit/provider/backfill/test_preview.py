@@ -257,3 +257,125 @@ def test_dags_are_looked_for_in_the_bundles(place: Path, monkeypatch: pytest.Mon
     bundles = [{"name": "mine", "classpath": kind, "kwargs": {"path": os.fspath(place / "dags")}}]
     monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps(bundles))
     assert backfill_slices.find_dag("orders").dag_id == "orders"
+
+
+FEEDING = """
+import pendulum
+from airflow.sdk import DAG, Asset, task
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+from airflow_samza import SamzaTaskGroup
+from airflow_samza.operators import SamzaTablePushOperator
+
+COMMON = {{"schedule": CronDataIntervalTimetable("@daily", timezone="UTC"), "start_date": pendulum.datetime(2013, 1, 1)}}
+
+with DAG("orders", **COMMON):
+    {before}
+    last = SamzaTaskGroup("copy", application="previewed_chain_app:{last}", systems={{"data": "orders_data"}})
+    before >> last
+"""
+
+CHAIN = '''
+from airflow_samza import stream_application
+
+ORDER = "id bigint, amount bigint"
+
+@stream_application("previewed-fed")
+def fed(app):
+    """Write the orders that another application reads."""
+    read = app.input_stream("raw", system="data", schema=ORDER, path="raw", format="json", partitions=1)
+    read.partition_by("id", id="by-id").send_to(
+        app.output_stream("orders", system="data", path="fed/{data_interval_start:%Y-%m-%d}", format="json")
+    )
+
+@stream_application("previewed-fed-topic")
+def fed_topic(app):
+    """Write a topic that another application reads."""
+    read = app.input_stream("raw", system="data", schema=ORDER, path="raw", format="json", partitions=1)
+    read.send_to(app.output_stream("fed", system="log", partitions=1, shared=True))
+
+def reading(name, system, more):
+    @stream_application(name)
+    def app(app):
+        read = app.input_stream("orders", system=system, schema=ORDER, **more)
+        read.send_to(app.output_stream("copied", system="log", partitions=1))
+    return app
+
+OF_DAY = "fed/{data_interval_start:%Y-%m-%d}"
+folder = reading("previewed-folder", "data", {"path": OF_DAY, "format": "json", "partitions": 1})
+glob = reading("previewed-glob", "data", {"path": OF_DAY + "/*.json", "format": "json", "partitions": 1})
+
+@stream_application("previewed-sections")
+def sections(app):
+    app.shared_stream("fed", system="log", schema=ORDER).send_to(app.output_stream("copied", system="log", partitions=1))
+
+@stream_application("previewed-table")
+def table(app):
+    known = app.pushed_table("known", key="id", schema="id bigint, tier string", partitions=1)
+    read = app.input_stream("raw", system="data", schema=ORDER, key="id", path="raw", format="json", partitions=1)
+    read.join(known, id="with-tier").send_to(app.output_stream("copied", system="log", partitions=1))
+'''
+GROUP = 'before = SamzaTaskGroup("feed", application="previewed_chain_app:{}", systems={{"data": "orders_data"}})'
+PUSH = 'before = SamzaTablePushOperator(task_id="push", application="previewed_chain_app:table", table="known", source="/x")'
+OUTLET = """
+    @task(outlets=[Asset("file://{place}/data/fed")])
+    def load(): ...
+    before = load()"""
+
+AWAITED = [
+    (GROUP.format("fed"), "folder", "orders", "feed.by-id"),
+    (GROUP.format("fed"), "glob", "orders", "feed.by-id"),
+    (GROUP.format("fed_topic"), "sections", "fed", "feed.raw"),
+    (PUSH, "table", "known", "push"),
+    (OUTLET, "folder", "orders", "load"),
+]
+
+
+def fed(place: Path, before: str, last: str) -> None:
+    (place / "dags" / "previewed_chain_app.py").write_text(CHAIN)
+    (place / "dags" / "orders.py").write_text(FEEDING.format(before=before.replace("{place}", str(place)), last=last))
+    (place / "data" / "raw").mkdir(exist_ok=True)
+    (place / "data" / "raw" / "a.json").write_text('{"id": 1, "amount": 2}\n')
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "stream", "task"), AWAITED, ids=["folder", "glob", "sections", "table", "outlet"]
+)
+def test_what_a_task_before_writes_is_unknown_until_then(
+    place: Path, before: str, last: str, stream: str, task: str
+) -> None:
+    fed(place, before, last)
+    found = preview(place, day(1), day(2))
+    each = found.applications[-1].slices[0]
+    assert (each.problem, each.estimate) == (None, None)
+    assert [(awaited.stream_id, awaited.task_id) for awaited in each.awaited] == [(stream, task)]
+    done = asked(place)
+    assert f"{stream!r} is written by task {task}, unknown until then." in done.stdout.splitlines()
+    assert f"unknown until {task} has run" in done.stdout
+    assert "cannot be planned" not in done.stdout
+    facts = json.loads(asked(place, "--json").stdout)["applications"][-1]["slices"][0]
+    assert facts["awaited"] == [{"stream_id": stream, "task_id": task}]
+
+
+def test_what_is_there_of_an_earlier_run_is_shown(place: Path) -> None:
+    fed(place, GROUP.format("fed"), "folder")
+    (place / "data" / "fed" / "2013-01-01").mkdir(parents=True)
+    (place / "data" / "fed" / "2013-01-01" / "a.json").write_text('{"id": 1, "amount": 2}\n')
+    there, missing = preview(place, day(1), day(2)).applications[-1].slices
+    assert (there.inputs[0].files, there.awaited) == (1, ())
+    assert [awaited.task_id for awaited in missing.awaited] == ["feed.by-id"]
+
+
+def test_tasks_before_of_which_nothing_is_known_are_named(place: Path) -> None:
+    fed(place, OUTLET.replace('outlets=[Asset("file://{place}/data/fed")]', "retries=1"), "folder")
+    problem = str(preview(place, day(1), day(1)).applications[-1].slices[0].problem)
+    assert "does not exist" in problem
+    assert problem.endswith("Before the plan run load: what they write is not known here.")
+
+
+def test_what_a_task_behind_the_plan_writes_is_missing(place: Path) -> None:
+    fed(place, GROUP.format("fed"), "folder")
+    file = place / "dags" / "orders.py"
+    file.write_text(file.read_text().replace("before >> last", "last >> before"))
+    each = next(a for a in preview(place, day(1), day(1)).applications if a.application == "previewed-folder").slices[0]
+    assert "does not exist" in str(each.problem)
