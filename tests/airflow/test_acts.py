@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 TRIPS = [(("NL", "SE", "IT")[number % 3], number % 7 + 1) for number in range(40)]
 
-APPLICATION = '''
+APPLICATION = """
 from airflow_samza import count, max_, stream_application, sum_
 
 
@@ -38,9 +38,9 @@ def app(app):
     found.send_to(app.output_stream("out", system="warehouse", path="acts-{name}", format="json"))
     if {aside}:
         right.where("km > 3").send_to(app.output_stream("aside", system="warehouse", path="acts-{name}-aside", format="json"))
-'''
+"""
 
-DAGS = '''
+DAGS = """
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -74,7 +74,7 @@ for name, way in json.loads((Path(__file__).parent / "ways.json").read_text()).i
             first >> last >> cleanup
             cleanup.as_teardown(on_failure_fail_dagrun=False)
     globals()[dag_id] = dag
-'''
+"""
 
 PLAN = {"SamzaDag": "plan", "by hand": "plan", "fused": "shop.plan", "pipelined": "shop.plan", "one task": "run"}
 
@@ -145,9 +145,9 @@ class Edited:
         run_id = self.airflow.xcom(f"acts_{name}", self.runs[name], "plan")["run_id"]
         systems = [f"data=files:{self.flights.data}", f"warehouse=files:{self.flights.warehouse}"]
         given = [part for system in systems for part in ("--system", system)]
+        place = ["--root", str(self.flights.root), *given]
         return subprocess.run(
-            [sys.executable, "-m", "airflow_samza.cli", "run", f"acts_{name}:app", "--root", str(self.flights.root)]
-            + [*given, "--run-id", run_id, *more],
+            [sys.executable, "-m", "airflow_samza.cli", "run", f"acts_{name}:app", *place, "--run-id", run_id, *more],
             cwd=self.flights.edited,
             capture_output=True,
             text=True,

@@ -143,7 +143,8 @@ def test_all_that_is_written_to_a_side_input_is_read_in_the_end_by_epochs_that_a
 def test_a_processor_gets_as_many_messages_as_fit_into_its_share_of_an_epoch(tmp_path: Path, seconds: float) -> None:
     stage = Stage(tmp_path, "following_processed")
     facts = {f"side_input_seconds.{TOPIC}": seconds}
-    stage.tables.took([Manifest(task, 0, "a", 1.0, {}, {}, facts, read_aside={TOPIC: {"messages": 5}}) for task in range(2)])
+    aside = {"side_inputs": {TOPIC: {"messages": 5}}}
+    stage.tables.took([Manifest(task, 0, "a", 1.0, {}, {}, facts, report=aside) for task in range(2)])
     for _ in range(3):
         stage.write(15_000)
     wanted = stage.look()

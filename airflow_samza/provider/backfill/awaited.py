@@ -70,17 +70,17 @@ def others_before(task: PlanningOperator) -> list[str]:
 
 def _read(spec: ApplicationSpec, hook: SamzaHook, request: RunRequest) -> list[tuple[tuple[str, ...], DatasetName]]:
     """Return what a run reads: the names of each input and table, and the place."""
-    found = []
+    found: list[tuple[tuple[str, ...], DatasetName]] = []
     for stream_id in spec.inputs:
         with suppress(SamzaError):
             place, name = _place(spec, stream_id, hook, request)
             found.append(((stream_id, name), place))
     for table in spec.tables.values():
-        stream_id = push_stream(table)
-        if stream_id is not None:
+        pushed = push_stream(table)
+        if pushed is not None:
             with suppress(SamzaError):
                 place = table_dataset(hook, request.application, table.table_id, request.config)
-                found.append(((table.table_id, stream_id), place))
+                found.append(((table.table_id, pushed), place))
     return found
 
 

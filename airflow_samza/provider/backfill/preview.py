@@ -204,11 +204,11 @@ def _problem(task: PlanningOperator, error: Exception) -> str:
 
 def _is_nothing(amount: InputAmount) -> bool:
     """Return whether nothing is there of an input, as far as its amount is known."""
-    return not any((amount.files, amount.bytes, amount.messages))
+    return not any((amount.files, amount.bytes, amount.offsets))
 
 
 def _unknown(amount: InputAmount) -> InputAmount:
-    return replace(amount, files=None, bytes=None, messages=None)
+    return replace(amount, files=None, bytes=None, offsets=None)
 
 
 def _config(task: PlanningOperator) -> dict[str, str]:

@@ -138,16 +138,18 @@ class Matrix:
             self.ground.push(changed.pushes)
         self.machine.arm(None)
         if then != OTHER_WAY:
-            return self._judge(cell, then, base, state, way, changed, way.go_on(state, then, changed, rng))
+            try:
+                told = way.go_on(state, then, changed, rng)
+            except Exception as error:  # the Dag file cannot be read any more
+                told = Told.of(error)
+            return self._judge(cell, then, base, state, way, changed, told)
         other = rng.choice([kind for kind in WAYS if kind.name != way.name])(self.machine)
         state, told = other.begin(changed, "other")
         return self._judge(cell, other.name, base, state, other, changed, told)
 
     # -- judging -------------------------------------------------------------------------------------------------------
 
-    def _judge(
-        self, cell: Cell, then: str, base: Base, state: State, way: Way, changed: Sketch, told: Told
-    ) -> Verdict:
+    def _judge(self, cell: Cell, then: str, base: Base, state: State, way: Way, changed: Sketch, told: Told) -> Verdict:
         said = f"{then} " * (then != cell.then) + f"{state.extra or ''} {base.failed_by}"
         if told.kind == "n/a":
             return Verdict(cell, LEFT_OUT, told.sentence)
@@ -187,9 +189,7 @@ class Matrix:
             found = self._with_kept_stages(then, base, state, changed, new)
         return [self._with_day_before(base, changed, outputs) for outputs in found]
 
-    def _with_kept_stages(
-        self, then: str, base: Base, state: State, changed: Sketch, new: Outputs
-    ) -> list[Outputs]:
+    def _with_kept_stages(self, then: str, base: Base, state: State, changed: Sketch, new: Outputs) -> list[Outputs]:
         """Return the outputs where stages that do not run again keep what the former function has made."""
         former = replace(base.sketch, faulty="", module=changed.module)
         old = self._outputs(former)
@@ -232,7 +232,13 @@ class Matrix:
 
     def scratch(self, sketch: Sketch, interval: tuple[str, str] | None = None) -> Outputs | Told:
         """Return the outputs of a run in an empty root, which are checked with the model; or why it is rejected."""
-        key = (str(sketch.seed), sketch.source(), repr(sorted(sketch.given.items())), repr(interval), str(sketch.pushes))
+        key = (
+            str(sketch.seed),
+            sketch.source(),
+            repr(sorted(sketch.given.items())),
+            repr(interval),
+            str(sketch.pushes),
+        )
         if key not in self._scratch:
             self._scratch[key] = self._run_scratch(sketch, interval)
         return self._scratch[key]
@@ -355,4 +361,3 @@ def _difference(wanted: Outputs, found: Outputs) -> str:
             )
             told.append(f"{place} has {found[place].total()} rows for {rows.total()} ({some})")
     return ", ".join(told)
-

@@ -49,7 +49,7 @@ def edit_callable(sketch: Sketch, rng: random.Random) -> Sketch | None:
 def rename_stage(sketch: Sketch, rng: random.Random) -> Sketch | None:
     """Give a partition_by, and the stage that it begins, another id."""
     node = _any(sketch, rng, "partition_by")
-    return node and sketch.with_node(node.but(id=f"again-{node.args['id']}"))
+    return None if node is None else sketch.with_node(node.but(id=f"again-{node.args['id']}"))
 
 
 def rename_stream(sketch: Sketch, rng: random.Random) -> Sketch | None:
@@ -85,7 +85,11 @@ def change_partitions(sketch: Sketch, rng: random.Random) -> Sketch | None:
 def change_configuration(sketch: Sketch, rng: random.Random) -> Sketch | None:
     """Change configuration: a key that the plan reads, or one that it does not; in the code or from outside."""
     key, value = rng.choice(
-        [("job.intermediate.stream.partitions", "4"), ("job.epoch.max.messages", "5"), ("task.consumer.batch.size", "3")]
+        [
+            ("job.intermediate.stream.partitions", "4"),
+            ("job.epoch.max.messages", "5"),
+            ("task.consumer.batch.size", "3"),
+        ]
     )
     if rng.random() < 0.5:
         return replace(sketch, given={**sketch.given, key: value})
@@ -99,7 +103,8 @@ def add_output(sketch: Sketch, rng: random.Random) -> Sketch | None:
     system = rng.choice([LAKE, LOG])
     args = {"path": "added", "format": "json"} if system == LAKE else {"partitions": 2}
     return replace(
-        sketch, nodes=(*sketch.nodes, Node("output_9", "output", (node.name,), {"id": "added", "system": system, **args}))
+        sketch,
+        nodes=(*sketch.nodes, Node("output_9", "output", (node.name,), {"id": "added", "system": system, **args})),
     )
 
 

@@ -237,9 +237,7 @@ class Machine:
         """Set runners up again."""
         files = open_filesystem(str(self.root))
         for seat in seats:
-            runner = self.runners[seat.folder.path] = RunnerHere(
-                self, files, seat.folder, seat.settings, seat.modules
-            )
+            runner = self.runners[seat.folder.path] = RunnerHere(self, files, seat.folder, seat.settings, seat.modules)
             runner.skip(seat.taken)
 
     def is_alive(self, folder: RunnerFolder) -> bool:

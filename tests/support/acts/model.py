@@ -116,9 +116,7 @@ def _merge(node: Node, sources: Sequence[Rows], pushes: int) -> Rows:
 
 def _lookup(node: Node, sources: Sequence[Rows], pushes: int) -> Rows:
     found = tiers(pushes)
-    return [
-        _base(row, k=found[row["id"]], i=row["i"] + node.args["more"]) for row in sources[0] if row["id"] in found
-    ]
+    return [_base(row, k=found[row["id"]], i=row["i"] + node.args["more"]) for row in sources[0] if row["id"] in found]
 
 
 _UNITS = {"minutes": 60, "days": 86400}
@@ -192,4 +190,3 @@ _KINDS: dict[str, Callable[[Node, Sequence[Rows], int], Rows]] = {
     "aggregate": _aggregate,
     "window": _window,
 }
-

@@ -130,7 +130,7 @@ _HEAD = (
     f'COLUMNS = "{", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())}"',
 )
 
-_ROW = "{'k': row.k, 'id': row.id, 'i': %s, 'at': row.at}"
+_ROW = "{{'k': row.k, 'id': row.id, 'i': {}, 'at': row.at}}"
 
 
 def _function(node: Node, *, faulty: bool) -> Iterator[str]:
@@ -143,9 +143,9 @@ def _function(node: Node, *, faulty: bool) -> Iterator[str]:
     if node.kind == "filter":
         yield f"    return row.i % {args['modulus']} != {args['rest']}"
     elif node.kind == "map":
-        yield f"    return {_ROW % ('row.i * %d + %d' % (args['factor'], args['more']))}"
+        yield f"    return {_ROW.format(f'row.i * {args['factor']} + {args['more']}')}"
     elif node.kind == "flat_map":
-        yield f"    return [{_ROW % 'row.i + number'} for number in range({args['times']})]"
+        yield f"    return [{_ROW.format('row.i + number')} for number in range({args['times']})]"
     elif node.kind == "lookup":
         yield f"    return {{'k': found.tier, 'id': row.id, 'i': row.i + {args['more']}, 'at': row.at}}"
     else:
@@ -263,7 +263,9 @@ class _Drawing:
 
     def partition(self, stream: str, key: str) -> str:
         number = sum(node.kind == "partition_by" for node in self.nodes)
-        return self.add("partition_by", stream, key=key, id=f"{('by', 'then-by', 'last-by', 'at-last-by')[number]}-{key}")
+        return self.add(
+            "partition_by", stream, key=key, id=f"{('by', 'then-by', 'last-by', 'at-last-by')[number]}-{key}"
+        )
 
     def steps(self, stream: str, least: int, most: int) -> str:
         for _ in range(self.rng.randint(least, most)):
@@ -294,7 +296,9 @@ class _Drawing:
             self.output(stream, "out")
             return
         if last == "window":
-            window = self.rng.choice(['tumbling("2 minutes")', 'tumbling("10 minutes")', 'hopping("4 minutes", "2 minutes")'])
+            window = self.rng.choice(
+                ['tumbling("2 minutes")', 'tumbling("10 minutes")', 'hopping("4 minutes", "2 minutes")']
+            )
             self.output(self.add("window", stream, key=key, window=window, columns=self.aggregations()), "out")
             return
         stream = self.add("aggregate", stream, key=key, columns={"n": "count()", **self.aggregations()})

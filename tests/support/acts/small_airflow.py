@@ -128,7 +128,10 @@ class DagRunHere:
         ti = SimpleNamespace(
             task=operator,
             xcom_push=here.xcom_push,
-            **{name: getattr(here, name) for name in ("dag_id", "task_id", "run_id", "map_index", "try_number", "max_tries")},
+            **{
+                name: getattr(here, name)
+                for name in ("dag_id", "task_id", "run_id", "map_index", "try_number", "max_tries")
+            },
         )
         between = dict(zip(("data_interval_start", "data_interval_end"), moments, strict=False))
         return {

@@ -131,9 +131,7 @@ class Way:
         return run_command(self.machine, sketch, "--run-id", state.run_id, "--again")
 
 
-def run_command(
-    machine: Machine, sketch: Sketch, *arguments: str, interval: tuple[str, str] | None = None
-) -> Told:
+def run_command(machine: Machine, sketch: Sketch, *arguments: str, interval: tuple[str, str] | None = None) -> Told:
     """Run ``airflow-samza run``, and return what it has told."""
     given = ["run", sketch.reference, "--root", str(machine.root), "--system", f"lake=files:{machine.lake}"]
     interval = interval or sketch.interval
@@ -251,9 +249,7 @@ class HookWay(RuntimeWay):
         return _told(clear)
 
 
-def request_of(
-    sketch: Sketch, run: str, generation: int = 1, interval: tuple[str, str] | None = None
-) -> RunRequest:
+def request_of(sketch: Sketch, run: str, generation: int = 1, interval: tuple[str, str] | None = None) -> RunRequest:
     """Return the request for a run of a sketch."""
     interval = interval or sketch.interval
     return RunRequest(
@@ -427,7 +423,6 @@ class HandWay(DagWay):
             cleanup.as_teardown(on_failure_fail_dagrun=False)
         return dag
 
-
     def help(self, state: State, told: Told, sketch: Sketch) -> Told | None:
         if state.extra.get("keeps file") and told.kind == "UnknownName" and "stages are" in told.hint:
             del state.extra["keeps file"]  # somebody corrects the Dag file
@@ -495,10 +490,9 @@ def connected(machine: Machine) -> Any:
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SamzaHook, "get_connection", staticmethod(known.__getitem__))
-        patch.setattr(typer.testing, "_get_command", functools.cache(typer.testing._get_command))
+        patch.setattr(typer.testing, "_get_command", functools.cache(vars(typer.testing)["_get_command"]))
         patch.setattr(ProducerTasks, "states", _states)
         patch.setattr(SamzaOperator, "log", _NoLog())
         patch.setattr(settling, "SETTLE_SECONDS", 0.0)
         patch.setattr(stage_watch, "SHORTEST_NAP", 0.002)
         yield
-

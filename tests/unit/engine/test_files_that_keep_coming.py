@@ -174,7 +174,10 @@ def test_rejects_output_that_took_the_place_of_what_was_read(lake: Lake) -> None
     publish(1, "tuesday", "1.1")  # another run adds its files
     assert len(lake.whole("run-2", COPIES)) == 1
     publish(0, "monday", "1.2")  # its stage was cleared
-    with pytest.raises(StateError, match="takes the place of what an earlier generation of its writer, or an earlier run for the same interval, had written"):
+    with pytest.raises(
+        StateError,
+        match="takes the place of what an earlier generation of its writer, or an earlier run for the same interval, had written",
+    ):
         lake.plan("run-3", COPIES)
     file_apps.OPTIONS["on_rewrite"] = "ignore"
     assert lake.whole("run-4", COPIES) == []

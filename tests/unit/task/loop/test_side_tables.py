@@ -504,5 +504,7 @@ def test_a_task_sees_updates_from_epoch_to_epoch() -> None:
 
 def test_a_task_may_not_write_a_table_of_side_inputs() -> None:
     driver = TestDriver(low_level).pipe("views", [{"member_id": 1, "page": "write"}])
-    with pytest.raises(StoreError, match="writes to the table 'profiles', which is filled by side inputs and read-only"):
+    with pytest.raises(
+        StoreError, match="writes to the table 'profiles', which is filled by side inputs and read-only"
+    ):
         driver.run()
