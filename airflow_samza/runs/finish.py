@@ -25,13 +25,13 @@ from airflow_samza.runs.records.epoch_records import (
     read_commit,
     read_manifests,
 )
-from airflow_samza.runs.records.folders import StageFolder, adopt, read_fixed
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, adopt, read_fixed
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.spans import Span, Stopwatch, seconds_of
 from airflow_samza.runs.records.stage_result import CODE, InputResult, OutputResult, StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle, newest_attempt, newest_request, spans_before
-from airflow_samza.systems.capabilities import TellsWhatIsRead
+from airflow_samza.systems.capabilities import ReplacesSlots, TellsWhatIsRead
 from airflow_samza.systems.delivery import after_a_retry
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
@@ -155,8 +155,51 @@ def finish_epoch(
         )
         facts[stream_id] = systems[bound.system].publish(bound.spec, publication)
         reach("after-first-publish")
+        if committed.is_last or intent.epoch == 0:
+            _retire_former_writers(files, systems[bound.system], run_plan, stream_id, generation)
     _tell_read(systems, run_plan, intent, manifests)
     return committed, facts
+
+
+def _retire_former_writers(
+    files: Filesystem, system: System, run_plan: RunPlan, stream_id: str, generation: Generation
+) -> None:
+    """Replace by nothing what stages of former plans wrote to the place of an output, where they write no more.
+
+    A stage that was renamed is another producer: beside its output that of the former one would stand, too (rule O1).
+    """
+    if run_plan.generation == 1 or run_plan.is_own(stream_id) or not isinstance(system, ReplacesSlots):
+        return
+    bound, folder = run_plan.stream(stream_id), RunFolder(run_plan.application, run_plan.run_id)
+    place = _place_of(bound)
+    writers = _writers_of(run_plan, place)
+    for number in folder.plan_generations(files):
+        former = read_fixed(files, folder.plan(number), RunPlan) if number < run_plan.generation else None
+        for stage_id in sorted(_writers_of(former, place) - writers) if former is not None else ():
+            if not folder.generations(files, stage_id):
+                continue  # it has never begun
+            nothing = Publication(
+                producer=run_plan.producer(stage_id),
+                generation=str(Generation(run_plan.generation, generation.stage)),
+                epoch=0,
+                staged={},
+                slot=run_plan.slot_of(stream_id),
+            )
+            system.publish(bound.spec, nothing)
+
+
+def _place_of(bound: BoundStream) -> tuple[str, str]:
+    return bound.system, bound.spec.path or bound.spec.name
+
+
+def _writers_of(run_plan: RunPlan, place: tuple[str, str]) -> set[str]:
+    """Return the stages of a plan that write to a place outside of the run."""
+    return {
+        stage.stage_id
+        for stage in run_plan.plan.stages
+        for stream_id in stage.outputs
+        if not run_plan.is_own(stream_id) and _place_of(run_plan.stream(stream_id)) == place
+    }
 
 
 def _tell_read(systems: Mapping[str, System], run_plan: RunPlan, intent: Intent, manifests: Sequence[Manifest]) -> None:

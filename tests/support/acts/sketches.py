@@ -143,7 +143,8 @@ def _function(node: Node, *, faulty: bool) -> Iterator[str]:
     if node.kind == "filter":
         yield f"    return row.i % {args['modulus']} != {args['rest']}"
     elif node.kind == "map":
-        yield f"    return {_ROW.format(f'row.i * {args['factor']} + {args['more']}')}"
+        value = f"row.i * {args['factor']} + {args['more']}"
+        yield f"    return {_ROW.format(value)}"
     elif node.kind == "flat_map":
         yield f"    return [{_ROW.format('row.i + number')} for number in range({args['times']})]"
     elif node.kind == "lookup":
