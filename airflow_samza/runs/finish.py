@@ -166,17 +166,18 @@ def _retire_former_writers(
 ) -> None:
     """Replace by nothing what stages of former plans wrote to the place of an output, where they write no more.
 
-    A stage that was renamed is another producer: beside its output that of the former one would stand, too (rule O1).
+    A stage or a stream that was renamed is another writer: beside its output that of the former one would stand, too
+    (rule O1).
     """
     if run_plan.generation == 1 or run_plan.is_own(stream_id) or not isinstance(system, ReplacesSlots):
         return
-    bound, folder = run_plan.stream(stream_id), RunFolder(run_plan.application, run_plan.run_id)
-    place = _place_of(bound)
+    folder = RunFolder(run_plan.application, run_plan.run_id)
+    place = _place_of(run_plan.stream(stream_id))
     writers = _writers_of(run_plan, place)
     for number in folder.plan_generations(files):
         former = read_fixed(files, folder.plan(number), RunPlan) if number < run_plan.generation else None
-        for stage_id in sorted(_writers_of(former, place) - writers) if former is not None else ():
-            if not folder.generations(files, stage_id):
+        for stage_id, written in sorted(_writers_of(former, place) - writers) if former is not None else ():
+            if former is None or not folder.generations(files, stage_id):
                 continue  # it has never begun
             nothing = Publication(
                 producer=run_plan.producer(stage_id),
@@ -185,17 +186,17 @@ def _retire_former_writers(
                 staged={},
                 slot=run_plan.slot_of(stream_id),
             )
-            system.publish(bound.spec, nothing)
+            system.publish(former.stream(written).spec, nothing)
 
 
 def _place_of(bound: BoundStream) -> tuple[str, str]:
     return bound.system, bound.spec.path or bound.spec.name
 
 
-def _writers_of(run_plan: RunPlan, place: tuple[str, str]) -> set[str]:
-    """Return the stages of a plan that write to a place outside of the run."""
+def _writers_of(run_plan: RunPlan, place: tuple[str, str]) -> set[tuple[str, str]]:
+    """Return the stages of a plan that write to a place outside of the run, each with the stream."""
     return {
-        stage.stage_id
+        (stage.stage_id, stream_id)
         for stage in run_plan.plan.stages
         for stream_id in stage.outputs
         if not run_plan.is_own(stream_id) and _place_of(run_plan.stream(stream_id)) == place

@@ -85,30 +85,30 @@ USUAL = {"mistake": False, "factor": 1, "partitions": 2, "stage": "by-country", 
 class Cell:
     """An edit, and what is done next: tasks that are cleared, or a command; "": the retry that Airflow makes.
 
-    ``refused``: that is rejected, with a hint that says to clear the plan task, or to add ``--again``.
+    ``rejected``: that is rejected, with a hint that says to clear the plan task, or to add ``--again``.
     """
 
     way: str
     edit: Mapping[str, Any]
     then: str
     downstream: bool = False
-    refused: bool = False
+    rejected: bool = False
     mistake: bool = False
 
 
 CELLS = {
-    "operator_stage": Cell("SamzaDag", {"km": "max_"}, "by-country", refused=True),
+    "operator_stage": Cell("SamzaDag", {"km": "max_"}, "by-country", rejected=True),
     "operator_plan": Cell("SamzaDag", {"km": "max_"}, "plan", downstream=True),
     "callable_stage": Cell("SamzaDag", {"factor": 3}, "trips", downstream=True),
     "stage_plan": Cell("SamzaDag", {"stage": "by-land"}, "plan", downstream=True),
-    "hand_operator": Cell("by hand", {"km": "max_"}, "last", refused=True),
+    "hand_operator": Cell("by hand", {"km": "max_"}, "last", rejected=True),
     "hand_nothing": Cell("by hand", {}, "first", downstream=True),
-    "hand_retry": Cell("by hand", {"km": "max_"}, "", refused=True, mistake=True),
+    "hand_retry": Cell("by hand", {"km": "max_"}, "", rejected=True, mistake=True),
     "task_retry": Cell("one task", {"km": "max_"}, "", mistake=True),
     "task_partitions": Cell("one task", {"partitions": 3}, "run"),
-    "fused_output": Cell("fused", {"aside": True}, "shop.run", refused=True),
+    "fused_output": Cell("fused", {"aside": True}, "shop.run", rejected=True),
     "pipelined_callable": Cell("pipelined", {"factor": 2}, "shop.plan", downstream=True),
-    "command": Cell("SamzaDag", {"km": "max_"}, "--run-id", refused=True),
+    "command": Cell("SamzaDag", {"km": "max_"}, "--run-id", rejected=True),
 }
 
 
@@ -203,7 +203,7 @@ def edited(flights: Any) -> Edited:
         if cell.then.startswith("--"):
             made.told[name] = made.command(name).stderr
             assert made.command(name, "--again").returncode == 0
-        elif cell.refused:
+        elif cell.rejected:
             assert made.end(name) == "failed"
             made.told[name] = made.failed_log(name)
             made.clear(name, PLAN[cell.way], downstream=True)
@@ -214,7 +214,7 @@ def edited(flights: Any) -> Edited:
 def test_what_comes_after_an_edit_gives_the_rows_of_a_run_from_scratch(edited: Edited, name: str) -> None:
     cell = CELLS[name]
     assert edited.end(name) == "success", edited.airflow.task_states(f"acts_{name}", edited.runs[name])
-    if cell.refused:
+    if cell.rejected:
         assert "is not the one of which the run" in edited.told[name]
         assert ("--again" if cell.then.startswith("--") else "Clear the plan task") in edited.told[name]
     wanted = Counter(json.dumps(row, sort_keys=True) for row in expected(cell.edit))

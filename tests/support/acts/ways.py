@@ -322,7 +322,9 @@ class DagWay(Way):
         state.dag_run.clear(dag, task_id, downstream=then == CLEAR_BELOW)
         cleared = [name for name in tasks if state.dag_run.tasks[name].state is None]
         stages = {self.stage_tasks(dag)[name].stage for name in cleared}
-        if None not in stages:
+        if None in stages:  # a task that runs them all
+            state.done = ()
+        else:
             state.reruns = stages
         return self._go(state, sketch)
 
@@ -424,7 +426,8 @@ class HandWay(DagWay):
         return dag
 
     def help(self, state: State, told: Told, sketch: Sketch) -> Told | None:
-        if state.extra.get("keeps file") and told.kind == "UnknownName" and "stages are" in told.hint:
+        asks = "stages are" in told.hint or "Add a SamzaStreamOperator" in told.hint
+        if state.extra.get("keeps file") and asks:
             del state.extra["keeps file"]  # somebody corrects the Dag file
             return self.plan_anew(state, sketch)
         return super().help(state, told, sketch)
