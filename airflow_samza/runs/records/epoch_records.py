@@ -64,7 +64,7 @@ class Intent:
     tasks: int
     inputs: Mapping[str, InputIntent]
     outputs: Mapping[str, str]
-    decided_at: float = field(default_factory=time.time)
+    decided_at: float = field(default_factory=lambda: time.time())  # the clock of a test, too
     whole: bool = True
     active: tuple[int, ...] | None = None
     standing: Mapping[int, int] = field(default_factory=dict)
