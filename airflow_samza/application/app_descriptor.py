@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable
+from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns
 from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole, SystemDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
@@ -59,6 +60,7 @@ _LEAVE_OUT = {
 }
 
 
+@checked_calls
 class ApplicationDescriptor:
     """Declarations of systems, streams and tables, as both kinds of application make them.
 
@@ -541,6 +543,7 @@ class ApplicationDescriptor:
         )
 
 
+@checked_calls
 class StreamApplicationDescriptor(ApplicationDescriptor):
     """The ``app`` that the function of a stream application gets: it declares systems, streams and tables.
 

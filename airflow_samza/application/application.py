@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow_samza.application.callables import check_callable, name_of
+from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.application.rejections import listed, raised_in_user_code, reject
+from airflow_samza.application.rejections import did_you_mean, listed, raised_in_user_code, reject
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.config import Config
@@ -56,7 +57,7 @@ class ApplicationSpec:
         if found is None:
             raise UnknownName(
                 f"Application {self.name!r} has no operator {op_id!r}.",
-                hint=f"Its operators are {listed(sorted(self._by_id))}.",
+                hint=f"{did_you_mean(op_id, self._by_id)}Its operators are {listed(sorted(self._by_id))}.",
                 name=op_id,
             )
         return found
@@ -67,7 +68,8 @@ class ApplicationSpec:
         if found is None:
             raise UnknownName(
                 f"Application {self.name!r} has no input or intermediate stream {stream_id!r}.",
-                hint=f"They are {listed(sorted(self._inputs_by_stream))}.",
+                hint=f"{did_you_mean(stream_id, self._inputs_by_stream)}They are "
+                f"{listed(sorted(self._inputs_by_stream))}.",
                 name=stream_id,
             )
         return found
@@ -80,7 +82,7 @@ class ApplicationSpec:
         known = sorted({*self.inputs, *self.outputs, *self.intermediates, *self.side_inputs})
         raise UnknownName(
             f"Application {self.name!r} has no stream {stream_id!r}.",
-            hint=f"Its streams are {listed(known)}.",
+            hint=f"{did_you_mean(stream_id, known)}Its streams are {listed(known)}.",
             name=stream_id,
         )
 
@@ -89,7 +91,7 @@ class ApplicationSpec:
         if table_id not in self.tables:
             raise UnknownName(
                 f"Application {self.name!r} has no table {table_id!r}.",
-                hint=f"Its tables are {listed(sorted(self.tables))}.",
+                hint=f"{did_you_mean(table_id, self.tables)}Its tables are {listed(sorted(self.tables))}.",
                 name=table_id,
             )
         return self.tables[table_id]
@@ -237,6 +239,7 @@ class DecoratedApplication(StreamApplication):
         self.function(app)
 
 
+@checked_call
 def stream_application(
     name: str,
     *,

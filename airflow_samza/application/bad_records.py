@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.descriptors import ErrorPolicy
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.handles import OutputStream
@@ -42,6 +43,7 @@ class DeadLetter:
     stream: OutputStream
 
 
+@checked_call
 def dead_letter(stream: OutputStream) -> DeadLetter:
     """Return a policy that sends messages that fail to a stream, with the error; for ``on_error=``.
 

@@ -20,7 +20,7 @@ from airflow_samza.application.operator_checks import (
 )
 from airflow_samza.application.operator_specs import StreamJoinSpec, TableJoinSpec
 from airflow_samza.application.output_schemas import joined_schema, joined_streams_schema
-from airflow_samza.application.rejections import listed, located, reject
+from airflow_samza.application.rejections import did_you_mean, listed, located, reject
 from airflow_samza.application.remote_access import GIVE_READER
 from airflow_samza.application.stream import Stream
 from airflow_samza.application.windows import duration_ms
@@ -167,7 +167,12 @@ def event_time_of(join: StreamJoinSpec) -> str | None:
 def _check_how(how: object, known: tuple[str, ...], where: str) -> None:
     """Reject a kind of join that is not known here."""
     if how not in known:
-        reject(f"{where} has how={how!r}", hint=f"It is one of {listed(known)}.", operator=where, value=repr(how))
+        reject(
+            f"{where} has how={how!r}",
+            hint=f"{did_you_mean(str(how), known)}It is one of {listed(known)}.",
+            operator=where,
+            value=repr(how),
+        )
 
 
 def _check_key_count(left: tuple[str, ...], right: tuple[str, ...], other: str, where: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, declared_schema, reject_async
+from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.application.columns import Columns, key_columns, optional_columns
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.handles import OutputStream
@@ -19,11 +20,20 @@ from airflow_samza.application.output_schemas import (
     window_columns,
     windowed_schema,
 )
-from airflow_samza.application.rejections import reject
+from airflow_samza.application.rejections import did_you_mean, reject
 from airflow_samza.application.sending import check_stream_takes
 from airflow_samza.application.stream import Stream
-from airflow_samza.application.windows import WindowSpec
+from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.schema import Schema
+
+_OF_WINDOWS = ("window", "id", "key", "fold", "initial", "schema", "renamed_from", "late_to", "on_error")
+
+
+def _reject_misspelt(aggregations: Mapping[str, object], parameters: Sequence[str], where: str) -> None:
+    """Reject what is no aggregation, and named nearly like a parameter."""
+    for name, value in aggregations.items():
+        if not isinstance(value, Aggregation) and not callable(value) and did_you_mean(name, parameters):
+            reject_unknown(name, parameters, where)
 
 
 def aggregate(
@@ -35,6 +45,7 @@ def aggregate(
 ) -> AggregateSpec:
     """Return the unwindowed aggregation; parameters as :meth:`MessageStream.aggregate`."""
     where = named("aggregate", id)
+    _reject_misspelt(aggregations, ("key", "id", "renamed_from"), where)
     name = required_id(id, "aggregate")
     columns = key_columns(key, stream.schema, where)
     if not aggregations:
@@ -70,6 +81,7 @@ def window(
 ) -> WindowOperatorSpec:
     """Return the windows; parameters as :meth:`MessageStream.window`."""
     where = named("window", id)
+    _reject_misspelt(aggregations, _OF_WINDOWS, where)
     name = required_id(id, "window")
     if not isinstance(window, WindowSpec):
         reject(

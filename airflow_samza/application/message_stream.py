@@ -18,6 +18,7 @@ from airflow_samza.application import keyed_results, repartitions
 from airflow_samza.application.async_options import async_options, check_coroutine_function
 from airflow_samza.application.bad_records import DeadLetter, on_error_fields
 from airflow_samza.application.callables import check_callable, check_predicate, declared_schema
+from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns
 from airflow_samza.application.handles import OutputStream, Table
 from airflow_samza.application.joins import JoinOptions, event_time_of, join_stream, join_table
@@ -56,6 +57,7 @@ U = TypeVar("U")
 P = TypeVar("P")
 
 
+@checked_calls
 class MessageStream(Stream[T]):
     """A stream of messages ``T`` inside an application; its methods are the operators.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from airflow_samza.application.columns import check_column
-from airflow_samza.application.rejections import listed, reject
+from airflow_samza.application.rejections import did_you_mean, listed, reject
 from airflow_samza.application.sql_names import NAME, unquoted
 from airflow_samza.application.windows import AGGREGATE_FUNCTIONS, Aggregation, WindowSpec
 from airflow_samza.schema import DataType, Field, Schema
@@ -59,7 +59,8 @@ def named_aggregations(
         if aggregation.function not in AGGREGATE_FUNCTIONS:
             reject(
                 f"{name} of {where} asks for {aggregation.function!r}, which is not an aggregation",
-                hint=f"The aggregations are {listed(AGGREGATE_FUNCTIONS)}.",
+                hint=f"{did_you_mean(str(aggregation.function), AGGREGATE_FUNCTIONS)}The aggregations are "
+                f"{listed(AGGREGATE_FUNCTIONS)}.",
                 operator=where,
             )
         if aggregation.column is not None and not isinstance(aggregation.column, str):

@@ -62,24 +62,26 @@ def raised_in_user_code(error: BaseException) -> str:
     return type(error).__name__ + (f": {text}" if text else "") + (f" ({place})" if place is not None else "")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], what: str = "") -> str:
     """Return a question that names what was meant, with a space behind it; nothing when nothing is alike.
 
     >>> did_you_mean("Country", ["country", "at"])
     "Did you mean 'country'? "
+    >>> did_you_mean("log", ["logs"], "the system ")
+    "Did you mean the system 'logs'? "
     """
     import difflib
 
     by_lower = {other.lower(): other for other in known}
     near = difflib.get_close_matches(name.lower(), by_lower, 1)
-    return f"Did you mean {by_lower[near[0]]!r}? " if near else ""
+    return f"Did you mean {what}{by_lower[near[0]]!r}? " if near else ""
 
 
 def unknown_mode(what: str, mode: str, known: Sequence[str], **facts: object) -> ConfigError:
     """Return the error for a mode that ``what`` does not have."""
     return ConfigError(
         f"{what} has mode={mode!r}, which is not known.",
-        hint=f"{did_you_mean(mode, known)}The modes are {', '.join(known)}.",
+        hint=f"{did_you_mean(str(mode), known)}The modes are {', '.join(known)}.",
         key="mode",
         value=mode,
         **facts,

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypedDict
 
+from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.application.columns import Columns, check_column, optional_columns
 from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_checks import former_id
-from airflow_samza.application.rejections import did_you_mean, listed, located, reject
+from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.serdes import checked_serde
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.system_times import SystemTime
@@ -116,11 +117,7 @@ def check_words(said: Mapping[str, object], where: str, known: type = StreamOpti
     words = [*known.__annotations__, "schema"]
     for word in said:
         if word not in words:
-            reject(
-                f"{where} has no parameter {word!r}",
-                hint=did_you_mean(word, words).rstrip() or f"Its parameters are {listed(sorted(words))}.",
-                value=word,
-            )
+            reject_unknown(word, words, where)
 
 
 def declared_stream(

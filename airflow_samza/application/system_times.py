@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.rejections import reject
 from airflow_samza.schema import DataType, Field, Schema
 
@@ -20,6 +21,7 @@ class SystemTime:
     column: str
 
 
+@checked_call
 def system_time(column: str = "read_at") -> SystemTime:
     """Make the time at which a task reads a message its event time; for ``timestamp=``.
 

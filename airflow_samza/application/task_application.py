@@ -10,6 +10,7 @@ from airflow_samza.application.app_descriptor import ApplicationDescriptor
 from airflow_samza.application.application import DecoratedApplication, StreamApplication, decorator_of
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, name_of
+from airflow_samza.application.checked_calls import checked_call, checked_calls
 from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs
 from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
@@ -20,6 +21,7 @@ from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, DuplicateId
 
 
+@checked_calls
 class TaskApplicationDescriptor(ApplicationDescriptor):
     """The ``app`` of a low-level application: it declares streams, tables, stores and the task.
 
@@ -182,6 +184,7 @@ class DecoratedTaskApplication(DecoratedApplication, TaskApplication):
     """A function that describes a low-level application."""
 
 
+@checked_call
 def task_application(
     name: str,
     *,

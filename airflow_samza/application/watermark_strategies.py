@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_samza.application.callables import check_callable, name_of, reject_async_methods
+from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.rejections import reject
 from airflow_samza.application.windows import duration_ms
 
@@ -35,6 +36,7 @@ class WatermarkStrategy:
     function: Any = None
 
 
+@checked_call
 def bounded_delay(delay: str | int | timedelta) -> WatermarkStrategy:
     """Return a strategy whose watermark is the greatest event time so far, minus a delay; for ``watermarks=``.
 
@@ -50,6 +52,7 @@ def bounded_delay(delay: str | int | timedelta) -> WatermarkStrategy:
     return WatermarkStrategy(BOUNDED_DELAY, delay_ms=duration_ms(delay, zero=True))
 
 
+@checked_call
 def punctuated(function: Callable[[Any], Any]) -> WatermarkStrategy:
     """Return a strategy that takes watermarks from messages; for ``watermarks=``.
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TypedDict
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.rejections import reject
 
 AGGREGATE_FUNCTIONS = (
@@ -49,6 +50,7 @@ class Aggregation:
         return Aggregation(self.function, self.column, name, self.rsd)
 
 
+@checked_call
 def count(column: str | None = None) -> Aggregation:
     """Count the messages, or the values of a column that are not null. The result is a ``bigint``, never null.
 
@@ -57,6 +59,7 @@ def count(column: str | None = None) -> Aggregation:
     return Aggregation("count", column)
 
 
+@checked_call
 def count_distinct(column: str) -> Aggregation:
     """Count the different values of a column that are not null, exactly. The result is a ``bigint``, never null.
 
@@ -65,6 +68,7 @@ def count_distinct(column: str) -> Aggregation:
     return Aggregation("count_distinct", column)
 
 
+@checked_call
 def approx_count_distinct(column: str, rsd: float = DEFAULT_RSD) -> Aggregation:
     """Count the different values of a column that are not null, approximately and in little memory.
 
@@ -82,6 +86,7 @@ def approx_count_distinct(column: str, rsd: float = DEFAULT_RSD) -> Aggregation:
     return Aggregation("approx_count_distinct", column, rsd=float(rsd))
 
 
+@checked_call
 def sum_(column: str) -> Aggregation:
     """Sum a numeric column. The result is a ``bigint`` for integers, otherwise ``double`` or ``decimal``.
 
@@ -92,6 +97,7 @@ def sum_(column: str) -> Aggregation:
     return Aggregation("sum", column)
 
 
+@checked_call
 def min_(column: str) -> Aggregation:
     """Return the smallest value of a column, in its own type; null where there is no value.
 
@@ -100,6 +106,7 @@ def min_(column: str) -> Aggregation:
     return Aggregation("min", column)
 
 
+@checked_call
 def max_(column: str) -> Aggregation:
     """Return the greatest value of a column, in its own type; null where there is no value.
 
@@ -108,6 +115,7 @@ def max_(column: str) -> Aggregation:
     return Aggregation("max", column)
 
 
+@checked_call
 def avg(column: str) -> Aggregation:
     """Return the mean of a numeric column; null where there is no value.
 
@@ -118,6 +126,7 @@ def avg(column: str) -> Aggregation:
     return Aggregation("avg", column)
 
 
+@checked_call
 def first(column: str) -> Aggregation:
     """Return the first value of a column that is not null, in the order in which the task reads.
 
@@ -126,6 +135,7 @@ def first(column: str) -> Aggregation:
     return Aggregation("first", column)
 
 
+@checked_call
 def last(column: str) -> Aggregation:
     """Return the last value of a column that is not null, in the order in which the task reads.
 
@@ -134,6 +144,7 @@ def last(column: str) -> Aggregation:
     return Aggregation("last", column)
 
 
+@checked_call
 def collect(column: str) -> Aggregation:
     """Return all values of a column that are not null as an array, in the order in which the task reads.
 
@@ -247,6 +258,7 @@ def duration_ms(value: str | int | timedelta, *, zero: bool = False) -> int:
     return length
 
 
+@checked_call
 def tumbling(
     duration: str | int | timedelta,
     *,
@@ -279,6 +291,7 @@ def tumbling(
     )
 
 
+@checked_call
 def hopping(
     duration: str | int | timedelta,
     hop: str | int | timedelta,
@@ -322,6 +335,7 @@ def hopping(
     )
 
 
+@checked_call
 def session(
     gap: str | int | timedelta,
     *,

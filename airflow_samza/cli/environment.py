@@ -37,6 +37,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.upkeep.kept_runs import Keep
 from airflow_samza.system_kinds import find_kind
@@ -134,7 +135,8 @@ def read_environment(file: Path, name: str | None, variables: Mapping[str, str] 
             )
         (name,) = sections
     if name not in sections:
-        raise ConfigError(f"{file} has no environment {name!r}.", hint=f"It has: {known}.", key="--env", value=name)
+        hint = f"{did_you_mean(name, sections)}It has: {known}."
+        raise ConfigError(f"{file} has no environment {name!r}.", hint=hint, key="--env", value=name)
     return _Section(file, name, variables).environment(sections[name])
 
 
@@ -211,7 +213,11 @@ class _Section:
     def environment(self, section: Mapping[str, Any]) -> Environment:
         for key in section:
             if key not in _KEYS:
-                raise self.rejection(key, "is not known", f"The keys of an environment are {', '.join(_KEYS)}.")
+                raise self.rejection(
+                    key,
+                    "is not known",
+                    f"{did_you_mean(key.rpartition('.')[2], _KEYS)}The keys of an environment are {', '.join(_KEYS)}.",
+                )
         root = self.text(section.get("root", DEFAULT_ROOT), "root")
         default, python = section.get("default_system"), section.get("runner_python")
         return Environment(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.cli import topic_reports
 from airflow_samza.cli.options import SAY_YES, SYSTEMS, Json, Place, Yes, at_place
 from airflow_samza.cli.tables import json_line
@@ -198,10 +199,10 @@ def _log(place: Place, of: str | None) -> LogSystem:
         return log_under(environment.root)
     binding = environment.systems.get(of)
     if binding is None or not is_log(binding):
-        logs = ", ".join(sorted(name for name, bound in environment.systems.items() if is_log(bound))) or "none"
+        logs = sorted(name for name, bound in environment.systems.items() if is_log(bound))
         raise ConfigError(
             f"There is no log {of!r} in {environment.origin}.",
-            hint=f"Its systems of kind log or kafka are: {logs}.",
+            hint=f"{did_you_mean(of, logs)}Its systems of kind log or kafka are: {', '.join(logs) or 'none'}.",
             key=OF,
             value=of,
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.cli.options import Json
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import UnknownName
@@ -55,7 +56,9 @@ def end_runners(
         if name not in known:
             raise UnknownName(
                 f"There is no warm runner {name!r} of this user on this host.",
-                hint=f"The warm runners are {', '.join(known)}." if known else "There are no warm runners.",
+                hint=f"{did_you_mean(name, known)}The warm runners are {', '.join(known)}."
+                if known
+                else "There are no warm runners.",
                 name=name,
             )
     for name in names or known:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from airflow_samza.application.descriptors import is_pushed, table_word
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import PlanError, UnknownName
 
 T = TypeVar("T")
@@ -251,7 +252,11 @@ def _find(items: Mapping[str, T], wanted: str, word: str) -> T:
     if wanted in items:
         return items[wanted]
     known = ", ".join(sorted(items)) or "none"
-    raise UnknownName(f"The plan has no {word} {wanted!r}.", hint=f"Its {word}s are: {known}.", name=wanted)
+    raise UnknownName(
+        f"The plan has no {word} {wanted!r}.",
+        hint=f"{did_you_mean(wanted, items)}Its {word}s are: {known}.",
+        name=wanted,
+    )
 
 
 def _as_dict(value: Any) -> dict[str, Any]:

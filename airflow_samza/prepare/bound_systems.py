@@ -6,13 +6,14 @@ unless another is named) is the log under the root.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.rejections import did_you_mean
-from airflow_samza.errors import ConfigError, UnknownName
+from airflow_samza.errors import ConfigError, SectionOpen, TopicError, UnknownName
 from airflow_samza.runs.tables.pins import push_stream
 from airflow_samza.system_kinds import DATAFRAMES, EMBEDDED, KINDS_OF_NAMES, traits_of
 from airflow_samza.systems.bindings import bind_system
@@ -36,6 +37,21 @@ def system_name(
     if pushed and not traits_of(_kind(spec, name, bindings)).keeps_versions:
         return EMBEDDED
     return name
+
+
+@contextmanager
+def asking_for_systems(known: Iterable[str], used: Iterable[str]) -> Iterator[None]:
+    """Have the error for a stream that its system does not have ask for a system of a near name.
+
+    ``known`` are the systems that are bound or declared, ``used`` those that the application names.
+    """
+    try:
+        yield
+    except TopicError as error:
+        others = sorted(set(known) - set(used))
+        if type(error) in (TopicError, SectionOpen) and isinstance(name := error.facts.get("system"), str):
+            error.hint = f"{did_you_mean(name, others, 'the system ')}{error.hint}"
+        raise
 
 
 def declared_systems(

@@ -31,7 +31,13 @@ from airflow_samza.planner.declaration import declaration, first_of
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
 from airflow_samza.planner.stage_code import stage_digests
-from airflow_samza.prepare.bound_systems import bind_systems, declared_systems, run_bindings, system_name
+from airflow_samza.prepare.bound_systems import (
+    asking_for_systems,
+    bind_systems,
+    declared_systems,
+    run_bindings,
+    system_name,
+)
 from airflow_samza.prepare.carried_state import (
     arrived_slice,
     carried_slice,
@@ -232,7 +238,8 @@ def _planned(
     }
     reject_unreadable(spec, bound, kept)
     raise_all([*check_pushes(spec, bound, kept), *check_serdes(spec, bound, kept, systems)])
-    metadata = known_metadata(systems, bound, spec)
+    with asking_for_systems({*bindings, *spec.systems}, places.values()):
+        metadata = known_metadata(systems, bound, spec)
     counts = {stream_id: found.partitions for stream_id, found in metadata.items()}
     kinds = {stream_id: str(kept[place]["kind"]) for stream_id, place in places.items()}
     pinned = version.plan if version is not None and lies_by_partitions(version) else None
@@ -251,7 +258,8 @@ def _planned(
     side_inputs = SideInputSlices(files, spec, systems, request.tables, request.interval)
     history = InputHistory(files, spec, read)
     reading = _Reading(spec, systems, read, request, side_inputs, history, files.pace)
-    bound = {stream_id: reading.with_slice(stream) for stream_id, stream in bound.items()}
+    with asking_for_systems({*bindings, *spec.systems}, places.values()):
+        bound = {stream_id: reading.with_slice(stream) for stream_id, stream in bound.items()}
     run = RunPlan(
         application=spec.name,
         app_id=spec.app_id,

@@ -6,11 +6,13 @@ milliseconds.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from airflow.sdk import TaskGroup
 
+from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.titles import stage_named
@@ -26,6 +28,14 @@ PLAN_TASK = "plan"
 RUN_TASK = "run"
 DONE_TASK = "done"
 CLEANUP_TASK = "cleanup"
+
+
+_OF_GROUPS = frozenset(
+    name
+    for name, parameter in inspect.signature(TaskGroup.__init__).parameters.items()
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD and name != "self"
+)
+"""The parameters of Airflow's groups."""
 
 
 class SamzaTaskGroup(TaskGroup):
@@ -111,6 +121,9 @@ class SamzaTaskGroup(TaskGroup):
         deferrable: bool | None = None,
         **group: Any,
     ) -> None:
+        for name in group:
+            if name not in _OF_GROUPS:
+                reject_unknown(name, [*_OF_GROUPS, *_own_parameters()], f"The task group {group_id!r}")
         reject_known_later(group_id, application=application, mode=mode, stages=stages)
         check_mode(group_id, mode, run_for, (*MODES, AUTO))
         shape = parse_application(application, config).shape
@@ -217,6 +230,12 @@ class SamzaTaskGroup(TaskGroup):
         for stage_id in stage.upstream:
             if stage_id != stage.stage_id:
                 self.stage_tasks[stage_id] >> self.stage_tasks[stage.stage_id]
+
+
+def _own_parameters() -> list[str]:
+    """Return the parameters that a group of ours has beside those of Airflow's."""
+    parameters = inspect.signature(SamzaTaskGroup.__init__).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def _stage_settings(

@@ -25,9 +25,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.application import ApplicationSpec, StreamApplication
+from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.operator_spec import SendingSpec
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.application.windows import duration_ms
 from airflow_samza.errors import InvalidApplication, SchemaError, StageError, UnknownName
 from airflow_samza.partitioner import partition_array, split_by_partition
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 _EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
 
 
+@checked_calls
 class TestDriver:
     """A driver for tests: plans an application, and runs it in this process, without Spark.
 
@@ -126,7 +129,7 @@ class TestDriver:
         if stream not in inputs:
             raise UnknownName(
                 f"Application {self.spec.name!r} has no input {stream!r}.",
-                hint=f"Its inputs are {', '.join(sorted(inputs)) or 'none'}.",
+                hint=f"{did_you_mean(stream, inputs)}Its inputs are {', '.join(sorted(inputs)) or 'none'}.",
                 name=stream,
             )
         batches = piped_batches(inputs[stream], messages, self._schemas)
@@ -442,7 +445,7 @@ class TestDriver:
         if stream not in written:
             raise UnknownName(
                 f"Application {self.spec.name!r} has no output {stream!r}.",
-                hint=f"It writes {', '.join(sorted(written)) or 'nothing'}.",
+                hint=f"{did_you_mean(stream, written)}It writes {', '.join(sorted(written)) or 'nothing'}.",
                 name=stream,
             )
         name = next((stage.topic(stream) for stage in self._stages if stream in stage.stage.outputs), stream)

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.provider.page.answers.data import Topic, TopicCommit, TopicDetail, TopicPartition
 from airflow_samza.provider.page.opened_run import OpenedRun
@@ -100,10 +101,9 @@ def find_topic(opened: OpenedRun, stream_id: str) -> RunTopic:
     for topic in known:
         if topic.bound.stream_id == stream_id:
             return topic
-    names = ", ".join(topic.bound.stream_id for topic in known) or "none"
-    raise UnknownName(
-        f"The stream {stream_id!r} is no topic.", hint=f"Topics of this run are: {names}.", name=stream_id
-    )
+    names = [topic.bound.stream_id for topic in known]
+    hint = f"{did_you_mean(stream_id, names)}Topics of this run are: {', '.join(names) or 'none'}."
+    raise UnknownName(f"The stream {stream_id!r} is no topic.", hint=hint, name=stream_id)
 
 
 def topic_answer(topic: RunTopic) -> Topic:

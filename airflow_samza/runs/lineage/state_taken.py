@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import StateBusy, StateError, StateFenced
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.lease import (
@@ -109,7 +110,7 @@ def source_version(files: Filesystem, lineage: LineageFolder, run_id: str, sourc
         raise StateError(
             f"The run {run_id!r} is to start from the state of the run {source!r}, which left no state, or whose "
             "state has expired.",
-            hint=f"Runs with a state are: {', '.join(known) or 'none'}; or start fresh.",
+            hint=f"{did_you_mean(source, known)}Runs with a state are: {', '.join(known) or 'none'}; or start fresh.",
             application=lineage.application,
             run=source,
         )

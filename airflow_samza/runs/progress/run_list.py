@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import UnknownName
 from airflow_samza.records import durable
 from airflow_samza.runs.lineage.lease_holder import finished_stage
@@ -68,7 +69,7 @@ def find_run(files: Filesystem, application: str | None = None, run_id: str | No
         close = ", ".join(run.run_id for run in runs[:3])
         raise UnknownName(
             f"There is no record of {what}{whose} under {files.location('')}.",
-            hint=f"The newest are: {close}."
+            hint=f"{did_you_mean(run_id or '', [run.run_id for run in runs])}The newest are: {close}."
             if close
             else "Is this the root (--root, --env) of the environment in which it ran?",
             name=run_id or application or "",

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 import pyarrow.fs as pafs
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, RuntimeMissing, install
 from airflow_samza.secrecy import without
 from airflow_samza.systems.filesystems.object_store.address import is_object_store
@@ -24,6 +25,7 @@ from airflow_samza.systems.filesystems.opening import extra_of_scheme
 from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
+_HDFS_OPTIONS = frozenset({"user", "token", "ssl_verify"})
 _ARROW_SCHEMES = frozenset({"gcs", "viewfs", "abfs"})
 
 
@@ -98,11 +100,12 @@ def _on_hdfs(url: str, options: Mapping[str, Any] | None) -> Location:
     """Open HDFS over HTTP, which needs no Java; ``options`` are ``user``, ``token`` and ``ssl_verify``."""
     from airflow_samza.systems.filesystems.webhdfs.arrow import open_arrow_hdfs
 
-    unknown = sorted(set(options or ()) - {"user", "token", "ssl_verify"})
+    unknown = sorted(set(options or ()) - _HDFS_OPTIONS)
     if unknown:
         raise ConfigError(
             f"HDFS has no storage option {unknown[0]!r}.",
-            hint="Its options are user, token (a delegation token) and ssl_verify.",
+            hint=f"{did_you_mean(unknown[0], _HDFS_OPTIONS)}Its options are user, token (a delegation token) and "
+            "ssl_verify.",
             key=unknown[0],
         )
     filesystem, path, prefix = open_arrow_hdfs(url, options)

@@ -9,10 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.errors import TopicError
+from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import DataType, Field, Schema
 from airflow_samza.systems.files.formats.conform import Conformer, shown
-from airflow_samza.systems.files.formats.file_format import FileFormat, InputFile, TimeRange, open_format, reading
+from airflow_samza.systems.files.formats.file_format import (
+    FileFormat,
+    InputFile,
+    Sample,
+    SamplesFields,
+    TimeRange,
+    open_format,
+    reading,
+)
 from airflow_samza.systems.files.formats.options import FileOptions, format_of_path
 from airflow_samza.systems.files.formats.packing import Unit, pack, pack_chunks
 from airflow_samza.systems.files.listing import FoundFile, Listing
@@ -148,8 +157,35 @@ def _check_first(root: Location, found: FoundFile, stream: StreamSpec, format_na
         opened = open_format(format_name).open(file, inside, options)
         try:
             Conformer.check(opened.schema, inside, file=file.shown, stream=stream.name, options=options)
+            if isinstance(opened, SamplesFields):
+                _check_fields(opened.sample(), inside, file, stream)
         finally:
             opened.close()
+
+
+def _check_fields(sample: Sample, wanted: pa.Schema, file: InputFile, stream: StreamSpec) -> None:
+    """Reject a column that must not be null, of which no line has the field; warn of one that is nearly another's name.
+
+    A line that lacks a field has a null there, so the first one would fail the stage.
+    """
+    others = [name for name in sample.fields if name not in wanted.names]
+    for field in wanted:
+        if not sample.lines or field.name in sample.fields:
+            continue
+        lines = f"None of the first {sample.lines:,} lines" if sample.lines > 1 else "Not even the first line"
+        lack = f"{lines} of the file {file.shown} of stream {stream.name!r} has the field {field.name!r}"
+        near = did_you_mean(field.name, others)
+        if not field.nullable and not stream.tolerant:
+            raise SchemaError(
+                f"{lack}, and the column is declared not null; there are {', '.join(sample.fields) or 'no fields'}.",
+                hint=f"{near}Correct the schema; or, if lines may lack the field, declare the column nullable (in a "
+                "dataclass: `| None`).",
+                file=file.shown,
+                stream=stream.name,
+                column=field.name,
+            )
+        if near:
+            _log.warning("%s, so the column is null there. %s", lack, near.rstrip())
 
 
 def time_range(stream: StreamSpec) -> TimeRange | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.files.files_read import FilesRead
 from airflow_samza.systems.files.following import FollowOptions, reject_options
@@ -51,8 +52,8 @@ class FilesSystem:
             unknown = sorted(options)[0]
             raise ConfigError(
                 f"System {name!r} (files) has the unknown option {unknown!r}.",
-                hint="Its options are root, format and partitions; a root that is a URL takes fsspec's storage "
-                "options, too.",
+                hint=f"{did_you_mean(unknown, ('root', 'format', 'partitions'))}Its options are root, format and "
+                "partitions; a root that is a URL takes fsspec's storage options, too.",
                 key=unknown,
             )
 

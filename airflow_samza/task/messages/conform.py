@@ -40,9 +40,11 @@ class SchemaConformer:
                 row = column.is_null().index(pa.scalar(True)).as_py()
                 name = self.schema.fields[place].name
                 at = f" at offset {offset + row}" if offset is not None else ""
+                nothing = column.null_count == batch.num_rows
+                declare = "Correct its name, if nothing has it; or declare" if nothing else "Declare"
                 raise SchemaError(
                     f"Column {name!r} of {self.what} is declared never null, and is null{at}.",
-                    hint=f"Declare it as nullable ({name}: … | None, or DDL without not null), or keep nulls out "
+                    hint=f"{declare} it as nullable ({name}: … | None, or DDL without not null), or keep nulls out "
                     "where they are written.",
                     column=name,
                 )

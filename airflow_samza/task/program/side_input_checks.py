@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import TableDescriptor
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ProcessorMissing, SamzaError, SchemaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.schema import Schema
@@ -53,7 +54,8 @@ def _no_key(spec: ApplicationSpec, stream_id: str, columns: Schema) -> Iterator[
     ):
         yield UnknownName(
             f"The side input {stream_id!r} has no column {missing!r}, which is its key.",
-            hint=f"Its columns are {', '.join(columns.names)}: correct key= of the side input.",
+            hint=f"{did_you_mean(missing, columns.names)}Its columns are {', '.join(columns.names)}: correct key= of "
+            "the side input.",
             name=missing,
             stream=stream_id,
         )
@@ -83,8 +85,8 @@ def _no_rows(table: TableDescriptor, stream_id: str, columns: Schema) -> Iterato
     if key is not None:
         yield UnknownName(
             f"The side input {stream_id!r} has no column {key!r}, which is the key of the table {table.table_id!r}.",
-            hint=f"Its columns are {', '.join(columns.names)}: correct key= of the table, or give a processor that "
-            "makes rows.",
+            hint=f"{did_you_mean(key, columns.names)}Its columns are {', '.join(columns.names)}: correct key= of the "
+            "table, or give a processor that makes rows.",
             name=key,
             table=table.table_id,
             stream=stream_id,
@@ -97,8 +99,8 @@ def _no_rows(table: TableDescriptor, stream_id: str, columns: Schema) -> Iterato
         yield ProcessorMissing(
             f"The messages of the side input {stream_id!r} are no rows of the table {table.table_id!r}: they have no "
             f"column {missing!r}.",
-            hint=f"Their columns are {', '.join(columns.names)}: give processor= to make rows of them, or correct the "
-            "table's schema.",
+            hint=f"{did_you_mean(missing, columns.names)}Their columns are {', '.join(columns.names)}: give processor= "
+            "to make rows of them, or correct the table's schema.",
             store=table.table_id,
             stream=stream_id,
             column=missing,

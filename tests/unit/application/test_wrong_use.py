@@ -229,6 +229,66 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         "from itself",
         "former id",
     ),
+    "join with an unknown parameter": (
+        lambda app: views(app).join(app.input_stream("y"), tll="1 hour", id="j"),
+        "join 'j' has no parameter 'tll'",
+        "Did you mean 'ttl'?",
+    ),
+    "partition_by with an unknown parameter": (
+        lambda app: views(app).partition_by("country", idd="p"),
+        "partition_by has no parameter 'idd'",
+        "Did you mean 'id'?",
+    ),
+    "partition_by with a parameter like no other": (
+        lambda app: views(app).partition_by("country", id="p", colour="red"),
+        "partition_by 'p' has no parameter 'colour'",
+        "Its parameters are id, key, renamed_from, system.",
+    ),
+    "partition_by without key": (
+        lambda app: views(app).partition_by(id="p"),
+        "partition_by 'p' needs key",
+        "partition_by(…, key=…)",
+    ),
+    "partition_by several columns one by one": (
+        lambda app: views(app).partition_by("country", "at", id="p"),
+        "partition_by 'p' takes 1 argument without a name, and got 2",
+        "Name the others: id=, system=, renamed_from=.",
+    ),
+    "a parameter twice": (
+        lambda app: app.input_stream("x", id="y"),
+        "input_stream 'y' got id twice",
+        "Write it once",
+    ),
+    "an output with an unknown parameter": (
+        lambda app: app.output_stream("out", fromat="json"),
+        "output_stream 'out' has no parameter 'fromat'",
+        "Did you mean 'format'?",
+    ),
+    "aggregate with a misspelt parameter": (
+        lambda app: views(app).aggregate("country", id="a", renamed_frm="b", n=count()),
+        "aggregate 'a' has no parameter 'renamed_frm'",
+        "Did you mean 'renamed_from'?",
+    ),
+    "window with a misspelt parameter": (
+        lambda app: views(app).window(tumbling("1 hour"), idd="w", n=count()),
+        "window has no parameter 'idd'",
+        "Did you mean 'id'?",
+    ),
+    "tumbling with an unknown parameter": (
+        lambda app: tumbling("1 hour", early_evry=2),  # type: ignore[call-arg]
+        "tumbling has no parameter 'early_evry'",
+        "Did you mean 'early_every'?",
+    ),
+    "an aggregation without its column": (
+        lambda app: views(app).aggregate("country", id="a", n=sum_()),  # type: ignore[call-arg]
+        "sum_ needs column",
+        "sum_(…, column=…)",
+    ),
+    "a kind of join that is nearly one": (
+        lambda app: views(app).join(app.pushed_table("t", key="at", schema="at timestamp"), id="j", how="lefft"),
+        "how='lefft'",
+        "Did you mean 'left'?",
+    ),
     "an input renamed from itself": (
         lambda app: app.input_stream("x", renamed_from="x"),
         "input stream 'x' says that it was renamed from itself",

@@ -258,3 +258,38 @@ def test_a_plan_that_was_made_before_names_changed_keeps_its_topics(copies: Call
         decode(RunPlan, json.dumps(former).encode(), "r").intermediate("s", Generation(1, 1)).spec.name
         == "a-b-1-c-s/run-1/1.1"
     )
+
+
+@pytest.mark.parametrize(
+    ("declared", "systems"),
+    [
+        ('app.input_stream("pages", system="log", schema="n bigint")', {"logs": "files"}),
+        ('app.input_stream("pages", system="log", schema="n bigint", partitions=2)', {"logs": "files"}),
+        ('app.shared_stream("pages", system="log", schema="n bigint")', {"logs": "log"}),
+        (
+            'app.input_stream("pages", system="lak", schema="n bigint", partitions=1, format="json")',
+            {"lak": "files", "lake": "files"},
+        ),
+    ],
+    ids=["input", "counted", "shared", "files"],
+)
+def test_a_stream_that_is_not_there_asks_for_the_system_of_a_near_name(
+    prepare: Prepare, tmp_path: Path, declared: str, systems: dict[str, str]
+) -> None:
+    bound = {name: SystemBinding(kind, {"root": str(tmp_path / name)}) for name, kind in systems.items()}
+    for name in bound:
+        (tmp_path / name).mkdir()
+    with pytest.raises(TopicError) as caught:
+        prepare(f'    {declared}.send_to(app.output_stream("out", system="log", partitions=1))', systems=bound)
+    assert caught.value.hint.startswith(f"Did you mean the system {max(systems, key=len)!r}? ")
+
+
+def test_systems_that_the_application_uses_are_no_slip(prepare: Prepare, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    with pytest.raises(TopicError) as caught:
+        prepare(
+            '    app.input_stream("pages", system="log", schema="n bigint").send_to('
+            'app.output_stream("out", system="logs", partitions=1))',
+            systems={"logs": SystemBinding("files", {"root": str(tmp_path / "logs")})},
+        )
+    assert "Did you mean" not in caught.value.hint

@@ -169,6 +169,9 @@ def test_settings_for_a_stage_that_is_not_there_name_the_nearest(dag: DAG) -> No
         ({"application": "provider_applications:nothing"}, "has no 'nothing'"),
         ({"application": "no_such_module:nothing"}, "There is no module"),
         ({"config": 7}, "config is not a mapping"),
+        ({"deferable": True}, r"(?s)The task group 'views' has no parameter 'deferable'.*Did you mean 'deferrable'\?"),
+        ({"tooltp": "x"}, r"(?s)has no parameter 'tooltp'.*Did you mean 'tooltip'\?"),
+        ({"mode": "stagd"}, r"(?s)Did you mean 'staged'\?"),
     ],
 )
 def test_wrong_settings_are_rejected_when_the_dag_is_read(dag: DAG, given: dict[str, Any], told: str) -> None:

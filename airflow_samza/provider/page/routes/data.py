@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import UnknownName
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Records
 from airflow_samza.provider.page.answers.backfill import Backfill
@@ -126,7 +127,9 @@ def preview_of_clear(
     if not cleared and not is_plan:
         known = ", ".join(dict.fromkeys([opened.planned.task_id, *tasks.values()]))
         raise UnknownName(
-            f"The task {task_id!r} runs no stage of this plan.", hint=f"Its tasks are {known}.", name=task_id
+            f"The task {task_id!r} runs no stage of this plan.",
+            hint=f"{did_you_mean(task_id, [opened.planned.task_id, *tasks.values()])}Its tasks are {known}.",
+            name=task_id,
         )
     systems, _ = opened.bound
     found = clear_preview(opened.files, systems, run, cleared, plan=is_plan, downstream=downstream)

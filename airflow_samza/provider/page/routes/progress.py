@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import UnknownName
 from airflow_samza.provider.page.airflow_records import Records
 from airflow_samza.provider.page.answers.progress import Partitions, Progress
@@ -62,9 +63,8 @@ def partitions(
     stage = opened.run.plan.stage(stage_id)
     names = (*stage.inputs, *stage.side_inputs)
     if stream_id not in names:
-        raise UnknownName(
-            f"The stage {stage_id!r} does not read {stream_id!r}.", hint=f"It reads {', '.join(names)}.", name=stream_id
-        )
+        hint = f"{did_you_mean(stream_id, names)}It reads {', '.join(names)}."
+        raise UnknownName(f"The stage {stage_id!r} does not read {stream_id!r}.", hint=hint, name=stream_id)
     report = LOOKS.report(opened, stage_id)
     found: list[PartitionProgress] = list(report.of(stream_id))
     found = found or [part for part in report.side_inputs if part.stream_id == stream_id]

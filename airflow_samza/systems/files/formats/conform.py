@@ -82,13 +82,18 @@ class Conformer:
                 column = pa.nulls(batch.num_rows, field.type)
             if not field.nullable and column.null_count:
                 row = pc.index(pc.is_null(column), True).as_py()
+                misnamed = (
+                    "Correct its name, if the file has none like it; or declare"
+                    if column.null_count == len(column)
+                    else "Declare"
+                )
                 raise SchemaError(
                     f"File {self.file} of stream {self.stream!r} has nulls in column {field.name!r}, which is "
                     "declared not null"
                     f" ({column.null_count} of {batch.num_rows} rows that were read together, the first is number "
                     f"{row + 1} of them).",
-                    hint=f"Declare the column nullable (in a dataclass: `| None`), {LEAVE_RECORDS_OUT}, or correct the "
-                    "file.",
+                    hint=f"{misnamed} the column nullable (in a dataclass: `| None`), {LEAVE_RECORDS_OUT}, or correct "
+                    "the file.",
                     file=self.file,
                     stream=self.stream,
                     column=field.name,

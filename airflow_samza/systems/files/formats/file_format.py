@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -97,6 +97,22 @@ class OpenFile(Protocol):
 
     def close(self) -> None:
         """Give the file back."""
+        ...
+
+
+class Sample(NamedTuple):
+    """The fields that lines at the beginning of a file have, in the order in which they come, and how many lines."""
+
+    fields: tuple[str, ...]
+    lines: int
+
+
+@runtime_checkable
+class SamplesFields(Protocol):
+    """An open file whose lines have fields of their own, so that only looking at them tells which there are."""
+
+    def sample(self) -> Sample:
+        """Return the fields of the lines at the beginning of the file."""
         ...
 
 

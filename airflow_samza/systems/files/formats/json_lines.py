@@ -21,11 +21,12 @@ from airflow_samza.systems.files.formats.file_format import (
     BATCH_ROWS,
     LEAVE_RECORDS_OUT,
     InputFile,
+    Sample,
     TimeRange,
     bad_record,
 )
 from airflow_samza.systems.files.formats.json_blocks import count_objects
-from airflow_samza.systems.files.formats.json_types import inferred_schema
+from airflow_samza.systems.files.formats.json_types import inferred_schema, sampled_fields
 from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, to_lines
 from airflow_samza.systems.files.formats.lines import LONGEST_LINE, Block, first_bytes, line_blocks, line_end
 from airflow_samza.systems.files.formats.options import FileOptions, compression_of
@@ -91,6 +92,7 @@ class JsonLinesInput:
         self.file = file
         beginning = first_bytes(file)
         reject_binary(file, "JSON lines", beginning)
+        self._beginning = beginning
         self._line_end = line_end(beginning)
         self._schema = wanted if wanted is not None else inferred_schema(file, self._blocks(0, None))
 
@@ -98,6 +100,10 @@ class JsonLinesInput:
     def schema(self) -> pa.Schema:
         """The columns as they are parsed."""
         return self._schema
+
+    def sample(self) -> Sample:
+        """Return the fields of the lines at the beginning of the file; lines that are no objects have none."""
+        return sampled_fields(self._beginning.removeprefix(_BOM), self._line_end)
 
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.json as pajson
 from pyarrow import types
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.systems.files.formats.file_format import InputFile, bad_record
+from airflow_samza.systems.files.formats.file_format import InputFile, Sample, bad_record
 from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_values import BadValue, parsed_line
 from airflow_samza.systems.files.formats.lines import Block
@@ -34,6 +35,22 @@ def inferred_schema(file: InputFile, blocks: Iterator[Block]) -> pa.Schema:
                 raise _untold(file, left) from left
         return pa.schema([field.with_type(pa.string()) if types.is_null(field.type) else field for field in found])
     return pa.schema([])
+
+
+def sampled_fields(beginning: bytes, ending: bytes) -> Sample:
+    r"""Return the fields of the whole lines with which a file begins; a line that is cut off has none.
+
+    >>> sampled_fields(b'{"a": 1}\n{"b": 2}\n{"c', b"\n")
+    Sample(fields=('a', 'b'), lines=2)
+    """
+    fields: dict[str, None] = {}
+    lines = 0
+    for line in beginning.split(ending):
+        if line.strip():
+            with suppress(BadValue):
+                fields.update(dict.fromkeys(parsed_line(line, 0)))
+                lines += 1
+    return Sample(tuple(fields), lines)
 
 
 def _untold(file: InputFile, error: pa.ArrowInvalid) -> SchemaError:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.filesystems.object_store.address import NAMES, Address, Store
 from airflow_samza.systems.filesystems.object_store.aws_roles import AwsIdentity, checked_identity
@@ -120,7 +121,7 @@ def find_access(
         if name not in known:
             raise ConfigError(
                 f"{NAMES[address.store]} has no option {name!r}.",
-                hint=f"Its options are {', '.join(sorted(known))}.",
+                hint=f"{did_you_mean(name, known)}Its options are {', '.join(sorted(known))}.",
                 key=name,
             )
     environment = os.environ if environment is None else environment

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from importlib.util import find_spec
 from typing import Any
 
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, RuntimeMissing
 
 _ASK_AGAIN = timedelta(minutes=15)
@@ -101,7 +102,7 @@ def checked_identity(identity: AwsIdentity) -> AwsIdentity:
         if identity.profile not in known:
             raise ConfigError(
                 f"There is no profile {identity.profile!r} in the AWS configuration files of this host.",
-                hint=f"The profiles are {', '.join(known)}."
+                hint=f"{did_you_mean(identity.profile, known)}The profiles are {', '.join(known)}."
                 if known
                 else "Write it to ~/.aws/credentials, or leave it out.",
                 key="profile",

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.systems.files.formats import json_lines, lines
 from airflow_samza.systems.files.formats.json_blocks import DEEPEST
+from airflow_samza.systems.files.system import FilesSystem
+from airflow_samza.systems.system import StreamSpec, SystemBinding, SystemStreamPartition
 from tests.support.file_rows import file_rows
 
 read = partial(file_rows, name="in.json")
@@ -238,3 +240,73 @@ def test_the_deepest_line_is_read(tmp_path: Path) -> None:
         assert read(tmp_path, line.encode(), tolerant=True) == ([(1, None)] if is_read else [line])
     brackets = '{"a":1,"b":"' + "[" * 2000 + '"}'
     assert read(tmp_path, brackets.encode()) == [(1, "[" * 2000)]
+
+
+def fixed(folder: Path, schema: str, *lines: str, tolerant: bool = False, follow: bool = False) -> Any:
+    """Return the input range that a plan fixes, or raise what it does."""
+    (folder / "in.json").write_text("".join(f"{line}\n" for line in lines))
+    system = FilesSystem("lake", SystemBinding("files", {"root": str(folder)}))
+    stream = StreamSpec("in", 1, schema, path="in.json", tolerant=tolerant)
+    return system.arrived(stream, None) if follow else system.slice(stream)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_field_that_no_line_has_is_found_when_the_range_is_fixed(tmp_path: Path, follow: bool) -> None:
+    lines = ['{"member": 1, "country": "NL"}', '{"member": 2, "dwell": 3}']
+    with pytest.raises(SchemaError) as caught:
+        fixed(tmp_path, "member bigint, coutnry string not null", *lines, follow=follow)
+    assert caught.value.sentence == (
+        f"None of the first 2 lines of the file {tmp_path}/in.json of stream 'in' has the field 'coutnry', and the "
+        "column is declared not null; there are member, country, dwell."
+    )
+    assert caught.value.hint.startswith("Did you mean 'country'? Correct the schema; or, if lines may lack the field,")
+    fixed(
+        tmp_path, "member bigint, country string not null", *lines, follow=follow
+    )  # the stage says which line lacks it
+
+
+def test_a_field_that_the_only_line_lacks_is_found_when_the_range_is_fixed(tmp_path: Path) -> None:
+    with pytest.raises(
+        SchemaError, match=r"Not even the first line of the file .* has the field 'n', .*; there are no fields"
+    ):
+        fixed(tmp_path, "n bigint not null", "{}")
+
+
+@pytest.mark.parametrize("lines", [[], ["no JSON"], ["[1]"], [""]])
+def test_without_a_line_to_look_at_nothing_is_found(tmp_path: Path, lines: list[str]) -> None:
+    fixed(tmp_path, "n bigint not null", *lines)
+
+
+def test_lines_that_are_cut_off_are_not_looked_at(tmp_path: Path) -> None:
+    long = json.dumps({"b": "x" * 70_000, "n": 1})
+    fixed(tmp_path, "n bigint not null", long)
+    with pytest.raises(SchemaError, match="Not even the first line"):
+        fixed(tmp_path, "n bigint not null", '{"b": 1}', long)
+
+
+def test_fields_that_may_be_missing_are_warned_of_where_another_is_nearly_theirs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fixed(tmp_path, "member bigint, seldom string, coutnry string", '{"member": 1, "country": "NL"}')
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert record.getMessage().endswith("has the field 'coutnry', so the column is null there. Did you mean 'country'?")
+    caplog.clear()
+    fixed(tmp_path, "member bigint, seldom string not null", '{"member": 1}', tolerant=True)
+    assert not caplog.records
+
+
+def test_a_column_that_is_null_everywhere_may_have_another_name(tmp_path: Path) -> None:
+    """A later file: the range was fixed by the first one."""
+    (tmp_path / "a.json").write_text('{"a": 1}\n{"b": "x"}\n')
+    (tmp_path / "b.json").write_text('{"b": "x"}\n' * 3)
+    system = FilesSystem("lake", SystemBinding("files", {"root": str(tmp_path)}))
+    hints = {}
+    for path in ("a.json", "*.json"):
+        stream = StreamSpec("in", 2, "a bigint not null", path=path)
+        consumer = system.consumer(stream, system.slice(stream))
+        partition = SystemStreamPartition("lake", "in", 0 if path == "a.json" else 1)
+        with pytest.raises(SchemaError, match="has nulls in column 'a'") as caught:
+            list(consumer.read(partition, None))
+        hints[path] = caught.value.hint
+    assert hints["a.json"].startswith("Declare the column nullable")
+    assert hints["*.json"].startswith("Correct its name, if the file has none like it; or declare the column nullable")
