@@ -36,13 +36,12 @@ A stage that has news for a stream now and then would leave thousands in a day.
 class Standing:
     """The newest generation of one producer, and the epochs of it that are published (ranges, both ends included).
 
-    ``slot`` is what it wrote, with the number of its turn there; None: it adds to what is there.
+    ``slot`` is what it wrote; None: it adds to what is there.
     """
 
     generation: str
     epochs: list[list[int]] = field(default_factory=list)
     slot: OutputSlot | None = None
-    turn: int = 0
 
     def has(self, epoch: int) -> bool:
         """Return whether this epoch is published."""
@@ -70,29 +69,32 @@ TAKE_THE_NEWER = (
 )
 
 
-class ProducersSeen:
-    """The standing of every producer of a topic, brought up to date commit by commit.
+@dataclass
+class SlotTurns:
+    """The turns at one slot, by producer the newest, and the newest of all, whose rows stand."""
 
-    ``holders``: by slot the newest turn, whose rows stand.
-    """
+    holder: Order
+    turns: dict[str, Turn] = field(default_factory=dict)
+
+
+class ProducersSeen:
+    """The standing of every producer of a topic, and the turns at its slots, brought up to date commit by commit."""
 
     def __init__(
-        self, standings: Mapping[str, Standing] | None = None, holders: Mapping[OutputSlot, Order] | None = None
+        self, standings: Mapping[str, Standing] | None = None, slots: Mapping[OutputSlot, SlotTurns] | None = None
     ) -> None:
         self._standings: dict[str, Standing] = dict(standings or {})
-        self._holders: dict[OutputSlot, Order] = dict(holders or {})
-        self._of_slot: dict[OutputSlot, set[str]] = {}
-        for producer, standing in self._standings.items():
-            if standing.slot is not None:
-                self._of_slot.setdefault(standing.slot, set()).add(producer)
+        self._slots: dict[OutputSlot, SlotTurns] = dict(slots or {})
 
     def copy(self) -> ProducersSeen:
         """Return a copy that can be moved on by itself."""
-        copies = {
-            name: Standing(found.generation, [list(span) for span in found.epochs], found.slot, found.turn)
-            for name, found in self._standings.items()
-        }
-        return ProducersSeen(copies, self._holders)
+        return ProducersSeen(
+            {
+                name: Standing(found.generation, [list(span) for span in found.epochs], found.slot)
+                for name, found in self._standings.items()
+            },
+            {slot: SlotTurns(found.holder, dict(found.turns)) for slot, found in self._slots.items()},
+        )
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], slots: Iterable[Any] = ()) -> ProducersSeen:
@@ -101,24 +103,32 @@ class ProducersSeen:
             producer: Standing(generation, [list(span) for span in epochs])
             for producer, (generation, epochs) in data.items()
         }
-        holders: dict[OutputSlot, Order] = {}
-        for found, (number, run), turns in slots:
-            slot = made(OutputSlot, found)
+        found: dict[OutputSlot, SlotTurns] = {}
+        for told, (number, run), turns in slots:
+            slot = made(OutputSlot, told)
             slot.code  # noqa: B018 - its interval is two moments
-            holders[slot] = int(number), str(run)
-            for producer, turn in turns.items():
-                standings[producer].slot, standings[producer].turn = slot, int(turn)
-        return cls(standings, holders)
+            at = found[slot] = SlotTurns((int(number), str(run)))
+            for producer, (turn, generation) in dict(turns).items():
+                at.turns[producer] = Turn(int(turn), run_of(producer), producer, str(generation))
+                if standings[producer].generation == generation:
+                    standings[producer].slot = slot
+            if all(known.order != at.holder for known in at.turns.values()):
+                raise ValueError(f"the turn {at.holder} of a slot is of nobody")
+        return cls(standings, found)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form of the standings without their slots, kept in snapshots."""
         return {producer: [standing.generation, standing.epochs] for producer, standing in self._standings.items()}
 
     def slots_to_json(self) -> list[Any]:
-        """Return the JSON form of the slots: each with its newest turn, and the turns of producers at it."""
+        """Return the JSON form of the slots: each with its newest turn, and those of producers at it."""
         return [
-            [plain(slot), list(holder), {turn.producer: turn.number for turn in self._turns(slot)}]
-            for slot, holder in self._holders.items()
+            [
+                plain(slot),
+                list(at.holder),
+                {turn.producer: [turn.number, turn.generation] for turn in at.turns.values()},
+            ]
+            for slot, at in self._slots.items()
         ]
 
     def is_published(
@@ -153,26 +163,16 @@ class ProducersSeen:
             reject_meeting(slot, self.writers(slot), output=repr(stream), stream=stream)
 
     def _reject_replaced(self, stream: str, producer: str, generation: str, slot: OutputSlot) -> None:
-        holder = self._holders.get(slot)
-        if is_replaced(self._turns(slot), holder, run_of(producer), producer, generation):
-            assert holder is not None
+        at = self._slots.get(slot)
+        if at is not None and is_replaced(at.turns.values(), at.holder, run_of(producer), producer, generation):
             raise replaced(
                 slot,
                 output=repr(stream),
                 stream=stream,
                 producer=producer,
                 generation=generation,
-                winner=self._of_run(slot, holder),
+                winner=_of_holder(at).producer,
             )
-
-    def _of_run(self, slot: OutputSlot, holder: Order) -> str:
-        """Return a producer of the run that holds a slot."""
-        found = (turn.producer for turn in self._turns(slot) if turn.order == holder)
-        return next(found, f"{holder[1]}/")
-
-    def _turns(self, slot: OutputSlot) -> list[Turn]:
-        found = [(producer, self._standings[producer]) for producer in sorted(self._of_slot.get(slot, ()))]
-        return [Turn(standing.turn, run_of(producer), producer, standing.generation) for producer, standing in found]
 
     def add(self, producer: str, generation: str, epoch: int, slot: OutputSlot | None = None) -> None:
         """Note a commit."""
@@ -184,16 +184,13 @@ class ProducersSeen:
 
     def _begin(self, producer: str, generation: str, slot: OutputSlot | None) -> Standing:
         """Begin a generation; it takes its slot, and replaces what another run has written of that."""
-        turn = 0
         if slot is not None:
-            turn = next_turn(self._turns(slot), self._holders.get(slot), run_of(producer))
-            self._holders[slot] = turn, run_of(producer)
-        before = self._standings.get(producer)
-        if before is not None and before.slot is not None:
-            self._of_slot[before.slot].discard(producer)
-        if slot is not None:
-            self._of_slot.setdefault(slot, set()).add(producer)
-        self._standings[producer] = Standing(generation, slot=slot, turn=turn)
+            at, run = self._slots.get(slot), run_of(producer)
+            turns = at.turns if at is not None else {}
+            number = next_turn(turns.values(), at.holder if at is not None else None, run)
+            turns[producer] = Turn(number, run, producer, generation)
+            self._slots[slot] = SlotTurns((number, run), turns)
+        self._standings[producer] = Standing(generation, slot=slot)
         return self._standings[producer]
 
     def generations(self) -> dict[str, str]:
@@ -210,7 +207,10 @@ class ProducersSeen:
         return parse_generation(standing.generation) > parse_generation(generation)
 
     def _is_replaced(self, producer: str, standing: Standing) -> bool:
-        return standing.slot is not None and (standing.turn, run_of(producer)) < self._holders[standing.slot]
+        if standing.slot is None:
+            return False
+        at = self._slots[standing.slot]
+        return at.turns[producer].order < at.holder
 
     def successor(self, producer: str, generation: str) -> tuple[str, str] | None:
         """Return producer and generation that have superseded what one wrote; None: that stands, or is not known."""
@@ -219,25 +219,30 @@ class ProducersSeen:
             return None
         if standing.slot is None or not self._is_replaced(producer, standing):
             return producer, standing.generation
-        winner = self._of_run(standing.slot, self._holders[standing.slot])
-        return winner, self._standings[winner].generation if winner in self._standings else generation
+        winner = _of_holder(self._slots[standing.slot])
+        return winner.producer, winner.generation
 
     def runs_replaced_by(self, run: str) -> frozenset[str]:
         """Return the runs (``<application>/<run>``) that had written slots which a run holds."""
-        held = (slot for slot, holder in self._holders.items() if holder[1] == run)
-        return frozenset(turn.run for slot in held for turn in self._turns(slot)) - {run}
+        held = (at for at in self._slots.values() if at.holder[1] == run)
+        return frozenset(turn.run for at in held for turn in at.turns.values()) - {run}
 
     def writers(self, slot: OutputSlot) -> list[SlotWriter]:
         """Return who has written the slots that meet one, of what stands."""
         return [
             SlotWriter(known, turn.producer, turn.generation)
-            for known, holder in self._holders.items()
+            for known, at in self._slots.items()
             if slot.code.meets(known.code)
-            for turn in self._turns(known)
-            if turn.order == holder
+            for turn in at.turns.values()
+            if turn.order == at.holder and self._standings[turn.producer].generation == turn.generation
         ]
 
     def outside_slots(self, producers: Iterable[str]) -> list[str]:
         """Return those of some producers that stand and have written no slot."""
         outside = {producer for producer, standing in self._standings.items() if standing.slot is None}
         return [producer for producer in producers if producer in outside] if outside else []
+
+
+def _of_holder(at: SlotTurns) -> Turn:
+    """Return a turn of the run that holds a slot."""
+    return next(turn for turn in at.turns.values() if turn.order == at.holder)

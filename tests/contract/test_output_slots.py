@@ -177,6 +177,14 @@ def test_a_run_may_leave_its_slot_and_come_back(output: Slotted) -> None:
     assert output.rows() == [4, 5]
 
 
+def test_a_lower_generation_of_a_replaced_one_is_rejected_at_another_slot_too(output: Slotted) -> None:
+    output.publish("monday", [1], day(2), "2.1")
+    output.publish("backfill", [4], day(2))
+    with pytest.raises(TopicError, match=r"(generation 2\.1 of it has published|2\.1 has taken over)"):
+        output.publish("monday", [2], day(1), "1.1")
+    assert output.rows() == [4]
+
+
 def test_plans_learn_who_wrote_the_slots_that_meet_one(output: Slotted) -> None:
     assert output.slots.slot_writers(output.stream, day(1)) == []
     output.publish("first", [1], day(1))

@@ -6,9 +6,12 @@ It follows from the plan and the records; nothing is changed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from airflow_samza.errors import SamzaError
+from airflow_samza.planner.plan import Stage
 from airflow_samza.runs.kept_results import replaced, why_never
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.versions import Version, newest_number, version_of_run
@@ -86,7 +89,7 @@ def clear_preview(
     for stage in run.plan.stages:
         result = _result(files, run, stage.stage_id)
         if plan and downstream:
-            never = why_never(files, run, stage, result) or replaced(systems, run, stage)
+            never = why_never(files, run, stage, result) or _replaced(systems, run, stage)
             effect, why = (AGAIN, f"It runs by the new plan: {never}.") if never else (STAYS, _KEPT)
         else:
             effect, why = _effect(run, stage.stage_id, states, again, gone, plan)
@@ -210,10 +213,17 @@ def _section_readers(files: Filesystem, run: RunPlan, written: Collection[str]) 
                 yield SectionReader(version.plan.application, version.run, stream_id)
 
 
+def _replaced(systems: Mapping[str, System], run: RunPlan, stage: Stage) -> str:
+    """Return which run has replaced what a stage wrote, as far as its outputs can be looked at from here."""
+    with suppress(SamzaError):
+        return replaced(systems, run, stage)
+    return ""
+
+
 def _replaces_in_turn(systems: Mapping[str, System], run: RunPlan, again: Collection[str]) -> Iterator[str]:
     """Yield what a clear does to the output of a run that has replaced this one (rule O1)."""
     for stage in run.plan.stages:
-        why = replaced(systems, run, stage) if stage.stage_id in again else ""
+        why = _replaced(systems, run, stage) if stage.stage_id in again else ""
         if why:
             yield f"In the stage {stage.stage_id}, {why}: the clear replaces that in turn."
 

@@ -50,7 +50,7 @@ def told_of(manifest: Manifest) -> TaskTold:
         manifest.facts,
         manifest.checkpoint is not None,
         manifest.ended,
-        tuple(_reached(manifest)),
+        _all_reached(manifest),
     )
 
 
@@ -61,6 +61,10 @@ def read_told(files: Filesystem, paths: Sequence[str]) -> list[TaskTold | None]:
 
 
 @understood("of a task's manifest")
+def _all_reached(manifest: Manifest) -> tuple[Reached, ...]:
+    return tuple(_reached(manifest))
+
+
 def _reached(manifest: Manifest) -> Iterator[Reached]:
     control: Mapping[str, Any] = {} if manifest.checkpoint is None else manifest.checkpoint["control"]
     ends, marks = (

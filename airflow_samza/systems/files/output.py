@@ -216,7 +216,8 @@ class _Publisher:
 
     def _reject_late(self, view: View) -> None:
         """Reject a generation that a higher one, or another run of its slot, has replaced; take back what it moved."""
-        higher = [g for p, g, _ in view.manifests if p == self.producer and parse_generation(g) > self.generation]
+        owners = [*(known[:2] for known in view.manifests), *(known.owner for known in view.replaced())]
+        higher = [g for p, g in owners if p == self.producer and parse_generation(g) > self.generation]
         if higher:
             newest = max(higher, key=parse_generation)
             self._withdraw(view)

@@ -108,6 +108,10 @@ class View:
         """Return the producers of files that readers see, and that are of no slot."""
         return frozenset(known[0] for known in self.standing() if known[:2] not in self.by_owner)
 
+    def replaced(self) -> Iterator[SlotTurn]:
+        """Yield the turns after which another run has published."""
+        return (k for k in self.turns if k.code in self.holders and k.turn.order < self.holders[k.code])
+
     def replaced_in(self, mine: SlotTurn) -> list[SlotTurn]:
         """Return the turns that one replaces: those of its slot that began before."""
         return [known for known in self.turns if known.code == mine.code and known.turn.order < mine.turn.order]

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
 
+from airflow_samza.runs.records.data_interval import DataInterval
 from tests.e2e.bad_input.page import row
-from tests.e2e.bad_input.scene import OUT, VIEWS, Scene
+from tests.e2e.bad_input.scene import OUT, VIEWS, Scene, raised
+from tests.support.slotted import Slotted, day
 
 PLAN = "by `plan`"
 STAGE = "by the stage"
@@ -219,5 +221,40 @@ def _(scene: Scene) -> str:
 @row("files", "An output format that does not exist", PLAN)
 def _(scene: Scene) -> str:
     scene.application(f'{VIEWS}.send_to(app.output_stream("out", system="lake", format="parket"))')
+    scene.views()
+    return scene.prepare()
+
+
+def _written(scene: Scene, first: int, days: int = 1, application: str = "page-views") -> None:
+    """Write days of January 2013 to the output, as a run of an application."""
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views()
+    slot = day(first, days, application=application)
+    Slotted("files", str(scene.folder / "data")).publish("monday", [1], slot)
+
+
+@row("files", "An interval that another application has written to the output", PLAN)
+def _(scene: Scene) -> str:
+    _written(scene, 1, application="other-views")
+    return scene.prepare(interval=DataInterval.from_iso("2013-01-01", "2013-01-02"))
+
+
+@row("files", "An interval that overlaps one that was written to the output", PLAN)
+def _(scene: Scene) -> str:
+    _written(scene, 1, 2)
+    return scene.prepare(interval=DataInterval.from_iso("2013-01-01", "2013-01-02"))
+
+
+@row("files", "A run whose output another run of its interval has replaced", STAGE)
+def _(scene: Scene) -> str:
+    output = Slotted("files", str(scene.folder / "data"))
+    output.publish("scheduled", [1], day(1), epoch=0, final=False)
+    output.publish("by-hand", [2], day(1))
+    return raised(lambda: output.publish("scheduled", [3], day(1), epoch=1))
+
+
+@row("files", "An unknown mode of an output", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.send_to(app.output_stream("out", system="lake", mode="apend"))')
     scene.views()
     return scene.prepare()
