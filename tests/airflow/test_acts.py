@@ -145,9 +145,9 @@ class Edited:
         run_id = self.airflow.xcom(f"acts_{name}", self.runs[name], "plan")["run_id"]
         systems = [f"data=files:{self.flights.data}", f"warehouse=files:{self.flights.warehouse}"]
         given = [part for system in systems for part in ("--system", system)]
-        place = ["--root", str(self.flights.root), *given]
+        words = ["run", f"acts_{name}:app", "--root", str(self.flights.root), *given, "--run-id", run_id, *more]
         return subprocess.run(
-            [sys.executable, "-m", "airflow_samza.cli", "run", f"acts_{name}:app", *place, "--run-id", run_id, *more],
+            [sys.executable, "-m", "airflow_samza.cli", *words],
             cwd=self.flights.edited,
             capture_output=True,
             text=True,

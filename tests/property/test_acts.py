@@ -12,32 +12,34 @@ from collections import Counter
 import pytest
 
 import tests.support.airflow_home  # noqa: F401
-from tests.support.acts.cells import EQUAL, REJECTED, WRONG, Cell, Verdict
-from tests.support.acts.edits import ACTS
+from tests.support.acts.cells import EQUAL, REJECTED, WRONG, Cell, Verdict, applies
 from tests.support.acts.report import cells, look, table
-from tests.support.acts.ways import NEXTS, WAYS
 
-SEEDS = (3, 4, 17, 29)
-"""Applications of the sample: between them they have all kinds of nodes."""
-
-CELLS = int(os.environ.get("ACTS_CELLS", "60"))
-"""Cells of each application in the sample."""
+SEEDS = (3, 22, 30)
+"""Applications of the sample: a looked-up table and days; a window and no interval; a join, and outputs of all kinds."""
 
 NIGHTLY_SEEDS = int(os.environ.get("ACTS_SEEDS", "12"))
 """Applications of which every cell is looked at nightly."""
 
 
 def sample() -> list[list[Cell]]:
-    """Return cells of each application: one for each act and way in, in turn for what comes next."""
-    rng = random.Random(27)
-    wanted = [(act, then, way.name) for act in ACTS for then in NEXTS for way in WAYS if then in way.nexts]
-    rng.shuffle(wanted)
-    share = len(wanted) // len(SEEDS)
-    found = []
-    for number, seed in enumerate(SEEDS):
-        mine = [Cell(seed, *names) for names in wanted[number * share : (number + 1) * share]]
-        found.append(sorted(mine[:CELLS], key=lambda cell: (cell.way, cell.act)))
-    return found
+    """Return cells of each application, which have every pair of act, what comes next, and way in between them."""
+    candidates = [cell for cell in cells(SEEDS) if applies(cell)]
+    random.Random(27).shuffle(candidates)
+    missing = {pair for cell in candidates for pair in pairs(cell)}
+    found: list[Cell] = []
+    for least in (3, 2, 1):
+        for cell in candidates:
+            if len(pairs(cell) & missing) >= least:
+                found.append(cell)
+                missing -= pairs(cell)
+    found.sort(key=lambda cell: (cell.way, cell.act))
+    return [[cell for cell in found if cell.seed == seed] for seed in SEEDS]
+
+
+def pairs(cell: Cell) -> set[tuple[str, str]]:
+    """Return the pairs that a cell has."""
+    return {(cell.act, cell.then), (cell.act, cell.way), (cell.then, cell.way)}
 
 
 def check(verdicts: list[Verdict]) -> None:
@@ -45,15 +47,15 @@ def check(verdicts: list[Verdict]) -> None:
     assert not wrong, "\n".join([f"{len(wrong)} of {len(verdicts)} cells are wrong:", *wrong])
 
 
-@pytest.mark.parametrize("cells", sample(), ids=[f"seed-{seed}" for seed in SEEDS])
+@pytest.mark.parametrize("sampled", sample(), ids=[f"seed-{seed}" for seed in SEEDS])
 def test_what_comes_after_an_edit_equals_a_run_from_scratch_or_is_rejected_with_the_act_that_helps(
-    cells: list[Cell],
+    sampled: list[Cell],
 ) -> None:
-    verdicts = look(cells)
+    verdicts = look(sampled)
     check(verdicts)
     counts = Counter(verdict.outcome for verdict in verdicts)
-    assert counts[EQUAL] > CELLS / 4
-    assert counts[REJECTED] > 0
+    assert counts[EQUAL] > len(sampled) / 3
+    assert counts[REJECTED] > len(sampled) / 10
 
 
 @pytest.mark.nightly

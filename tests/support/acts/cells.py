@@ -109,14 +109,12 @@ class Matrix:
 
     def check(self, cell: Cell) -> Verdict:
         """Return the verdict on a cell."""
+        if not applies(cell):
+            return Verdict(cell, LEFT_OUT)
         rng = random.Random(str(cell))
         kind = next(kind for kind in WAYS if kind.name == cell.way)
         way, then, first = kind(self.machine), cell.then, sketch_of(cell.seed)
         changed = _telling(cell.act, first, rng)
-        if changed is None or then not in kind.nexts:
-            return Verdict(cell, LEFT_OUT)
-        if then in (ANOTHER, OTHER_WAY) and not first.has_interval:
-            return Verdict(cell, LEFT_OUT, "runs without an interval are two runs")
         fails = then == RETRY or (then == RESUME and rng.random() < 0.5)
         if then == MOVED:
             changed = replace(changed, module="acts_moved")
@@ -295,12 +293,13 @@ class Matrix:
         machine.stop()
         machine.forget()
         self.ground.lay(sketch)
-        machine.write(sketch.module, sketch.source())
         machine.arm(None)
         way = kind(machine)
         if sketch.has_day_before:
-            _, told = kind(machine).begin(replace(sketch, faulty=""), "before", DAY_BEFORE)
-            machine.write(sketch.module, replace(sketch, faulty="").source())
+            sound = replace(sketch, faulty="")
+            machine.write(sound.module, sound.source())
+            _, told = way.begin(sound, "before", DAY_BEFORE)
+            assert told.is_fine, told
         machine.write(sketch.module, sketch.source())
         machine.arm(fault)
         state, told = way.begin(sketch)
@@ -333,14 +332,29 @@ class Matrix:
         return copy.deepcopy(base.state)
 
 
-def _telling(act: str, sketch: Sketch, rng: random.Random) -> Sketch | None:
+def applies(cell: Cell) -> bool:
+    """Return whether there is something to do in a cell: its application has what the act changes, its way the next.
+
+    Two runs without an interval are of different data, so none replaces what the other has written.
+    """
+    first, kind = sketch_of(cell.seed), next(kind for kind in WAYS if kind.name == cell.way)
+    if cell.then not in kind.nexts or (cell.then in (ANOTHER, OTHER_WAY) and not first.has_interval):
+        return False
+    return ACTS[cell.act](first, random.Random(str(cell))) is not None
+
+
+def _telling(act: str, sketch: Sketch, rng: random.Random) -> Sketch:
     """Return the sketch after an act: after one that other rows come from, if there is such a one."""
     former = expected(sketch, sketch.interval, sketch.pushes)
+    found = sketch
     for _ in range(EDITS):
         changed = ACTS[act](sketch, rng)
-        if changed is None or act not in TELLING or expected(changed, changed.interval, changed.pushes) != former:
+        if changed is None:
+            continue
+        found = changed
+        if act not in TELLING or expected(changed, changed.interval, changed.pushes) != former:
             break
-    return changed
+    return found
 
 
 def _elsewhere(sketch: Sketch) -> Sketch:

@@ -49,7 +49,8 @@ def edit_callable(sketch: Sketch, rng: random.Random) -> Sketch | None:
 def rename_stage(sketch: Sketch, rng: random.Random) -> Sketch | None:
     """Give a partition_by, and the stage that it begins, another id."""
     node = _any(sketch, rng, "partition_by")
-    return None if node is None else sketch.with_node(node.but(id=f"again-{node.args['id']}"))
+    assert node is not None
+    return sketch.with_node(node.but(id=f"again-{node.args['id']}"))
 
 
 def rename_stream(sketch: Sketch, rng: random.Random) -> Sketch | None:

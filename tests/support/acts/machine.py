@@ -47,6 +47,10 @@ PATIENCE_SECONDS = 20.0
 """Seconds after which what is waited for will never come."""
 
 
+MODULES = ("acts_app", "acts_moved")
+"""Names of modules of applications."""
+
+
 class Died(BaseException):
     """The end of a runner at a failpoint."""
 
@@ -160,7 +164,7 @@ class _OwnModules:
     @property
     def modules(self) -> dict[str, ModuleType]:
         """Return the modules of applications."""
-        return {name: module for name, module in list(sys.modules.items()) if name.startswith("acts_")}
+        return {name: sys.modules[name] for name in MODULES if name in sys.modules}
 
 
 @dataclass

@@ -56,10 +56,21 @@ def place() -> Iterator[Path]:
         yield Path(folder)
 
 
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Have nobody make records of logs, which take their time."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
 def look(which: Iterable[Cell], *, aloud: bool = False) -> list[Verdict]:
     """Return the verdicts on cells, of which those that are left out are missing."""
     found = []
-    with place() as folder, Matrix(folder).ready() as matrix:
+    with place() as folder, _silent(), Matrix(folder).ready() as matrix:
         for cell in which:
             verdict = matrix.check(cell)
             if verdict.outcome == LEFT_OUT:
@@ -72,7 +83,6 @@ def look(which: Iterable[Cell], *, aloud: bool = False) -> list[Verdict]:
 
 def main(arguments: list[str]) -> int:
     """Print the matrix of seeds."""
-    logging.disable(logging.CRITICAL)
     first, last, *words = arguments
     began, used = time.monotonic(), time.process_time()
     found = look(cells(range(int(first), int(last)), *words), aloud=True)

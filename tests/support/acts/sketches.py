@@ -130,7 +130,9 @@ _HEAD = (
     f'COLUMNS = "{", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())}"',
 )
 
-_ROW = "{{'k': row.k, 'id': row.id, 'i': {}, 'at': row.at}}"
+
+def _row(i: str) -> str:
+    return f"{{'k': row.k, 'id': row.id, 'i': {i}, 'at': row.at}}"
 
 
 def _function(node: Node, *, faulty: bool) -> Iterator[str]:
@@ -143,10 +145,10 @@ def _function(node: Node, *, faulty: bool) -> Iterator[str]:
     if node.kind == "filter":
         yield f"    return row.i % {args['modulus']} != {args['rest']}"
     elif node.kind == "map":
-        value = f"row.i * {args['factor']} + {args['more']}"
-        yield f"    return {_ROW.format(value)}"
+        product = f"row.i * {args['factor']} + {args['more']}"
+        yield f"    return {_row(product)}"
     elif node.kind == "flat_map":
-        yield f"    return [{_ROW.format('row.i + number')} for number in range({args['times']})]"
+        yield f"    return [{_row('row.i + number')} for number in range({args['times']})]"
     elif node.kind == "lookup":
         yield f"    return {{'k': found.tier, 'id': row.id, 'i': row.i + {args['more']}, 'at': row.at}}"
     else:
@@ -243,7 +245,7 @@ class _Drawing:
             stream, key = self.partition(stream, "k"), "k"
         self.end(stream, key)
         files_only = all(node.args["system"] == LAKE for node in self.nodes if node.kind == "input")
-        config = {"job.intermediate.stream.partitions": str(rng.randint(1, 3))} if self.chance(0.7) else {}
+        config = {"job.intermediate.stream.partitions": str(rng.choice([1, 2, 2, 3]))} if self.chance(0.8) else {}
         return Sketch(
             self.seed,
             tuple(self.nodes),
@@ -259,7 +261,7 @@ class _Drawing:
         id = ("rows", "others")[number]
         place = f"in/{id}/{{ds}}/*.jsonl" if self.has_interval else f"in/{id}/*.jsonl"
         where: dict[str, Any] = {"path": place} if system == LAKE else {}
-        partitions = self.rng.randint(1, 3) if system == LAKE else 2
+        partitions = self.rng.choice([1, 1, 2, 3]) if system == LAKE else 2
         return self.steps(self.add("input", id=id, system=system, partitions=partitions, **where), 0, 2)
 
     def partition(self, stream: str, key: str) -> str:
@@ -270,7 +272,7 @@ class _Drawing:
 
     def steps(self, stream: str, least: int, most: int) -> str:
         for _ in range(self.rng.randint(least, most)):
-            kind = self.rng.choice(["where", "filter", "map", "flat_map", "select"])
+            kind = self.rng.choice(["where", "filter", "filter", "map", "map", "flat_map", "select"])
             stream = self.add(kind, stream, **self.arguments(kind))
         return stream
 

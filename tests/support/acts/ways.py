@@ -47,7 +47,7 @@ MOVED = "from another module"
 OTHER_WAY = "another way in"
 
 NEXTS = (RETRY, CLEAR, CLEAR_BELOW, CLEAR_PLAN, RESUME, AGAIN, ANOTHER, MOVED, OTHER_WAY)
-"""An act that follows the first: a retry, a clear, another run."""
+"""What somebody does next, after the act."""
 
 SYSTEMS = {"lake": "acts_lake"}
 """Connections by system."""
@@ -83,7 +83,7 @@ class Told:
 
 @dataclass
 class State:
-    """A first run, as it is left to whoever goes on with it.
+    """What remains of a first run for whoever goes on with it.
 
     ``reruns`` are the stages that ran again, None: all; ``stages`` is the plan's order.
     """
@@ -94,7 +94,7 @@ class State:
     done: tuple[str, ...] = ()
     reruns: set[str] | None = None
     replans: bool = True
-    """Return whether the input ranges and versions of tables are those of now."""
+    """Whether the input ranges and versions of tables are those of now."""
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -493,7 +493,8 @@ def connected(machine: Machine) -> Any:
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SamzaHook, "get_connection", staticmethod(known.__getitem__))
-        patch.setattr(typer.testing, "_get_command", functools.cache(vars(typer.testing)["_get_command"]))
+        testing: Any = typer.testing
+        patch.setattr(testing, "_get_command", functools.cache(testing._get_command))
         patch.setattr(ProducerTasks, "states", _states)
         patch.setattr(SamzaOperator, "log", _NoLog())
         patch.setattr(settling, "SETTLE_SECONDS", 0.0)

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-_HOME = tempfile.TemporaryDirectory(prefix="airflow-home-")
-os.environ["AIRFLOW_HOME"] = _HOME.name
-os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
-os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "False"
+import pytest
 
-import pytest  # noqa: E402
-
-from airflow_samza.application.loader import load_application  # noqa: E402
-from airflow_samza.errors import SamzaError, StageCancelled, StageFailed  # noqa: E402
-from airflow_samza.planner.planner import ExecutionPlanner  # noqa: E402
-from airflow_samza.prepare.run_request import RunRequest  # noqa: E402
-from airflow_samza.runs.progress.progress import ProgressReport  # noqa: E402
-from airflow_samza.runs.records.names import Generation  # noqa: E402
-from airflow_samza.runs.records.run_plan import BoundStream, RunPlan  # noqa: E402
-from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult  # noqa: E402
-from airflow_samza.runs.stages.stage_state import (  # noqa: E402
+import tests.support.airflow_home  # noqa: F401
+from airflow_samza.application.loader import load_application
+from airflow_samza.errors import SamzaError, StageCancelled, StageFailed
+from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.runs.progress.progress import ProgressReport
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
+from airflow_samza.runs.stages.stage_state import (
     CANCELLED,
     FAILED,
     QUEUED,
@@ -33,8 +27,8 @@ from airflow_samza.runs.stages.stage_state import (  # noqa: E402
     StageHandle,
     StageStatus,
 )
-from airflow_samza.runs.upkeep.kept_runs import Keep  # noqa: E402
-from airflow_samza.systems.system import StreamSpec  # noqa: E402
+from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.systems.system import StreamSpec
 
 A_SLICE = {"kind": "files", "files": [{"path": "a"}, {"path": "b"}], "bytes": 7, "offsets": None}
 
