@@ -160,6 +160,7 @@ class Matrix:
         if cell.act in (NOTHING, CALLABLE, PUSH) and cell.then != MOVED:
             return Verdict(cell, WRONG, f"must not be rejected: {what}")
         for _ in range(HINTS):
+            self.machine.arm(None)
             if "another topic" in told.hint:
                 changed = _elsewhere(changed)
                 self.machine.write(changed.module, changed.source())

@@ -43,7 +43,7 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.pace import Looks
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 """Seconds after which what is waited for will never come."""
 
 
@@ -229,7 +229,7 @@ class Machine:
             runner.is_dead = True
         for runner in self.runners.values():
             for thread in runner._threads:
-                thread.join(2 * PATIENCE_SECONDS)
+                thread.join(PATIENCE_SECONDS)
                 assert not thread.is_alive(), "a stage runner does not end"
         self.runners.clear()
 

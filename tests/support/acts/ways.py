@@ -47,7 +47,7 @@ MOVED = "from another module"
 OTHER_WAY = "another way in"
 
 NEXTS = (RETRY, CLEAR, CLEAR_BELOW, CLEAR_PLAN, RESUME, AGAIN, ANOTHER, MOVED, OTHER_WAY)
-"""What somebody does next, after the act."""
+"""Next steps, after the act."""
 
 SYSTEMS = {"lake": "acts_lake"}
 """Connections by system."""
@@ -83,7 +83,7 @@ class Told:
 
 @dataclass
 class State:
-    """What remains of a first run for whoever goes on with it.
+    """The remains of a first run, for whoever goes on with it.
 
     ``reruns`` are the stages that ran again, None: all; ``stages`` is the plan's order.
     """
@@ -94,7 +94,7 @@ class State:
     done: tuple[str, ...] = ()
     reruns: set[str] | None = None
     replans: bool = True
-    """Whether the input ranges and versions of tables are those of now."""
+    """True if the input ranges and the versions of tables are those of now."""
     extra: dict[str, Any] = field(default_factory=dict)
 
 
