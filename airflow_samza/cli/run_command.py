@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from airflow_samza.cli.environment import Environment
+from airflow_samza.cli.remedies import on_the_command_line
 from airflow_samza.cli.reporting import Terminated
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
 from airflow_samza.figures import duration, size
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 # Until a cancelled stage has really stopped; a Spark task looks for its end several times a second.
 CANCEL_SECONDS = 20.0
+
+AGAIN = "--again"
+"""The option that has a run planned anew."""
 
 PROGRESS_SECONDS = 5.0
 """The least time between two progress lines of a running stage."""
@@ -79,7 +83,7 @@ def run_application(
     if resumed:
         tell_if_all_is_done(files, run, tell)
     results: list[StageResult] = []
-    succeeded = False
+    failure: BaseException | None = None
     try:
         if seconds is not None:
             runtime.stop(run, at=time.time() + seconds)
@@ -87,14 +91,16 @@ def run_application(
             results = _run_together(runtime, run, tell)
         for stage in run.plan.stages if not run.stages_run_concurrently else ():
             results.append(_run_stage(runtime, run, stage.stage_id, tell))
-        succeeded = True
-    except (KeyboardInterrupt, Terminated):
-        tell(f"Run {name} is cancelled; waiting up to {CANCEL_SECONDS:.0f} s for its end (again: leave at once).")
+    except BaseException as error:
+        failure = error
+        if isinstance(error, KeyboardInterrupt | Terminated):
+            tell(f"Run {name} is cancelled; waiting up to {CANCEL_SECONDS:.0f} s for its end (again: leave at once).")
         raise
     finally:
-        _close(runtime, run, succeeded, tell)
-        if not succeeded:
-            _tell_what_stays(runtime, run, reference, tell)
+        _close(runtime, run, failure is None, tell)
+        if failure is not None:
+            _tell_what_stays(runtime, run, tell)
+            tell(_way_on(f"airflow-samza run {reference} --run-id {name}", failure))
     runtime.upkeep.sweep_after(run.application, environment.keep, tell)
     return run, results
 
@@ -125,8 +131,8 @@ def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> 
             raise
 
 
-def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, reference: str, tell: Tell) -> None:
-    """Report processes that still run after a run that did not succeed, and how to go on."""
+def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, tell: Tell) -> None:
+    """Report processes that still run after a run that did not succeed."""
     from airflow_samza.runs.records.folders import RunFolder
     from airflow_samza.runs.stages.stage_runners import processes_there
     from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -134,7 +140,16 @@ def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, reference: str, tell: 
     with suppress(SamzaError, OSError):
         for host, process in processes_there(open_filesystem(runtime.root), RunFolder(run.application, run.run_id)):
             tell(f"Its stage runner is still ending (host {host}, process {process}). To end it now: kill -9 {process}")
-    tell(f"To resume it: airflow-samza run {reference} --run-id {run.run_id} (with the same options).")
+
+
+def _way_on(command: str, failure: BaseException) -> str:
+    """Return how the run goes on after ``failure``: as the hint of an error says, where that asks for a new plan."""
+    if isinstance(failure, SamzaError):
+        if AGAIN in on_the_command_line(failure.hint):
+            return f"To run it again: {command} {AGAIN} (with the same options)."
+        change = "a change of its input files or of what it declares"
+        return f"To resume it: {command} (with the same options, and {AGAIN} only after {change})."
+    return f"To resume it: {command} (with the same options, without {AGAIN})."
 
 
 def runtime_of(

@@ -99,6 +99,13 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
+@row("files", "A field that no line of JSON has", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    scene.views(*['{"member_id": 7, "county": "NL", "dwell_ms": 1500}'] * 3)
+    return scene.prepare()
+
+
 @row("files", "A later file with another schema than the first", STAGE)
 def _(scene: Scene) -> str:
     scene.application(f'app.input_stream("views", system="lake").send_to({OUT})')

@@ -45,6 +45,12 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
+@row("call", "A parameter that a method does not have", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.partition_by("country", id="by-country", sytem="events")')
+    return scene.plan()
+
+
 @row("call", "A join without a key", CALL)
 def _(scene: Scene) -> str:
     scene.application(

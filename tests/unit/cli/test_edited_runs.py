@@ -79,6 +79,10 @@ class Shop:
         found = self.run()
         assert found.returncode == 1
         assert "the callable fails" in found.stderr
+        assert (
+            "To resume it: airflow-samza run shop_app:shop --run-id one (with the same options, and --again only "
+            "after a change of its input files or of what it declares)." in found.stderr
+        )
         self.flag.unlink()
 
     @property
@@ -146,6 +150,24 @@ def test_a_run_again_runs_what_an_input_has_changed_for(shop: Shop) -> None:
     found = shop.run("--again")
     assert found.returncode == 0, found.stderr
     assert "runs: input sales changed" in found.stderr
+    assert shop.rows == {**SUMS, "ch": 118}
+
+
+def test_a_failed_run_names_one_command_that_helps_where_an_input_file_has_changed(shop: Shop) -> None:
+    shop.edit("sales.partition_by", "sales.map_batches(checked, schema=SCHEMA).partition_by")
+    shop.fails()
+    with (shop.folder / "sales.csv").open("a") as file:
+        file.write("ch,100\n")
+    found = shop.run()
+    assert found.returncode == 2, found.stderr
+    assert "sales.csv of stream 'sales' changed since the plan" in found.stderr
+    assert "Hint: Run it again with --again, so that a new plan takes the files as they are now" in found.stderr
+    assert "To resume it" not in found.stderr
+    (told,) = [line for line in found.stderr.splitlines() if "airflow-samza run" in line]
+    command = "To run it again: airflow-samza run shop_app:shop --run-id one --again (with the same options)."
+    assert told == command
+    again = shop.run("--again")
+    assert again.returncode == 0, again.stderr
     assert shop.rows == {**SUMS, "ch": 118}
 
 

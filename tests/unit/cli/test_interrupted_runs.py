@@ -120,7 +120,8 @@ def test_a_run_that_is_asked_to_end_cancels_its_work_says_how_to_go_on_and_goes_
     assert process.returncode == code, errors
     assert "Run one is cancelled" in errors
     assert errors.endswith(
-        f"To resume it: airflow-samza run looping_app:bounded --run-id one (with the same options).\n{word}\n"
+        "To resume it: airflow-samza run looping_app:bounded --run-id one (with the same options, without --again)."
+        f"\n{word}\n"
     )
     assert "has not ended" not in errors
     assert shell.pids() == []
