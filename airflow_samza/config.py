@@ -61,8 +61,8 @@ _FOR_OPERATION = (
 )
 """The beginnings of keys on which no result depends: places, times to wait, sizes of epochs."""
 
-_OF_SAMZA = re.compile(r"(?:job|task|stores|streams|systems|yarn)\..+|app\.mode")
-"""Keys that say how an application runs; all others are its own, which only its code reads."""
+_OF_SAMZA = (APP_MODE, "job.", "task.", "stores.", "streams.", "systems.", "yarn.")
+"""The beginnings of keys that say how an application runs; all others are its own, which only its code reads."""
 
 STORE_BACKENDS = ("memory", "rocksdb")
 """Kinds of stores; :mod:`airflow_samza.storage.backends` makes them."""
@@ -85,7 +85,7 @@ def own_keys(config: Mapping[str, str]) -> dict[str, str]:
     >>> own_keys({"job.epoch.max.ms": "100", "region": "nl"})
     {'region': 'nl'}
     """
-    return {key: value for key, value in config.items() if not _OF_SAMZA.fullmatch(key)}
+    return {key: value for key, value in config.items() if not key.startswith(_OF_SAMZA)}
 
 
 class Config(Mapping[str, str]):

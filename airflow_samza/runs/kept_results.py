@@ -50,9 +50,10 @@ def replaced(systems: Mapping[str, System], run: RunPlan, stage: Stage) -> str:
     """Return which run has replaced what a stage wrote to an output (rule O1); "" where none has."""
     for stream_id in stage.outputs:
         bound = run.stream(stream_id)
+        if run.slot_of(stream_id) is None or bound.system not in systems:
+            continue
         system = systems[bound.system]
-        if isinstance(system, ReplacesSlots) and run.slot_of(stream_id) is not None:
-            by = system.successor(bound.spec, run.producer(stage.stage_id))
-            if by is not None:
-                return f"the run {run_id_of(by)!r} has replaced what it wrote to {stream_id}"
+        by = system.successor(bound.spec, run.producer(stage.stage_id)) if isinstance(system, ReplacesSlots) else None
+        if by is not None:
+            return f"the run {run_id_of(by)!r} has replaced what it wrote to {stream_id}"
     return ""

@@ -178,7 +178,7 @@ def reject_meeting(slot: OutputSlot, written: Iterable[SlotWriter], *, output: s
             raise TopicError(
                 f"The output {output} of stream {stream!r} holds what the run {found.run_id!r} of the application "
                 f"{found.slot.writer} wrote for {slot.text}, and {slot.writer} may not replace it.",
-                hint=f"Give each application a place of its own (path=, topic), or {BESIDE}.",
+                hint=f"Give each application a place of its own, by another path= or id of the output; or {BESIDE}.",
                 **facts,
             )
         if mine.overlaps(other):

@@ -147,7 +147,7 @@ class Edited:
         given = [part for system in systems for part in ("--system", system)]
         words = ["run", f"acts_{name}:app", "--root", str(self.flights.root), *given, "--run-id", run_id, *more]
         return subprocess.run(
-            [sys.executable, "-m", "airflow_samza.cli", *words],
+            [str(Path(sys.executable).parent / "airflow-samza"), *words],
             cwd=self.flights.edited,
             capture_output=True,
             text=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,10 +16,23 @@ from hypothesis import strategies as st
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.system import FilesSystem
+from airflow_samza.systems.log import commits as log_commits
+from airflow_samza.systems.log.maintenance import compact
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.log.tails import KNOWN_TAILS
 from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import SystemBinding
 from tests.support.faulty_arrow import FaultyHandler
 from tests.support.slotted import Slotted, day
+
+
+@pytest.fixture(autouse=True, scope="module")
+def many_snapshots() -> Iterator[None]:
+    before = log_commits.SNAPSHOT_EVERY
+    log_commits.SNAPSHOT_EVERY = 3
+    yield
+    log_commits.SNAPSHOT_EVERY = before
+
 
 DAYS: tuple[tuple[int, int] | None, ...] = (None, (1, 1), (2, 1), (1, 2))
 """The data of runs: none that another run has, a day, the next one, and both."""
@@ -80,11 +93,12 @@ class Written:
 
 @dataclass
 class Model:
-    """The output: what stands of each stage, who holds each slot, and what was replaced there."""
+    """The output: what stands of each stage, who holds each slot, what was written and what was replaced there."""
 
     standing: dict[str, Written] = field(default_factory=dict)
     newest: dict[str, tuple[int, int]] = field(default_factory=dict)
     holders: dict[tuple[str, tuple[int, int]], str] = field(default_factory=dict)
+    written: dict[tuple[str, tuple[str, tuple[int, int]]], tuple[int, int]] = field(default_factory=dict)
     replaced: dict[tuple[str, tuple[str, tuple[int, int]]], tuple[int, int]] = field(default_factory=dict)
 
     def publish(self, act: Act, data: tuple[int, int] | None, row: int) -> None:
@@ -99,7 +113,9 @@ class Model:
         if known is None or known.generation != act.generation:
             self.standing[act.producer] = Written(act.generation, data)
             self.newest[act.producer] = act.generation
-            self.replaced.pop((act.producer, slot), None)  # type: ignore[arg-type]
+            if slot is not None:
+                self.written[act.producer, slot] = act.generation
+                self.replaced.pop((act.producer, slot), None)
         self.standing[act.producer].rows.setdefault(act.epoch, row)
 
     def _reject(self, act: Act, slot: tuple[str, tuple[int, int]], *, begins: bool) -> None:
@@ -121,8 +137,8 @@ class Model:
         if self.holders.get(slot, act.run_id) != act.run_id:
             for producer, written in list(self.standing.items()):
                 if (producer.partition("/")[0], written.data) == slot:
-                    self.replaced[producer, slot] = written.generation
                     del self.standing[producer]
+            self.replaced.update({key: of for key, of in self.written.items() if key[1] == slot})
         self.holders[slot] = act.run_id
 
     @property
@@ -168,6 +184,15 @@ def attempt(output: Slotted, act: Act, data: tuple[int, int] | None, dies_at: in
     return "done"
 
 
+def read_anew(output: Slotted, *, compacts: bool) -> None:
+    """Have the next look at a topic begin with its snapshots, or with a compaction."""
+    assert isinstance(output.system, LogSystem)
+    topic = output.system.topic(output.stream.name)
+    if compacts:
+        compact(topic)
+    KNOWN_TAILS.forget(topic)
+
+
 def check(kind: str, sequence: Sequence[Act], data: Sequence[tuple[int, int] | None]) -> None:
     """Play a sequence; ``data`` is what each run writes, by the plan and the number of the run."""
     model = Model()
@@ -175,14 +200,17 @@ def check(kind: str, sequence: Sequence[Act], data: Sequence[tuple[int, int] | N
     with tempfile.TemporaryDirectory() as root:
         output = Slotted(kind, root)
         for act in sequence:
-            # A run that had no data of its own by its first plan has none by the next one.
-            of = data[act.run + 3 * (act.plan - 1)] if data[act.run] is not None else None
+            # A run has data of its own by both of its plans, or by none.
+            first, planned = data[act.run], data[act.run + 3 * (act.plan - 1)]
+            of = None if first is None else planned or first
             after = copy.deepcopy(model)
             try:
                 after.publish(act, of, row_of(act))
                 expected = "done"
             except Rejected:
                 after, expected = copy.deepcopy(model), "rejected"
+            if kind == "log" and act.dies_at:
+                read_anew(output, compacts=act.dies_at % 3 == 0)
             found = attempt(output, act, of, act.dies_at if kind == "files" else 0)
             if found == "died":
                 assert output.rows() in (model.rows, after.rows), act

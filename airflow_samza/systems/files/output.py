@@ -248,12 +248,21 @@ class _Publisher:
             )
 
     def _begin(self, view: View) -> View:
-        """Take the turn of this generation at its slot, unless it has one."""
-        if self.slot is None or self.publication.slot is None or self.mine in view.by_owner:
+        """Take the turn of this generation at its slot, unless it has one.
+
+        One that died after it had taken its turn looks again: another application may have published since.
+        """
+        if self.slot is None or self.publication.slot is None or self.mine in view.published:
             return view
         publication, slot = self.publication, self.publication.slot
         met = view.writers(self.output, self.slot)
-        reject_meeting(slot, met, output=str(self.output), stream=self.stream.name)
+        try:
+            reject_meeting(slot, met, output=str(self.output), stream=self.stream.name)
+        except TopicError:
+            self._withdraw(view)
+            raise
+        if self.mine in view.by_owner:
+            return view
         run = run_digest(publication.producer)
         number = next_turn(view.of_slot(self.slot), view.holders.get(self.slot), run)
         turn = SlotTurn(self.slot, Turn(number, run, *self.mine))
@@ -351,7 +360,8 @@ class _Publisher:
         """Remove what lower generations of this producer published, and what runs published that it replaces.
 
         Of other runs the turns stay: by them a run sees that it was replaced. So do manifests of this producer at
-        another slot, by which the turns there count.
+        another slot, by which the turns there count; and the newest one of a producer that has older ones elsewhere,
+        which would count as its newest otherwise.
         """
         turn = view.by_owner.get(self.mine)
         former = {known.owner for known in view.replaced_in(turn)} if turn is not None else set()
@@ -359,8 +369,9 @@ class _Publisher:
         lower = {known[:2] for known in view.manifests if self._is_lower(known[:2])}
         turns = view.turns if self.slot is not None or not lower else list_turns(self.output)
         elsewhere = {known.owner for known in turns if known.code != self.slot}
+        older = {known[0] for known in view.manifests if known[:2] not in former}
         for known in view.manifests:
-            if known[:2] in former or known[:2] in lower - elsewhere:
+            if (known[:2] in former and known[0] not in older) or known[:2] in lower - elsewhere:
                 _delete(manifest_path(self.output, *known))
         for past in turns:
             if self._is_lower(past.owner) and past.owner not in elsewhere:
@@ -371,7 +382,9 @@ class _Publisher:
         return owner[0] == self.producer and parse_generation(owner[1]) < self.generation
 
     def _withdraw(self, view: View) -> None:
-        """Take back what this generation has published."""
+        """Take back what this generation has published, unless readers see it."""
+        if view.stands(*self.mine):
+            return
         self._remove_parts(lambda owner: owner == self.mine)
         for known in view.manifests:
             if known[:2] == self.mine:

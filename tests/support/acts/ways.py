@@ -22,7 +22,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.planner import plan_shape
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.provider import settling, stage_watch
+from airflow_samza.provider import settling, stage_watch, stream_operator
 from airflow_samza.provider.dag import SamzaDag
 from airflow_samza.provider.hooks import SamzaHook
 from airflow_samza.provider.operators import SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
@@ -498,5 +498,6 @@ def connected(machine: Machine) -> Any:
         patch.setattr(ProducerTasks, "states", _states)
         patch.setattr(SamzaOperator, "log", _NoLog())
         patch.setattr(settling, "SETTLE_SECONDS", 0.0)
+        patch.setattr(stream_operator, "LOOK_AGAIN_SECONDS", 0.5)
         patch.setattr(stage_watch, "SHORTEST_NAP", 0.002)
         yield

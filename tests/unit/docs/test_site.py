@@ -128,7 +128,7 @@ def test_the_reference_has_every_configuration_key() -> None:
     keys = {value for value in vars(config).values() if isinstance(value, str) and reference.KEY.fullmatch(value)}
     assert keys <= shown
     patterns = [pattern for pattern in vars(config).values() if isinstance(pattern, re.Pattern)]
-    assert len(patterns) == 6
+    assert len(patterns) == 5
     for pattern in patterns:
         assert any(pattern.fullmatch(key) for key in shown), pattern
 

@@ -40,6 +40,13 @@ def test_plan_returns_where_the_plan_lies_and_pushes_it_as_text(runtime: Any, ma
     assert "by-country" in context["ti"].pushed[PLAN_TEXT]
 
 
+def test_plan_passes_the_partition_key_of_the_dag_run(runtime: Any, make_context: Any) -> None:
+    for given in ({}, {"partition_key": "nl"}):
+        operator = plan_operator()
+        operator.execute({**make_context(operator), **given})
+    assert [request.partition_key for _, request in runtime.named("prepare")] == [None, "nl"]
+
+
 def test_plan_passes_the_data_interval_and_a_given_one_wins(runtime: Any, make_context: Any) -> None:
     day = {
         "data_interval_start": datetime(2013, 1, 1, tzinfo=timezone.utc),

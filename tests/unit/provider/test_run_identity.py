@@ -8,7 +8,7 @@ import pendulum
 import pytest
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.run_identity import generation_of, interval_of, run_id_of
+from airflow_samza.provider.run_identity import generation_of, interval_of, partition_key_of, run_id_of
 
 
 def context(*, retries: int = 2, max_tries: int = 2, try_number: int = 1, **given: Any) -> dict[str, Any]:
@@ -91,6 +91,13 @@ def test_a_given_interval_wins(given: Any) -> None:
 def test_rejects_an_interval_that_is_none(given: Any) -> None:
     with pytest.raises(ConfigError):
         interval_of(context(), given)
+
+
+def test_the_partition_key_is_that_of_the_dag_run() -> None:
+    assert partition_key_of(context()) is None
+    assert partition_key_of(context(dag_run=SimpleNamespace())) is None  # as in Airflow 3.1
+    assert partition_key_of(context(partition_key="nl")) == "nl"
+    assert partition_key_of(context(partition_key=None, dag_run=SimpleNamespace(partition_key="be"))) == "be"
 
 
 def test_pendulums_moments_count_as_the_same_microseconds() -> None:
