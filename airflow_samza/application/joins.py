@@ -11,6 +11,7 @@ from airflow_samza.application.bad_records import on_error_fields
 from airflow_samza.application.callables import check_callable, declared_schema
 from airflow_samza.application.columns import Columns, key_columns, optional_columns
 from airflow_samza.application.descriptors import TableKind
+from airflow_samza.application.event_times import kept_time
 from airflow_samza.application.handles import Table
 from airflow_samza.application.operator_checks import (
     check_same_application,
@@ -92,7 +93,8 @@ def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> 
         key=columns,
         function=options.function,
         how=how,
-        time_column=stream._event_time if descriptor.ttl_ms is not None else None,
+        time_column=stream._time(where) if descriptor.ttl_ms is not None else None,
+        event_time=kept_time(stream, shape) if options.function is not None else None,
         **_common(stream, options, name, options.function or descriptor.reader, where),
     )
 
@@ -148,8 +150,8 @@ def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> Str
         function=options.function,
         how=how,
         ttl_ms=ttl_ms,
-        left_time=stream._event_time,
-        right_time=other._event_time,
+        left_time=stream._time(where),
+        right_time=other._time(where),
         **_common(stream, options, name, options.function, where),
     )
 
@@ -161,7 +163,10 @@ def event_time_of(join: StreamJoinSpec) -> str | None:
     """
     if join.how == "full" and join.function is None:
         return None
-    return join.right_time if join.how == "right" and join.function is None else join.left_time
+    if join.how != "right" or join.function is not None:
+        return join.left_time
+    named = dict(zip(join.right_key, join.left_key, strict=True))  # the right key's columns have the left one's names
+    return join.right_time and named.get(join.right_time, join.right_time)
 
 
 def _check_how(how: object, known: tuple[str, ...], where: str) -> None:

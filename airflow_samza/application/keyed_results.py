@@ -20,13 +20,24 @@ from airflow_samza.application.output_schemas import (
     window_columns,
     windowed_schema,
 )
-from airflow_samza.application.rejections import did_you_mean, reject
+from airflow_samza.application.rejections import did_you_mean, listed, reject
 from airflow_samza.application.sending import check_stream_takes
 from airflow_samza.application.stream import Stream
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.schema import Schema
 
-_OF_WINDOWS = ("window", "id", "key", "fold", "initial", "schema", "renamed_from", "late_to", "on_error")
+_OF_WINDOWS = (
+    "window",
+    "id",
+    "key",
+    "fold",
+    "initial",
+    "schema",
+    "renamed_from",
+    "late_to",
+    "on_error",
+    "assume_partitioned_by",
+)
 
 
 def _reject_misspelt(aggregations: Mapping[str, object], parameters: Sequence[str], where: str) -> None:
@@ -41,11 +52,12 @@ def aggregate(
     key: Columns,
     id: str | None,
     renamed_from: str | None,
+    assume_partitioned_by: Columns | None,
     aggregations: Mapping[str, object],
 ) -> AggregateSpec:
     """Return the unwindowed aggregation; parameters as :meth:`MessageStream.aggregate`."""
     where = named("aggregate", id)
-    _reject_misspelt(aggregations, ("key", "id", "renamed_from"), where)
+    _reject_misspelt(aggregations, ("key", "id", "renamed_from", "assume_partitioned_by"), where)
     name = required_id(id, "aggregate")
     columns = key_columns(key, stream.schema, where)
     if not aggregations:
@@ -63,6 +75,7 @@ def aggregate(
         key=columns,
         aggregations=results,
         renamed_from=former_id(renamed_from, name, "aggregate"),
+        assume_partitioned_by=_assumed(assume_partitioned_by, columns, stream, where),
     )
 
 
@@ -77,6 +90,7 @@ def window(
     renamed_from: str | None,
     late_to: OutputStream | None,
     on_error: object,
+    assume_partitioned_by: Columns | None,
     aggregations: Mapping[str, object],
 ) -> WindowOperatorSpec:
     """Return the windows; parameters as :meth:`MessageStream.window`."""
@@ -90,7 +104,8 @@ def window(
             operator=where,
         )
     columns = optional_columns(key, stream.schema, where)
-    if window.time == "event" and stream._event_time is None:
+    time = stream._time(where) if window.time == "event" else None
+    if window.time == "event" and time is None:
         reject(
             f"{where} uses event time, and its input declares no event-time column",
             hint='Declare it on the input, timestamp="at", and keep the column; or use time="processing".',
@@ -140,16 +155,30 @@ def window(
         inputs=(stream._operator,),
         schema=windowed_schema(stream.schema, window, columns, results, folded, where),
         window=window,
-        time_column=stream._event_time if window.time == "event" else None,
+        time_column=time,
         key=columns,
         aggregations=results,
         fold=fold,
         fold_schema=folded,
         initial=initial,
         renamed_from=former_id(renamed_from, name, "window"),
+        assume_partitioned_by=_assumed(assume_partitioned_by, columns, stream, where),
         side_outputs=(*late, *(policy.side_outputs if policy is not None else ())),
         on_error=policy,
     )
+
+
+def _assumed(assumed: Columns | None, key: tuple[str, ...], stream: Stream[Any], where: str) -> tuple[str, ...]:
+    """Return the columns by which the user knows the messages to lie, which have to be of the key."""
+    columns = optional_columns(assumed, stream.schema, where)
+    beside = [column for column in columns if column not in key]
+    if beside:
+        reject(
+            f"{where} has assume_partitioned_by={listed(columns)}, and {listed(beside)} is not of its key",
+            hint=f"Name columns of the key: {listed(key) or 'it has none'}.",
+            operator=where,
+        )
+    return columns
 
 
 def _late_stream(stream: Stream[Any], window: WindowSpec, target: object, where: str) -> StreamDescriptor:

@@ -20,6 +20,7 @@ from airflow_samza.application.bad_records import DeadLetter, on_error_fields
 from airflow_samza.application.callables import check_callable, check_predicate, declared_schema
 from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns
+from airflow_samza.application.event_times import declared_time, kept_time, time_behind
 from airflow_samza.application.handles import OutputStream, Table
 from airflow_samza.application.joins import JoinOptions, event_time_of, join_stream, join_table
 from airflow_samza.application.merging import merge
@@ -36,7 +37,7 @@ from airflow_samza.application.operator_specs import (
     TransformSpec,
     WhereSpec,
 )
-from airflow_samza.application.output_schemas import WINDOW_COLUMNS, renamed_columns, selected_schema
+from airflow_samza.application.output_schemas import WINDOW_COLUMNS, passed_on, selected_schema
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.sending import send
 from airflow_samza.application.stream import Stream
@@ -74,7 +75,10 @@ class MessageStream(Stream[T]):
     with a dataclass says the same. Without either the columns stay as they are.
     - ``on_error``: the treatment of messages on which the operator fails: ``"fail"`` (the stage fails), ``"drop"``, or
     ``dead_letter(app.output_stream("bad"))``.
+    - ``timestamp``: the event-time column of the result, where the operator gives event times other values, and
+    ``max_delay``: how far they may lie before those of the messages that they are made of. Watermarks wait as long.
     - ``key``: a column, or a list of columns.
+    - ``assume_partitioned_by``: the columns by which you know the messages to be partitioned: nothing checks them then.
     - ``system``: the system of an intermediate stream. By default the default system if it can hold a run's topics (a
     log, Kafka), otherwise the log under the root.
     - Lengths of time (``ttl``, ``timeout``): ms, a ``timedelta``, or a text such as ``"5 minutes"``.
@@ -104,7 +108,14 @@ class MessageStream(Stream[T]):
         return self._add(FilterSpec, id, on_error, schema=self.schema, function=function)
 
     def map(
-        self, function: Callable[[T], U], *, schema: object = None, id: str | None = None, on_error: OnError = "fail"
+        self,
+        function: Callable[[T], U],
+        *,
+        schema: object = None,
+        timestamp: str | None = None,
+        max_delay: str | int | timedelta | None = None,
+        id: str | None = None,
+        on_error: OnError = "fail",
     ) -> MessageStream[U]:
         """Turn each message into another one by a Python function.
 
@@ -120,13 +131,15 @@ class MessageStream(Stream[T]):
         )
         check_watermark_function(function, "map")
         shape = declared_schema(function, schema, "map") or self.schema
-        return self._add(MapSpec, id, on_error, schema=shape, function=function)
+        return self._call(MapSpec, id, on_error, timestamp, max_delay, shape, function)
 
     def flat_map(
         self,
         function: Callable[[T], Iterable[U]],
         *,
         schema: object = None,
+        timestamp: str | None = None,
+        max_delay: str | int | timedelta | None = None,
         id: str | None = None,
         on_error: OnError = "fail",
     ) -> MessageStream[U]:
@@ -144,7 +157,7 @@ class MessageStream(Stream[T]):
         )
         check_watermark_function(function, "flat_map")
         shape = declared_schema(function, schema, "flat_map", many=True) or self.schema
-        return self._add(FlatMapSpec, id, on_error, schema=shape, function=function)
+        return self._call(FlatMapSpec, id, on_error, timestamp, max_delay, shape, function)
 
     def map_async(
         self,
@@ -154,6 +167,8 @@ class MessageStream(Stream[T]):
         ordered: bool = True,
         timeout: str | int | timedelta | None = None,
         schema: object = None,
+        timestamp: str | None = None,
+        max_delay: str | int | timedelta | None = None,
         id: str | None = None,
         on_error: OnError = "fail",
     ) -> MessageStream[U]:
@@ -178,13 +193,15 @@ class MessageStream(Stream[T]):
         check_coroutine_function(function, "map_async", 1)
         options = async_options(concurrency, ordered, timeout)
         shape = declared_schema(function, schema, "map_async") or self.schema
-        return self._add(MapAsyncSpec, id, on_error, schema=shape, function=function, **options)
+        return self._call(MapAsyncSpec, id, on_error, timestamp, max_delay, shape, function, **options)
 
     def map_batches(
         self,
         function: Callable[[pa.RecordBatch], Any],
         *,
         schema: object = None,
+        timestamp: str | None = None,
+        max_delay: str | int | timedelta | None = None,
         id: str | None = None,
         on_error: OnError = "fail",
     ) -> MessageStream[Any]:
@@ -201,7 +218,7 @@ class MessageStream(Stream[T]):
         check_callable(function, "map_batches", 1, hint=hint, generator=True)
         with located():
             shape = self.schema if schema is None else Schema.of(schema)
-        return self._add(MapBatchesSpec, id, on_error, schema=shape, function=function)
+        return self._call(MapBatchesSpec, id, on_error, timestamp, max_delay, shape, function)
 
     # -- SQL and DataFrames ------------------------------------------------------------------------------------------
 
@@ -217,7 +234,14 @@ class MessageStream(Stream[T]):
         check_sql(condition, "where", 'Python callables go to filter; where takes SQL: where("dwell_ms > 1000").')
         return self._add(WhereSpec, id, on_error, schema=self.schema, condition=condition)
 
-    def select(self, *expressions: str, id: str | None = None, on_error: OnError = "fail") -> MessageStream[Any]:
+    def select(
+        self,
+        *expressions: str,
+        timestamp: str | None = None,
+        max_delay: str | int | timedelta | None = None,
+        id: str | None = None,
+        on_error: OnError = "fail",
+    ) -> MessageStream[Any]:
         """Compute the columns by SQL expressions.
 
         ```python
@@ -234,15 +258,30 @@ class MessageStream(Stream[T]):
             check_sql(expression, "select", hint)
         shape = selected_schema(self.schema, expressions)
         more = on_error_fields(on_error, self._graph, named("select", id))
-        spec = self._graph.add(SelectSpec, id, inputs=(self._operator,), schema=shape, expressions=expressions, **more)
-        renamed = renamed_columns(expressions)
-        time = self._event_time and renamed.get(self._event_time, self._event_time)
-        return MessageStream(
-            self._graph, spec, key=tuple(renamed.get(column, column) for column in self._key), event_time=time
+        time = declared_time(self, timestamp, max_delay, shape, named("select", id))
+        spec = self._graph.add(
+            SelectSpec,
+            id,
+            inputs=(self._operator,),
+            schema=shape,
+            expressions=expressions,
+            event_time=time,
+            **more,
         )
+        names = passed_on(expressions)
+        key = tuple(name for name in map(names.name, self._key) if name is not None)
+        column, made_anew = time_behind(self, spec, names)
+        kept = key if len(key) == len(self._key) else ()
+        return MessageStream(self._graph, spec, key=kept, event_time=column, made_anew=made_anew)
 
     def transform(
-        self, function: Callable[[DataFrame], DataFrame], *, schema: object = None, id: str | None = None
+        self,
+        function: Callable[[DataFrame], DataFrame],
+        *,
+        schema: object = None,
+        timestamp: str | None = None,
+        max_delay: str | int | timedelta | None = None,
+        id: str | None = None,
     ) -> MessageStream[Any]:
         """Turn the DataFrame of the messages into another one by a PySpark function.
 
@@ -259,7 +298,13 @@ class MessageStream(Stream[T]):
         check_callable(function, "transform", 1, hint="transform takes a callable: lambda df: df.withColumn(…)")
         with located():
             shape = None if schema is None else Schema.of(schema)
-        return self._then(self._graph.add(TransformSpec, id, inputs=(self._operator,), schema=shape, function=function))
+        time = declared_time(self, timestamp, max_delay, shape, named("transform", id))
+        spec = self._graph.add(
+            TransformSpec, id, inputs=(self._operator,), schema=shape, function=function, event_time=time
+        )
+        if time is not None:
+            return MessageStream(self._graph, spec, key=self._key, event_time=time.column)
+        return self._then(spec)  # of unbounded inputs the plan warns
 
     # -- several streams ---------------------------------------------------------------------------------------------
 
@@ -277,7 +322,11 @@ class MessageStream(Stream[T]):
         same_key = all(stream._key == self._key for stream in streams)
         same_time = all(stream._event_time == self._event_time for stream in streams)
         return MessageStream(
-            self._graph, spec, key=self._key if same_key else (), event_time=self._event_time if same_time else None
+            self._graph,
+            spec,
+            key=self._key if same_key else (),
+            event_time=self._event_time if same_time else None,
+            made_anew=next((stream._made_anew for stream in streams if stream._made_anew), ""),
         )
 
     @overload
@@ -407,7 +456,9 @@ class MessageStream(Stream[T]):
         :param id: The id of the operator and of its intermediate stream.
         """
         entry = repartitions.partition_by(self, key, id, system, renamed_from)
-        return MessageStream(self._graph, entry, key=entry.stream.key, event_time=self._event_time)
+        return MessageStream(
+            self._graph, entry, key=entry.stream.key, event_time=self._event_time, made_anew=self._made_anew
+        )
 
     def broadcast(
         self, *, id: str | None = None, system: str | None = None, renamed_from: str | None = None
@@ -424,12 +475,18 @@ class MessageStream(Stream[T]):
         :param id: The id of the operator and of its intermediate stream.
         """
         entry = repartitions.broadcast(self, id, system, renamed_from)
-        return MessageStream(self._graph, entry, event_time=self._event_time)
+        return MessageStream(self._graph, entry, event_time=self._event_time, made_anew=self._made_anew)
 
     # -- keyed results -----------------------------------------------------------------------------------------------
 
     def aggregate(
-        self, key: Columns, *, id: str | None = None, renamed_from: str | None = None, **aggregations: Aggregation
+        self,
+        key: Columns,
+        *,
+        id: str | None = None,
+        renamed_from: str | None = None,
+        assume_partitioned_by: Columns | None = None,
+        **aggregations: Aggregation,
     ) -> MessageStream[Row]:
         """Compute one row per key, when the input has ended.
 
@@ -445,9 +502,8 @@ class MessageStream(Stream[T]):
         :param id: The operator's id; its state is kept under it.
         :param aggregations: The aggregations, by the names of the result's columns: :func:`count`, :func:`sum_`, …
         """
-        return MessageStream(
-            self._graph, keyed_results.aggregate(self, key, id, renamed_from, aggregations), key=self._key
-        )
+        spec = keyed_results.aggregate(self, key, id, renamed_from, assume_partitioned_by, aggregations)
+        return MessageStream(self._graph, spec, key=self._key)
 
     def window(
         self,
@@ -461,6 +517,7 @@ class MessageStream(Stream[T]):
         renamed_from: str | None = None,
         late_to: OutputStream | None = None,
         on_error: OnError = "fail",
+        assume_partitioned_by: Columns | None = None,
         **aggregations: Aggregation,
     ) -> MessageStream[Row]:
         """Compute one row per key and window of time.
@@ -491,7 +548,18 @@ class MessageStream(Stream[T]):
         :param aggregations: The aggregations, by the names of the result's columns: :func:`count`, :func:`sum_`, …
         """
         spec = keyed_results.window(
-            self, window, id, key, fold, initial, schema, renamed_from, late_to, on_error, aggregations
+            self,
+            window,
+            id,
+            key,
+            fold,
+            initial,
+            schema,
+            renamed_from,
+            late_to,
+            on_error,
+            assume_partitioned_by,
+            aggregations,
         )
         # A window's result happened in its window: its start says so, its end would already be the next window.
         kept = self._key if set(self._key) <= set(spec.key) else ()
@@ -540,5 +608,28 @@ class MessageStream(Stream[T]):
         more = on_error_fields(on_error, self._graph, named(kind.op, id))
         return self._then(self._graph.add(kind, id, inputs=(self._operator,), **fields, **more))
 
+    def _call(
+        self,
+        kind: type[OperatorSpec],
+        id: str | None,
+        on_error: object,
+        timestamp: str | None,
+        max_delay: str | int | timedelta | None,
+        shape: Schema | None,
+        function: object,
+        **fields: Any,
+    ) -> MessageStream[Any]:
+        where = named(kind.op, id)
+        time = declared_time(self, timestamp, max_delay, shape, where) or kept_time(self, shape, function)
+        more = on_error_fields(on_error, self._graph, where)
+        spec = self._graph.add(
+            kind, id, inputs=(self._operator,), schema=shape, function=function, event_time=time, **fields, **more
+        )
+        if time is not None:
+            return MessageStream(self._graph, spec, key=self._key, event_time=time.column)
+        return self._then(spec)
+
     def _then(self, operator: OperatorSpec) -> MessageStream[Any]:
-        return MessageStream(self._graph, operator, key=self._key, event_time=self._event_time)
+        return MessageStream(
+            self._graph, operator, key=self._key, event_time=self._event_time, made_anew=self._made_anew
+        )

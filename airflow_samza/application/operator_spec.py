@@ -17,6 +17,18 @@ from airflow_samza.application.windows import Aggregation
 from airflow_samza.schema import Schema
 
 
+@dataclass(frozen=True)
+class EventTime:
+    """The event time of messages that an operator makes, in the column ``column``.
+
+    ``max_delay_ms`` is how far it may lie before the event time of the message that it is made of, as declared; None:
+    its times do not lie before the former ones, which had the same column; this is checked while it runs.
+    """
+
+    column: str
+    max_delay_ms: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class OperatorSpec(ABC):
     """One operator. ``op_id`` is ``<app>-<app id>-<op>-<name or number>``, ``name`` its last part.
@@ -25,7 +37,8 @@ class OperatorSpec(ABC):
     ``schema=``); None means: the input's, or derived when the stage is made ready to run. ``side_outputs`` are output
     streams that it writes beside its results, ``on_error`` decides about messages on which it fails (None: they fail
     the stage); its dead-letter stream is among the side outputs. ``renamed_from`` is the former ``id=`` of an operator
-    whose state or topic hangs on it, of an input the former id of its stream.
+    whose state or topic hangs on it, of an input the former id of its stream. ``event_time`` is that of its results,
+    where it is not the one of what arrives.
     """
 
     op_id: str
@@ -37,6 +50,7 @@ class OperatorSpec(ABC):
     side_outputs: tuple[StreamDescriptor, ...] = field(default=(), kw_only=True)
     on_error: ErrorPolicy | None = field(default=None, kw_only=True)
     renamed_from: str | None = field(default=None, kw_only=True)
+    event_time: EventTime | None = field(default=None, kw_only=True)
 
     op: ClassVar[str]
     """The word for this kind of operator in ids, plans and errors."""
@@ -155,6 +169,7 @@ class KeyedResultSpec(OperatorSpec):
 
     key: tuple[str, ...] = field(kw_only=True, default=())
     aggregations: tuple[Aggregation, ...] = field(kw_only=True, default=())
+    assume_partitioned_by: tuple[str, ...] = field(kw_only=True, default=())
     emits = Emits.LATER
     keeps_state = True
     passes_columns = False

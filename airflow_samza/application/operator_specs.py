@@ -192,7 +192,7 @@ class AggregateSpec(KeyedResultSpec):
 
     op: ClassVar[str] = "aggregate"
     engine = BATCHES
-    shown = ("key", "aggregations")
+    shown = ("key", "aggregations", "assume_partitioned_by")
 
     @property
     def columns_read(self) -> Names:
@@ -213,7 +213,7 @@ class WindowOperatorSpec(KeyedResultSpec):
     fold_schema: Schema | None = field(kw_only=True, default=None)
     initial: Any = field(kw_only=True, default=None)
     op: ClassVar[str] = "window"
-    shown = ("window", "key", "aggregations", "fold", ("initial", "initial_type"))
+    shown = ("window", "key", "aggregations", "fold", ("initial", "initial_type"), "assume_partitioned_by")
 
     @property
     def engine(self) -> Engine:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 from airflow_samza.application.columns import check_column
@@ -25,6 +26,8 @@ Their number in the window, from 0, and whether the window is closed with it.
 """
 
 _PLAIN = re.compile(rf"\s*(\*|{NAME})(?:\s+AS\s+({NAME}))?\s*", re.IGNORECASE)
+_PASSED = re.compile(rf"\s*({NAME})(?:\s+(?:AS\s+)?({NAME}))?\s*", re.IGNORECASE)
+_LAST_NAME = re.compile(rf"({NAME})\s*$")
 _NUMERIC = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
@@ -186,21 +189,50 @@ def selected_schema(schema: Schema | None, expressions: Sequence[str]) -> Schema
     return Schema(tuple(fields), schema.python_class if tuple(fields) == schema.fields else None)
 
 
-def renamed_columns(expressions: Sequence[str]) -> dict[str, str]:
-    """Return the columns that a selection gives under another name alone, with that name.
+@dataclass(frozen=True)
+class PassedOn:
+    """The columns that a selection passes on unchanged, by their lower-case names, with the names that they get.
 
-    >>> renamed_columns(["at AS seen_at", "k", "k AS other", "upper(c) AS c"])
-    {'at': 'seen_at'}
+    All others are made by expressions, or left out.
     """
-    plain = [match for match in map(_PLAIN.fullmatch, expressions) if match is not None]
-    kept = {unquoted(match[2] or match[1]) for match in plain if match[2] in (None, match[1])}
-    if "*" in kept:
-        return {}
-    return {
-        unquoted(match[1]): unquoted(match[2])
-        for match in plain
-        if match[2] is not None and unquoted(match[1]) not in kept
-    }
+
+    names: Mapping[str, tuple[str, ...]]
+    everything: bool
+    made: frozenset[str]
+
+    def name(self, column: str) -> str | None:
+        """Return the name of a column behind the selection: its own, else the first that it gets; None: it is lost."""
+        lower = column.lower()
+        given = self.names.get(lower, ())
+        for name in given:
+            if name.lower() == lower:
+                return name
+        if given:
+            return given[0]
+        return column if self.everything and lower not in self.made else None
+
+
+def passed_on(expressions: Sequence[str]) -> PassedOn:
+    """Return what a selection passes on; it reads names and no SQL.
+
+    >>> found = passed_on(["at AS seen_at", "k", "upper(c) AS c", "b a"])
+    >>> [found.name(column) for column in ("at", "K", "c", "a", "b")]
+    ['seen_at', 'k', None, None, 'a']
+    """
+    names: dict[str, tuple[str, ...]] = {}
+    made: set[str] = set()
+    everything = False
+    for expression in expressions:
+        plain = _PASSED.fullmatch(expression)
+        if expression.strip() == "*":
+            everything = True
+        elif plain is not None:
+            column, name = unquoted(plain[1]), unquoted(plain[2] or plain[1])
+            names[column.lower()] = (*names.get(column.lower(), ()), name)
+            made.add(name.lower())
+        elif last := _LAST_NAME.search(expression):  # "expr AS name" or "expr name": the column is a new one
+            made.add(unquoted(last[1]).lower())
+    return PassedOn(names, everything, frozenset(made))
 
 
 def joined_schema(

@@ -24,6 +24,8 @@ def send(stream: Stream[Any], target: object, id: str | None, on_error: object) 
     if isinstance(target, OutputStream):
         schema = stream.schema
         output = check_stream_takes(stream._graph, target, schema, "send_to")
+        if output.shared and output.timestamp is not None:
+            stream._time(f"send_to of the shared stream {output.stream_id!r}")
         stream._graph.add(SendToSpec, id, inputs=(stream._operator,), schema=schema, stream=output)
     elif isinstance(target, Table):
         _send_to_table(stream, target, id, on_error)
@@ -53,7 +55,7 @@ def _send_to_table(stream: Stream[Any], target: Table[Any], id: str | None, on_e
         check_column(column, schema, f"the key of table {table.table_id!r}")
     _check_fits(table.schema, schema, f"table {table.table_id!r}")
     more = on_error_fields(on_error, graph, named("send_to", id))
-    time = stream._event_time if table.ttl_ms is not None else None
+    time = stream._time("send_to") if table.ttl_ms is not None else None
     graph.add(SendToTableSpec, id, inputs=(sender,), schema=schema, table=table, time_column=time, **more)
     changelog = graph.changelogs.get(table.table_id)
     if changelog is not None:

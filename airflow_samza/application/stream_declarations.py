@@ -153,7 +153,7 @@ def declared_stream(
     with located():
         shape = None if schema is None else Schema.of(schema)
     columns = optional_columns(key, shape, where)
-    time = None if timestamp is None else _time_column(timestamp, shape, where)
+    time = None if timestamp is None else time_column(timestamp, shape, where)
     strategy = _strategy(max_delay, watermarks, time, where)
     _check_slice(slice, time, where)
     if bounded is None:
@@ -264,7 +264,8 @@ def _inside(shape: Schema | None, options: Mapping[str, object] | None) -> Schem
     return Schema(tuple(field for field in shape.fields if field.name not in beside))
 
 
-def _time_column(timestamp: object, schema: Schema | None, where: str) -> str:
+def time_column(timestamp: object, schema: Schema | None, where: str) -> str:
+    """Return the column that ``timestamp=`` names, if it holds times as far as the schema is known."""
     if not isinstance(timestamp, str) or not timestamp.strip():
         reject(f"{where} has timestamp={timestamp!r}", hint='Name the event-time column: timestamp="at".')
     check_column(timestamp, schema, f"the timestamp of {where}")

@@ -5,17 +5,17 @@ Names and texts, never values of secrets, addresses or absolute paths.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.callables import callable_name
 from airflow_samza.application.descriptors import StoreDescriptor, StreamDescriptor, TableDescriptor
 from airflow_samza.application.operator_spec import OperatorSpec, SendingSpec, TableUserSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
-from airflow_samza.application.windows import Aggregation, WindowSpec
+from airflow_samza.application.windows import Aggregation, WindowSpec, duration_text
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.partition_counts import Counts
-from airflow_samza.planner.plan import Partitioning, PlannedOperator, PlannedStream, PlannedTable
+from airflow_samza.planner.plan import KeyCheck, Partitioning, PlannedOperator, PlannedStream, PlannedTable
 from airflow_samza.planner.stream_edges import StreamEdge
 
 if TYPE_CHECKING:
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 Details = tuple[tuple[str, str], ...]
 
 
-def describe_operators(graph: JobGraph, in_task_0: Collection[str] = ()) -> tuple[PlannedOperator, ...]:
+def describe_operators(
+    graph: JobGraph, in_task_0: Collection[str] = (), checks: Iterable[KeyCheck] = ()
+) -> tuple[PlannedOperator, ...]:
     """The operators, by id; ``in_task_0`` are those to which task 0 alone hands what is broadcast."""
+    checked = {check.op_id: (("checked", ", ".join(check.columns)),) for check in checks}
     ddl: dict[int, str] = {}  # long chains share one schema; writing it out once keeps planning quick
     described = []
     for op in sorted(graph.operators, key=lambda op: op.op_id):
@@ -41,7 +44,11 @@ def describe_operators(graph: JobGraph, in_task_0: Collection[str] = ()) -> tupl
                 stream=op.stream.stream_id if isinstance(op, InputOperatorSpec | SendingSpec) else None,
                 table=op.table.table_id if isinstance(op, TableUserSpec) else None,
                 schema=schema,
-                details=operator_details(op) + ((("broadcast_handled_by", "task-0"),) if op.op_id in in_task_0 else ()),
+                details=(
+                    *operator_details(op),
+                    *((("broadcast_handled_by", "task-0"),) if op.op_id in in_task_0 else ()),
+                    *checked.get(op.op_id, ()),
+                ),
             )
         )
     return tuple(described)
@@ -104,6 +111,9 @@ def operator_details(op: OperatorSpec) -> Details:
     pairs.append(("on_error", op.on_error.text if op.on_error is not None else ""))
     pairs.append(("side_outputs", _text(op.side_outputs)))
     pairs.append(("renamed_from", op.renamed_from or ""))
+    if op.event_time is not None and op.event_time.max_delay_ms is not None:
+        delay = duration_text(op.event_time.max_delay_ms)
+        pairs.append(("timestamp", f"{op.event_time.column}, at most {delay} before"))
     return tuple((name, text) for name, text in pairs if text)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
 from airflow_samza.application.operator_specs import StreamJoinSpec, TableJoinSpec
 from airflow_samza.errors import PartitioningMismatch, PlanError
 from airflow_samza.planner.job_graph import JobGraph
@@ -17,7 +17,7 @@ from airflow_samza.planner.join_groups import streams_arriving
 from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.partitioning import DIFFERENT, PARTITIONER, UNKNOWN, EdgeState, keyed, types_of
 from airflow_samza.planner.paths import operator_label, path_to_join
-from airflow_samza.planner.plan import Partitioning
+from airflow_samza.planner.plan import KeyCheck, Partitioning
 from airflow_samza.planner.stream_edges import StreamEdge
 from airflow_samza.schema import Schema
 
@@ -57,10 +57,26 @@ class _Side:
 
 @dataclass
 class KeyFindings:
-    """Errors and warnings about an application's keys."""
+    """Errors and warnings about an application's keys, and what operators have to check while they run."""
 
     errors: list[PlanError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    checks: list[KeyCheck] = field(default_factory=list)
+
+    def add_check(self, op: OperatorSpec, side: int, partitioning: Partitioning, partitions: int) -> None:
+        """Note that an operator has to check where its messages lie, unless that is certain."""
+        if not partitioning.unchecked or partitions in (0, 1):
+            return
+        if partitioning.partitioner != PARTITIONER:
+            self.warnings.append(
+                f"{operator_label(op)} goes by {_columns(partitioning.key)}, by which its messages may not be "
+                f"partitioned: {partitioning.unchecked}, and where the partitioner {partitioning.partitioner!r} puts a "
+                f"key is not known. Put .partition_by({_columns(partitioning.key)}, id=…) before it."
+            )
+            return
+        found = KeyCheck(op.op_id, side, partitioning.key, partitions, partitioning.unchecked)
+        if found not in self.checks:
+            self.checks.append(found)
 
 
 def check_keys(
@@ -104,7 +120,7 @@ class _Check:
         )
         if not self._types_agree(join, left, right) or _in_one_partition(left, right):
             return
-        sound = [self._lies_by_key(join, side) for side in (left, right)]
+        sound = [self._lies_by_key(join, side, join, number) for number, side in enumerate((left, right))]
         if all(sound):
             self._lie_together(join, left, right)
 
@@ -125,7 +141,10 @@ class _Check:
             stream, *constraining
         ):  # every task holds the whole table, or one task everything
             return
-        sound = [self._lies_by_key(join, side) for side in (stream, *constraining)]
+        sound = [self._lies_by_key(join, stream, join)]
+        sound += [
+            self._lies_by_key(join, side, None if join.assume_partitioned_by else side.op) for side in constraining
+        ]
         if sound[0]:
             for source, source_sound in zip(constraining, sound[1:], strict=True):
                 if source_sound:
@@ -136,7 +155,11 @@ class _Check:
         partitioning = state.partitioning
         if state.partitions == 1 or partitioning.kind == "broadcast":
             return
+        is_certain = partitioning.kind == "keyed" and not partitioning.unchecked
+        if _assumes(op) and not is_certain and state.partitions != DIFFERENT:
+            return
         if partitioning.kind == "keyed" and set(partitioning.key) <= set(key) and state.partitions != DIFFERENT:
+            self.findings.add_check(op, 0, partitioning, state.partitions)
             return
         names = streams_arriving(op)
         if partitioning.kind == "keyed" and state.partitions == DIFFERENT:
@@ -174,7 +197,7 @@ class _Check:
     def _side(self, op: OperatorSpec, key: tuple[str, ...], assumed: tuple[str, ...]) -> _Side:
         state = self.states[op.op_id]
         partitioning = state.partitioning
-        if assumed and partitioning.kind in ("unknown", "unkeyed"):
+        if assumed and (partitioning.kind in ("unknown", "unkeyed") or partitioning.unchecked):
             partitioning = keyed(assumed, state.schema, PARTITIONER)
         return _Side(partitioning, key, state.schema, state.lost, state.partitions, op)
 
@@ -223,10 +246,13 @@ class _Check:
             )
         return not wrong
 
-    def _lies_by_key(self, join: StreamJoinSpec | TableJoinSpec, side: _Side) -> bool:
+    def _lies_by_key(
+        self, join: StreamJoinSpec | TableJoinSpec, side: _Side, checking: OperatorSpec | None, number: int = 0
+    ) -> bool:
         """Return whether the rows of one join key lie in one partition.
 
-        An unknown partitioning warns and is not looked at further.
+        An unknown partitioning warns and is not looked at further. ``checking`` is the operator that gets the rows as
+        its input ``number``, and checks them where that is not certain.
         """
         partitioning = side.partitioning
         if partitioning.kind == "broadcast":
@@ -239,6 +265,8 @@ class _Check:
             )
             return False
         if partitioning.kind == "keyed" and side.positions is not None:
+            if checking is not None:
+                self.findings.add_check(checking, number, partitioning, side.partitions)
             return True
         streams = side.streams
         path = path_to_join(self.graph, self.edges, streams[0], join) if streams else ()
@@ -297,6 +325,10 @@ def _together(join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -
         f"Re-partition {left.name} by all of the join's key: .partition_by({_columns(left.key)}, id=…); "
         f"the other side by {_columns(right.key)}."
     )
+
+
+def _assumes(op: OperatorSpec) -> bool:
+    return isinstance(op, KeyedResultSpec) and bool(op.assume_partitioned_by)
 
 
 def _in_one_partition(*sides: _Side) -> bool:

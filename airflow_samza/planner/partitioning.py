@@ -1,13 +1,13 @@
 """The partitioning of the messages of every edge: keyed, unknown, unkeyed or broadcast (rule P11).
 
-The pass follows the key columns through the operators. It knows no SQL: a selection keeps a key column that it names
-plainly (``a``, ``a AS b``, ``*``), every other selection loses it. A Python callable keeps a key column when its output
-schema has it with the same type. What is lost is *unknown*, never guessed.
+The pass follows the key columns through the operators, whatever their names are. It knows no SQL: a selection passes on
+a key column that it names plainly (``a``, ``a AS b``, ``*``), every other selection loses it. A Python callable may
+have kept a key column when its output schema has it with the same type: the next keyed operator checks that while it
+runs. What is lost is *unknown*, never guessed.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ from airflow_samza.application.operator_specs import (
     WhereSpec,
     WindowOperatorSpec,
 )
-from airflow_samza.application.sql_names import NAME, unquoted
+from airflow_samza.application.output_schemas import passed_on
 from airflow_samza.errors import SchemaError
 from airflow_samza.partitioner import key_type
 from airflow_samza.planner.job_graph import JobGraph
@@ -56,9 +56,6 @@ UNKNOWN = Partitioning("unknown")
 UNKEYED = Partitioning("unkeyed")
 BROADCAST = Partitioning("broadcast")
 DIFFERENT = -1
-
-_PLAIN = re.compile(rf"\s*({NAME})(?:\s+(?:AS\s+)?({NAME}))?\s*", re.IGNORECASE)
-_LAST_NAME = re.compile(rf"({NAME})\s*$")
 
 
 @dataclass(frozen=True)
@@ -181,18 +178,26 @@ def _of_stream(spec: ApplicationSpec, edge: StreamEdge, states: Mapping[str, Edg
             schema = _schema_of_writer(edge, states) or stream.schema
             return keyed(writer.key, schema, stream.partitioner or PARTITIONER)
     if stream.key:
-        return keyed(stream.key, stream.schema, stream.partitioner or traits_of(edge.kind).partitioner)
+        found = keyed(stream.key, stream.schema, stream.partitioner or traits_of(edge.kind).partitioner)
+        if edge.role is StreamRole.INPUT and _has_splits(spec, edge):
+            return replace(found, unchecked=f"{stream.stream_id!r} declares it by key=, and files lie as they came")
+        return found
     return UNKEYED if _comes_as_it_is(spec, edge) else UNKNOWN
 
 
 def _comes_as_it_is(spec: ApplicationSpec, edge: StreamEdge) -> bool:
     # A topic was partitioned in a way that no declaration states; files, tables of a database and DataFrames were not.
     # (The stream of a push has the key of its table: rule P11.)
+    if _has_splits(spec, edge):
+        return True
+    return not declared_kind(spec, edge.descriptor) and edge.role is StreamRole.INPUT and edge.descriptor.bounded
+
+
+def _has_splits(spec: ApplicationSpec, edge: StreamEdge) -> bool:
+    """Return whether a stream is known to be cut into partitions by files, or by ranges of another kind."""
     stream = edge.descriptor
     kind = declared_kind(spec, stream)
-    if stream.path or stream.format or stream.reader is not None:
-        return True
-    return traits_of(kind).unkeyed_splits if kind else edge.role is StreamRole.INPUT and stream.bounded
+    return bool(stream.path or stream.format or stream.reader is not None or (kind and traits_of(kind).unkeyed_splits))
 
 
 def _after(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
@@ -205,26 +210,53 @@ def _messages(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
     return arriving[0] if op.schema is None else _through_schema(op, arriving[0], op.schema)
 
 
+def _called(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    """The messages that a callable makes: it may have changed what is in the key's columns."""
+    return _after_call(op, _messages(op, arriving))
+
+
+def _after_call(op: OperatorSpec, state: EdgeState) -> EdgeState:
+    if state.partitioning.kind != "keyed":
+        return state
+    return replace(state, partitioning=replace(state.partitioning, unchecked=f"{op.title} may have changed it"))
+
+
+def _stamped(op: ReadTimeSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    """The messages with the time at which they are read, in a column that may have been there."""
+    before = arriving[0]
+    after = _messages(op, arriving)
+    return _lost(op, after) if op.column in before.partitioning.key else after
+
+
 def _nothing(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
     """Return the messages that arrive: no edge leads on from an operator that ends a stage."""
     return arriving[0]
 
 
 def _keyed_results(op: KeyedResultSpec, arriving: Sequence[EdgeState]) -> EdgeState:
-    return _renamed(op, replace(arriving[0], schema=op.schema), {column: column for column in op.key})
+    after = _renamed(op, replace(arriving[0], schema=op.schema), {column: column for column in op.key})
+    return after if op.assume_partitioned_by else _verified(after)
 
 
 def _windows(op: WindowOperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
-    return _unknown(op, arriving) if op.fold is not None else _keyed_results(op, arriving)
+    if op.fold is not None and op.schema is None:
+        return _unknown(op, arriving)
+    return _keyed_results(op, arriving)
+
+
+def _verified(state: EdgeState) -> EdgeState:
+    """The messages behind an operator that checks by which key they lie."""
+    return replace(state, partitioning=replace(state.partitioning, unchecked=""))
 
 
 def _looked_up(op: TableJoinSpec, arriving: Sequence[EdgeState]) -> EdgeState:
     """The stream's columns and the table's; which those are is not declared."""
-    return replace(arriving[0], schema=None) if op.schema is None else _messages(op, arriving)
+    after = replace(arriving[0], schema=None) if op.schema is None else _messages(op, arriving)
+    return after if op.function is None else _after_call(op, after)
 
 
 def _unknown(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
-    return _lost(op, replace(arriving[0], schema=None)) if op.schema is None else _messages(op, arriving)
+    return _lost(op, replace(arriving[0], schema=None)) if op.schema is None else _called(op, arriving)
 
 
 def _through_schema(op: OperatorSpec, before: EdgeState, schema: Schema | None) -> EdgeState:
@@ -255,20 +287,10 @@ def _lost(op: OperatorSpec, before: EdgeState) -> EdgeState:
 
 def _selected(op: SelectSpec, arriving: Sequence[EdgeState]) -> EdgeState:
     before = arriving[0]
-    names: dict[str, str] = {}
-    made: set[str] = set()
-    everything = False
-    for expression in op.expressions:
-        if expression.strip() == "*":
-            everything = True
-        elif plain := _PLAIN.fullmatch(expression):
-            names[unquoted(plain[1])] = unquoted(plain[2] or plain[1])
-        elif last := _LAST_NAME.search(expression):
-            made.add(unquoted(last[1]).lower())  # "expr AS name" or "expr name": the column is a new one
-    if everything:
-        names = {column: column for column in before.partitioning.key} | names
+    found = passed_on(op.expressions)
+    names = {column: found.name(column) for column in before.partitioning.key}
     schema = op.schema if op.schema is not None else before.schema if op.expressions == ("*",) else None
-    kept = {column: name for column, name in names.items() if name.lower() not in made}
+    kept = {column: name for column, name in names.items() if name is not None}
     return _renamed(op, replace(before, schema=schema), kept)
 
 
@@ -282,6 +304,8 @@ def _merged(op: MergeSpec, arriving: Sequence[EdgeState]) -> EdgeState:
         partitioning = max(
             (state.partitioning for state in arriving), key=lambda p: sum(kind is not None for kind in p.types)
         )
+        unchecked = next((s.partitioning.unchecked for s in arriving if s.partitioning.unchecked), "")
+        partitioning = replace(partitioning, unchecked=unchecked)
     else:
         # Two keys in one stream: rows of one key are known to lie apart. With an unknown part it cannot be known.
         partitioning = UNKNOWN if "unknown" in kinds and "unkeyed" not in kinds else UNKEYED
@@ -308,27 +332,42 @@ def _joined(op: StreamJoinSpec, arriving: Sequence[EdgeState]) -> EdgeState:
     partitions = max(left.partitions, right.partitions)
     sides = []
     if op.how in ("inner", "left"):
-        sides.append(left)
+        sides.append((left, {column: column for column in left.partitioning.key}))
     if op.how in ("inner", "right"):
-        sides.append(right)
-    for side in sides:
-        if side.partitioning.kind == "keyed":
-            after = _through_schema(op, replace(side, partitions=partitions), op.schema)
-            if after.partitioning.kind == "keyed" and op.schema is not None:
-                return after
-            if op.schema is None and side is left:
-                return after
+        sides.append((right, _names_of_right(op, left, right)))
+    for side, names in sides:
+        if side.partitioning.kind != "keyed" or (op.schema is None and side is right):
+            continue
+        before = replace(side, partitions=partitions)
+        if op.function is not None:
+            after = _after_call(op, _through_schema(op, before, op.schema))
+        else:
+            after = _renamed(op, replace(before, schema=op.schema), names)
+            after = after if op.assume_partitioned_by else _verified(after)
+        if after.partitioning.kind == "keyed":
+            return after
     return EdgeState(UNKNOWN, op.schema, partitions, op.name)
 
 
+def _names_of_right(op: StreamJoinSpec, left: EdgeState, right: EdgeState) -> dict[str, str]:
+    """The names that the right side's columns have in the rows of a join without a function.
+
+    Its key's columns are those of the left key; of an inner join, because they are equal.
+    """
+    keys = dict(zip(op.right_key, op.left_key, strict=True))
+    of_left = set(left.schema.names) if left.schema is not None else set()
+    names = {column: keys.get(column, column) for column in right.partitioning.key}
+    return {column: name for column, name in names.items() if column in keys or name not in of_left}
+
+
 AFTER: Mapping[type[OperatorSpec], Callable[[Any, Sequence[EdgeState]], EdgeState]] = {
-    ReadTimeSpec: _messages,
+    ReadTimeSpec: _stamped,
     FilterSpec: _messages,
     WhereSpec: _messages,
-    MapSpec: _messages,
-    FlatMapSpec: _messages,
-    MapAsyncSpec: _messages,
-    MapBatchesSpec: _messages,
+    MapSpec: _called,
+    FlatMapSpec: _called,
+    MapAsyncSpec: _called,
+    MapBatchesSpec: _called,
     SelectSpec: _selected,
     TransformSpec: _unknown,
     MergeSpec: _merged,

@@ -32,13 +32,30 @@ class Partitioning:
     """The partitioning of the messages of an edge (rule P11).
 
     ``kind`` is ``keyed``, ``unknown``, ``unkeyed`` or ``broadcast``; ``types`` are the key columns' types for hashing
-    (every integer is ``bigint``), None where the schema is not known.
+    (every integer is ``bigint``), None where the schema is not known. ``unchecked`` says why it is not certain that
+    messages lie so ("" where it is): a keyed operator checks it while it runs.
     """
 
     kind: str
     key: tuple[str, ...] = ()
     types: tuple[str | None, ...] = ()
     partitioner: str = ""
+    unchecked: str = ""
+
+
+@dataclass(frozen=True)
+class KeyCheck:
+    """Check of a keyed operator that messages lie where their key belongs, made on each batch (rule P11).
+
+    ``side`` is the number of the operator's input; ``columns`` those by which it is partitioned, into ``partitions``;
+    ``why`` tells what it is that nobody can know before, as a half sentence.
+    """
+
+    op_id: str
+    side: int
+    columns: tuple[str, ...]
+    partitions: int
+    why: str
 
 
 @dataclass(frozen=True)
@@ -136,7 +153,8 @@ class Stage:
 class ExecutionPlan:
     """The whole plan; ``stages`` are in an order in which each comes after its upstream stages.
 
-    ``warnings`` are sentences. ``shape_only`` marks a plan made at author time: its counts are 0 and mean nothing.
+    ``key_checks`` are what operators check of their messages while they run, ``warnings`` are sentences. ``shape_only``
+    marks a plan made at author time: its counts are 0 and mean nothing.
     """
 
     application: str
@@ -148,6 +166,7 @@ class ExecutionPlan:
     stages: tuple[Stage, ...]
     warnings: tuple[str, ...] = ()
     shape_only: bool = False
+    key_checks: tuple[KeyCheck, ...] = ()
 
     def stage(self, stage_id: str) -> Stage:
         """The stage with this id."""
@@ -172,7 +191,7 @@ class ExecutionPlan:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form as a dict (see :meth:`to_json`)."""
         data = _as_dict(self)
-        for name in ("operators", "tables", "join_groups", "stages"):
+        for name in ("operators", "tables", "join_groups", "stages", "key_checks"):
             data[name] = tuple(_as_dict(item) for item in data[name])
         data["streams"] = tuple(
             {**_as_dict(stream), "partitioning": _as_dict(stream.partitioning)} for stream in self.streams
@@ -199,6 +218,7 @@ class ExecutionPlan:
                 tables=tuple(_build(PlannedTable, item) for item in data.pop("tables")),
                 join_groups=tuple(_build(JoinGroup, item) for item in data.pop("join_groups")),
                 stages=tuple(_build(Stage, item) for item in data.pop("stages")),
+                key_checks=tuple(_build(KeyCheck, item) for item in data.pop("key_checks", ())),
                 **{name: _frozen(value) for name, value in data.items()},
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -212,9 +232,11 @@ class ExecutionPlan:
     def fingerprint(self) -> str:
         """16 hex digits that change when anything that a run depends on changes; warnings and reasons play no part."""
         body = self.to_dict()
-        body.pop("warnings")
+        for derived in ("warnings", "key_checks"):
+            body.pop(derived)
         for stream in body["streams"]:
             stream.pop("reason")
+            stream["partitioning"].pop("unchecked")
         return _digest(body)
 
     @cached_property

@@ -40,7 +40,7 @@ from airflow_samza.planner.plan import ExecutionPlan, JoinGroup, Stage
 from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.planner.stages import cut_stages, with_task_counts
 from airflow_samza.planner.stream_edges import StreamEdge, build_stream_edges, check_streams
-from airflow_samza.planner.watermark_warnings import silent_inputs
+from airflow_samza.planner.watermark_warnings import silent_inputs, unchecked_times
 from airflow_samza.planner.wording import count_text
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class ExecutionPlanner:
         return ExecutionPlan(
             application=spec.name,
             app_id=spec.app_id,
-            operators=describe_operators(graph, _handled_by_one(graph, stages, replication)),
+            operators=describe_operators(graph, _handled_by_one(graph, stages, replication), findings.checks),
             streams=describe_streams(spec, edges, counts, partitionings),
             tables=describe_tables(spec, graph),
             join_groups=tuple(JoinGroup(group.join.op_id, group.streams) for group in groups),
@@ -125,7 +125,9 @@ class ExecutionPlanner:
                 *_idle_streams(edges, graph),
                 *_unread_partitions(stages, counts, edges),
                 *silent_inputs(graph, edges),
+                *unchecked_times(graph, edges),
             ),
+            key_checks=tuple(findings.checks),
         )
 
 

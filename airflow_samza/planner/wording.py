@@ -39,8 +39,12 @@ def operator_text(operator: PlannedOperator) -> str:
         words.append(f"{'store' if ',' not in details['stores'] else 'stores'} {details['stores']}")
     if details.get("assume_partitioned_by"):
         words.append(f"assumed partitioned by {details['assume_partitioned_by']}")
+    if details.get("timestamp"):
+        words.append(f"event time {details['timestamp']}")
     if details.get("delivery"):
         words.append(details["delivery"])
+    if details.get("checked"):
+        words.append(f"partitioning by {details['checked']} checked while it runs")
     if details.get("broadcast_handled_by"):
         words.append("broadcast messages in task 0")
     if operator.op in ("send_to", "partition_by", "broadcast") and operator.stream:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.control.operator_watermark import OperatorWatermark
+from airflow_samza.task.loop.checks import EventTimes, KeyPlaces, delay_of, later_by
 from airflow_samza.task.loop.held_back import HeldBack
 from airflow_samza.task.operators.operator import Operator
 
@@ -28,6 +30,10 @@ class Node:
     held: dict[str, HeldBack] = field(default_factory=dict)
     """Edges to a later phase (by operator id), and the batches that wait on them."""
     held_end: dict[str, bool] = field(default_factory=dict)
+    places: dict[int, KeyPlaces] = field(default_factory=dict)
+    """Checks of the messages that arrive, by the number of the input."""
+    times: EventTimes | None = None
+    """The check of the event times of what it makes."""
 
 
 class Edge(NamedTuple):
@@ -55,5 +61,10 @@ def before(node: Node, batch: pa.RecordBatch, side: int = 0) -> Work:
 
 
 def output_watermark(operator: Operator[Any]) -> Callable[[int], int | None] | None:
-    """Return the operator's method that sets its output watermark; None when it passes on its input's."""
-    return None if type(operator).output_watermark is Operator.output_watermark else operator.output_watermark
+    """Return what sets an operator's output watermark; None when it passes on its input's."""
+    delay = delay_of(operator.spec)
+    if type(operator).output_watermark is Operator.output_watermark:
+        return functools.partial(later_by, delay) if delay else None
+    if not delay:
+        return operator.output_watermark
+    return lambda timestamp: later_by(delay, operator.output_watermark(timestamp))

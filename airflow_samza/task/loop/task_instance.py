@@ -17,6 +17,7 @@ from airflow_samza.control.operator_watermark import OperatorWatermark
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.records import understood
 from airflow_samza.systems.dictionaries import decoded
+from airflow_samza.task.loop.checks import checked_times, key_places, later_by
 from airflow_samza.task.loop.held_back import HeldBack
 from airflow_samza.task.loop.operator_factory import TaskResources, make_operator
 from airflow_samza.task.loop.operator_nodes import Edge, Node, Work, before, output_watermark
@@ -77,6 +78,11 @@ class TaskInstance:
             self._nodes[op_id] = Node(
                 op_id, operator, len(upstreams), OperatorWatermark(upstreams, output_watermark(operator))
             )
+            self._nodes[op_id].times = checked_times(operator)
+        specs = {op_id: program.operators[op_id].spec for op_id in section.operators}
+        for (op_id, side), places in key_places(program.plan.key_checks, specs, task).items():
+            self._nodes[op_id].places[side] = places
+        self._entry_delay = program.delay_before(section)
         self._entry = [
             self._edge(source, node, side)
             for node in self._nodes.values()
@@ -158,6 +164,7 @@ class TaskInstance:
 
     def advance_entry(self, timestamp: int) -> Iterator[pa.RecordBatch]:
         """Advance event time at the section's entry to ``timestamp`` (ms)."""
+        timestamp = later_by(self._entry_delay, timestamp)
         return self._advance([(edge.node, SOURCE, timestamp) for edge in self._entry])
 
     def tick(self, now: int) -> Iterator[pa.RecordBatch]:
@@ -220,8 +227,12 @@ class TaskInstance:
             elif side is not None:
                 operator.messages_in += batch.num_rows
                 taken = batch if operator.takes_dictionaries else decoded(batch)
+                if side in node.places:
+                    node.places[side].see(taken)
+                if node.times is not None:
+                    node.times.given(taken)
                 made = operator.process_from(taken, side) if operator.takes_sides else operator.process(taken)
-                stack.append(Work(node, iter(made), None))
+                stack.append(Work(node, iter(made) if node.times is None else node.times.through(made), None))
                 if operator.moves_watermark:
                     movers[node.op_id] = node
             else:
@@ -250,6 +261,8 @@ class TaskInstance:
                 continue
             if moved < END_OF_TIME:  # the end of time is the end of the inputs: a flush
                 yield from self._run([Work(node, iter(node.operator.on_watermark(moved)), None)])
+                if node.times is not None:
+                    node.times.forget()
             waiting.extend(self._moved(node))
 
     def _moved(self, node: Node) -> list[tuple[Node, str, int]]:

@@ -75,6 +75,14 @@ class StageProgram:
         """Per operator the engine that runs it, and why."""
         return {op_id: (compiled.engine, compiled.reason) for op_id, compiled in self.operators.items()}
 
+    def delay_before(self, section: StageSection) -> int:
+        """Return by how much watermarks wait for event times that Catalyst has made before a section, in ms."""
+        number = self.sections.index(section)
+        if number == 0 or self.sections[number - 1].kind != CATALYST:
+            return 0
+        made = [self.operators[op_id].spec.event_time for op_id in self.sections[number - 1].operators]
+        return sum(time.max_delay_ms or 0 for time in made if time is not None)
+
     def section_schema(self, number: int) -> Schema:
         """The schema of the batches that a task section hands over at its boundary."""
         boundary = self.sections[number].boundary

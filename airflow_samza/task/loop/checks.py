@@ -1,0 +1,151 @@
+"""Checks of batches that cannot be made before a run: where keys lie, and event times behind callables.
+
+Source: rule P11 (keys); control-messages, event time and watermarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.operator_spec import EventTime, OperatorSpec
+from airflow_samza.application.windows import duration_text
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.errors import MessageError, PartitioningMismatch
+from airflow_samza.partitioner import partition_array
+from airflow_samza.planner.plan import KeyCheck
+from airflow_samza.schema import Field, Schema
+from airflow_samza.task.messages.event_times import known_micros
+from airflow_samza.task.messages.user_errors import cut_short
+from airflow_samza.task.operators.operator import Operator
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TIMES = ("timestamp", "timestamp_ntz", "date", "bigint")
+"""The types of columns that hold event times."""
+
+
+class KeyPlaces:
+    """The check that the messages of an operator's input lie in the partition of their key."""
+
+    def __init__(self, check: KeyCheck, spec: OperatorSpec, partition: int) -> None:
+        self._check = check
+        self._spec = spec
+        self._partition = partition
+
+    def see(self, batch: pa.RecordBatch) -> None:
+        """Reject a batch of which a message belongs to another partition."""
+        import numpy as np
+
+        check = self._check
+        found = partition_array(batch, check.columns, check.partitions)
+        if (found == self._partition).all():
+            return
+        place = int(np.flatnonzero(found != self._partition)[0])
+        values = [batch.column(name)[place].as_py() for name in check.columns]
+        key = ", ".join(f"{name}={cut_short(repr(value))}" for name, value in zip(check.columns, values, strict=True))
+        named = repr(check.columns[0]) if len(check.columns) == 1 else repr(list(check.columns))
+        location = f" ({self._spec.location})" if self._spec.location is not None else ""
+        raise PartitioningMismatch(
+            f"{self._spec.title} takes its messages as partitioned by {named}, and one with {key} lies in partition "
+            f"{self._partition} of {check.partitions}, while its key belongs to partition {int(found[place])}: "
+            f"{check.why}{location}.",
+            hint=f"Put .partition_by({named}, id=…) before it; or, if all messages of a key lie in one partition by "
+            f"another rule, set assume_partitioned_by={named} there.",
+            operator=self._spec.op_id,
+            key=check.columns,
+            partition=self._partition,
+            expected=int(found[place]),
+        )
+
+
+class EventTimes:
+    """The check that a callable gives no message an event time before those that it was given.
+
+    Watermarks go by the messages that arrive. So what it makes of them between two watermarks is late for nobody, as
+    long as it is not before the earliest of them.
+    """
+
+    def __init__(self, spec: OperatorSpec, time: EventTime, inputs: Schema, output: Schema) -> None:
+        self._spec = spec
+        self._former = _kind(inputs, time.column)
+        self._made = _kind(output, time.column)
+        self._earliest: int | None = None
+
+    def given(self, batch: pa.RecordBatch) -> None:
+        """Note the event times of a batch that arrives."""
+        least = _least(batch, self._former) if self._made is not None else None
+        if least is not None and (self._earliest is None or least < self._earliest):
+            self._earliest = least
+
+    def forget(self) -> None:
+        """Begin anew: the watermark has moved on, and all that arrived before it has been handed on."""
+        self._earliest = None
+
+    def through(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pass on the results; reject the first with an earlier event time."""
+        for batch in batches:
+            least = _least(batch, self._made) if batch.num_rows and self._earliest is not None else None
+            if least is not None and self._earliest is not None and least < self._earliest:
+                raise self._moved(batch, self._earliest - least)
+            yield batch
+
+    def _moved(self, batch: pa.RecordBatch, by: int) -> MessageError:
+        location = f" ({self._spec.location})" if self._spec.location is not None else ""
+        assert self._made is not None
+        column = self._made.name
+        earliest = min(value for value in batch.column(column).to_pylist() if value is not None)
+        return MessageError(
+            f"{self._spec.title} gave a message the event time {column}={earliest}, which is "
+            f"{duration_text(max(by // 1000, 1))} before that of every message it was given, so windows could take it "
+            f"for late{location}.",
+            hint="Declare the new event time there, with how far it may lie before the former one: "
+            f'timestamp={column!r}, max_delay="1 day"; or keep the former column under its name.',
+            operator=self._spec.op_id,
+            column=column,
+        )
+
+
+def checked_times(operator: Operator[Any]) -> EventTimes | None:
+    """Return the check of an operator's event times; None where there is none to make."""
+    time = operator.spec.event_time
+    if time is None or time.max_delay_ms is not None or operator.output is None:
+        return None
+    return EventTimes(operator.spec, time, operator.input, operator.output)
+
+
+def _kind(schema: Schema, column: str) -> Field | None:
+    """Return a column that holds times; None where there is no such column."""
+    return schema[column] if column in schema and schema[column].type.name in TIMES else None
+
+
+def _least(batch: pa.RecordBatch, field: Field | None) -> int | None:
+    """Return the earliest time of a column, in microseconds; None where it has none."""
+    import pyarrow.compute as pc
+
+    if field is None:
+        return None
+    found = pc.min(known_micros(batch.column(field.name), field.type, field.name)).as_py()
+    return int(found) if found is not None else None
+
+
+def later_by(delay_ms: int, timestamp: int) -> int:
+    """Return a watermark for event times that may lie so far before those that it is of."""
+    return timestamp if timestamp >= END_OF_TIME else max(timestamp - delay_ms, NONE_YET)
+
+
+def delay_of(spec: OperatorSpec) -> int:
+    """Return by how much the watermarks of an operator wait for its event times, in ms."""
+    return (spec.event_time.max_delay_ms or 0) if spec.event_time is not None else 0
+
+
+def key_places(
+    checks: Iterable[KeyCheck], specs: Mapping[str, OperatorSpec], task: int
+) -> dict[tuple[str, int], KeyPlaces]:
+    """Return the checks of a task's operators, by the operator's id and the number of the input."""
+    return {
+        (check.op_id, check.side): KeyPlaces(check, specs[check.op_id], task)
+        for check in checks
+        if check.op_id in specs and task < check.partitions
+    }
