@@ -61,7 +61,7 @@ def test_progress_has_every_stage_and_the_partitions_of_its_inputs(viewed: Viewe
         assert rows["page-views"][4] == "6"
         assert len(shown(at.page, "Partitions of by-country")) == 2
         ends = shown(at.page, "Inputs of by-country")[0]
-        assert ends[4] == "4 of 4"  # of each of two producers, in each of two partitions
+        assert ends[5] == "4 of 4"  # of each of two producers, in each of two partitions
 
 
 def test_a_page_of_a_run_that_has_ended_asks_no_more(viewed: Viewed, watch: Watch) -> None:

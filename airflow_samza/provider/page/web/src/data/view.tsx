@@ -68,7 +68,7 @@ function Topics({ topics, chosen }: { topics: readonly Schemas["Topic"][]; chose
           ),
         },
         { id: "role", name: "Role", width: 116, sort: (t) => t.role, show: (t) => t.role.replace("_", " ") },
-        { id: "system", name: "System", width: 130, show: (t) => (t.system === t.kind ? t.system : `${t.system} (${t.kind})`) },
+        { id: "system", name: "System", width: 120, show: (t) => (t.system === t.kind ? t.system : `${t.system} (${t.kind})`) },
         { id: "partitions", name: "Partitions", width: 95, number: true, sort: (t) => t.partitions, show: (t) => count(t.partitions) },
         {
           id: "messages",
@@ -92,7 +92,7 @@ function Topics({ topics, chosen }: { topics: readonly Schemas["Topic"][]; chose
         {
           id: "note",
           name: "Note",
-          width: 149,
+          width: 139,
           show: (topic) =>
             topic.note !== null ? (
               <span title={topic.note}>{topic.note}</span>
