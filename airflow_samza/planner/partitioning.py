@@ -336,7 +336,7 @@ def _joined(op: StreamJoinSpec, arriving: Sequence[EdgeState]) -> EdgeState:
     if op.how in ("inner", "right"):
         sides.append((right, _names_of_right(op, left, right)))
     for side, names in sides:
-        if side.partitioning.kind != "keyed" or (op.schema is None and side is right):
+        if side.partitioning.kind != "keyed" or (op.schema is None and op.function is not None and side is right):
             continue
         before = replace(side, partitions=partitions)
         if op.function is not None:
@@ -355,9 +355,8 @@ def _names_of_right(op: StreamJoinSpec, left: EdgeState, right: EdgeState) -> di
     Its key's columns are those of the left key; of an inner join, because they are equal.
     """
     keys = dict(zip(op.right_key, op.left_key, strict=True))
-    of_left = set(left.schema.names) if left.schema is not None else set()
-    names = {column: keys.get(column, column) for column in right.partitioning.key}
-    return {column: name for column, name in names.items() if column in keys or name not in of_left}
+    own = [] if left.schema is None else [name for name in right.partitioning.key if name not in left.schema]
+    return {column: keys.get(column, column) for column in right.partitioning.key if column in keys or column in own}
 
 
 AFTER: Mapping[type[OperatorSpec], Callable[[Any, Sequence[EdgeState]], EdgeState]] = {

@@ -113,7 +113,8 @@ class FilesConsumer:
         """Let the batches of a split be read; the end of the ``with`` checks that the file is still the plan's."""
         found = self.files[split.file]
         file = input_file(self.root, found, self.stream.name)
-        file = dataclasses.replace(file, bounds=bounds, dictionaries=dictionaries, tolerant=self.stream.tolerant)
+        of_file = tuple(bound for bound in bounds if bound.column not in dict(found.columns))  # which folders overrule
+        file = dataclasses.replace(file, bounds=of_file, dictionaries=dictionaries, tolerant=self.stream.tolerant)
         with unchanged(self.root, file, found, self.format_name) as watched:
             yield self._batches(watched, found, split, self._projected(columns))
 
@@ -152,6 +153,7 @@ class FilesConsumer:
         # Text is parsed by the declared types; the columns that are only declared, not asked for, are not parsed at
         # all.
         declared = pa.schema([field for field in self.schema if field.name not in dict(found.columns)])
+        within = self.within if self.within is None or self.within.column not in hive else None
         opened = open_format(self.format_name).open(file, declared, self.options)
         try:
             conformer = Conformer.check(
@@ -163,7 +165,7 @@ class FilesConsumer:
                 dictionaries=file.dictionaries,
                 any_bytes=self.format_name in ("parquet", "orc"),
             )
-            for batch in opened.batches(split.start, split.end, conformer.names, self.within):
+            for batch in opened.batches(split.start, split.end, conformer.names, within):
                 if isinstance(batch, Unreadable):
                     yield batch
                     continue

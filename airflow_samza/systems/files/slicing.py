@@ -139,7 +139,9 @@ def _units(
         if kind is not None and found.size > threshold:
             file = input_file(root, found, stream.name)
             with reading(file, format_name):
-                units.extend(kind.units(number, file, time_range(stream), options))
+                within = time_range(stream)
+                of_folder = within is not None and within.column in dict(found.columns)  # not the file's column
+                units.extend(kind.units(number, file, None if of_folder else within, options))
         else:
             units.append(Unit(number, 0, None, found.size))
     return units

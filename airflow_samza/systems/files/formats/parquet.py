@@ -17,7 +17,7 @@ from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, InputFil
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.parquet_footer import check_columns
-from airflow_samza.systems.files.formats.row_groups import may_fulfil
+from airflow_samza.systems.files.formats.row_groups import may_fulfil, plain_columns
 
 ROW_GROUP_ROWS = 131_072
 """Rows of a written row group: small enough that a file of a few million rows can be split among several tasks."""
@@ -111,12 +111,17 @@ class ParquetInput:
         """Return the row groups of [start, end) that statistics do not rule out, by the slice and the file's bounds."""
         metadata = self.parquet.metadata
         bounds = self.file.bounds
-        left = [group for group in range(start, end) if not bounds or may_fulfil(metadata.row_group(group), bounds)]
-        if within is None or within.column not in self.schema.names:
+        places = plain_columns(self.schema)
+        left = [
+            group for group in range(start, end) if not bounds or may_fulfil(metadata.row_group(group), bounds, places)
+        ]
+        place = places.get(within.column) if within is not None else None
+        if within is None or place is None:
             return left
-        kind = self.schema.field(within.column).type
-        scale = _scale(kind)
-        return [group for group in left if scale is None or _may_lie(metadata.row_group(group), within, scale)]
+        scale = _scale(self.schema.field(within.column).type)
+        if scale is None:
+            return left
+        return [group for group in left if _may_lie(metadata.row_group(group).column(place), within, scale)]
 
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
@@ -182,12 +187,11 @@ def repeating_texts(metadata: pq.FileMetaData, schema: pa.Schema) -> list[str]:
     if not metadata.num_row_groups:
         return []
     group = metadata.row_group(0)
-    columns = [group.column(place) for place in range(group.num_columns)]
+    columns = {name: group.column(place) for name, place in plain_columns(schema).items() if "." not in name}
     return [
-        column.path_in_schema
-        for column in columns
-        if column.path_in_schema in schema.names
-        and types.is_string(schema.field(column.path_in_schema).type)
+        name
+        for name, column in columns.items()
+        if types.is_string(schema.field(name).type)
         and column.has_dictionary_page
         and column.total_uncompressed_size <= _PLACE_BYTES * max(column.num_values, 1)
     ]
@@ -207,18 +211,13 @@ def _scale(kind: pa.DataType) -> tuple[int, int] | None:
     return (86_400_000_000, 1) if types.is_date32(kind) else None
 
 
-def _may_lie(group: pq.RowGroupMetaData, within: TimeRange, scale: tuple[int, int]) -> bool:
-    """Return whether the statistics leave open that a row of the group lies in the slice."""
-    for place in range(group.num_columns):
-        column = group.column(place)
-        if column.path_in_schema != within.column:
-            continue
-        statistics = column.statistics
-        if statistics is None or not statistics.has_min_max or column.physical_type not in ("INT32", "INT64"):
-            return True
-        lowest, highest = (int(raw) * scale[0] // scale[1] for raw in (statistics.min_raw, statistics.max_raw))
-        return highest >= within.start and lowest < within.end
-    return True
+def _may_lie(column: pq.ColumnChunkMetaData, within: TimeRange, scale: tuple[int, int]) -> bool:
+    """Return whether the statistics leave open that a row of the column's group lies in the slice."""
+    statistics = column.statistics
+    if statistics is None or not statistics.has_min_max or column.physical_type not in ("INT32", "INT64"):
+        return True
+    lowest, highest = (int(raw) * scale[0] // scale[1] for raw in (statistics.min_raw, statistics.max_raw))
+    return highest >= within.start and lowest < within.end
 
 
 class ParquetOutput:

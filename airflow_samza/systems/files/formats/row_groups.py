@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import types
 
 from airflow_samza.systems.system import ColumnBound
 
@@ -20,13 +22,37 @@ _RULED_OUT: dict[str, Callable[[Any, Any, Any], bool]] = {
 """Conditions under which a comparison is true of no value between two."""
 
 
-def may_fulfil(group: pq.RowGroupMetaData, bounds: Sequence[ColumnBound]) -> bool:
-    """Return whether the statistics leave open that a row of the group fulfils all bounds."""
+def plain_columns(schema: pa.Schema) -> dict[str, int]:
+    """Return the plain columns of a file, with their places among the columns that Parquet stores.
+
+    The paths that a footer has are no names: ``a.b`` is a column of this name, or the field ``b`` of a column ``a``.
+    """
+    found: dict[str, int] = {}
+    place = 0
+    for field in schema:
+        if not types.is_nested(field.type):
+            found[field.name] = place
+        place += _stored(field.type)
+    return found
+
+
+def _stored(kind: pa.DataType) -> int:
+    """Return the number of columns as which Parquet stores a type."""
+    if not types.is_nested(kind):
+        return 1
+    return sum(_stored(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def may_fulfil(group: pq.RowGroupMetaData, bounds: Sequence[ColumnBound], places: Mapping[str, int]) -> bool:
+    """Return whether the statistics leave open that a row of the group fulfils all bounds.
+
+    ``places`` are those of :func:`plain_columns`.
+    """
     if not group.num_rows:
         return True
-    columns = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
     return not any(
-        bound.column in columns and _ruled_out(columns[bound.column], bound, group.num_rows) for bound in bounds
+        bound.column in places and _ruled_out(group.column(places[bound.column]), bound, group.num_rows)
+        for bound in bounds
     )
 
 

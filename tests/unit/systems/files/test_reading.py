@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import decimal
 import gzip
@@ -29,6 +30,7 @@ from airflow_samza.systems.files.formats.packing import Unit, pack
 from airflow_samza.systems.files.slicing import input_file
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import (
+    ColumnBound,
     ControlEnvelope,
     Envelope,
     MessageRun,
@@ -784,3 +786,59 @@ def test_a_large_file_is_not_read_ahead_as_a_whole(tmp_path: Path, group_rows: i
         most = max(most, pa.total_allocated_bytes() - before)
     assert seen == rows
     assert most < rows * width * 0.75
+
+
+# -- statistics of a file are of its own columns --------------------------------------------------------------------------
+
+
+def bounded(root: Path, stream: StreamSpec, *bounds: ColumnBound) -> list[dict[str, Any]]:
+    """Read a stream where row groups may be left out by bounds, then leave out the rows that do not fulfil them."""
+    slice = files(root).admin.slice(stream)
+    found = [
+        row
+        for partition in range(slice["partitions"])
+        for envelope in files(root)
+        .consumer(stream, slice)
+        .read(SystemStreamPartition("lake", stream.name, partition), None, None, bounds)
+        if isinstance(envelope, MessageRun)
+        for row in envelope.batch.to_pylist()
+    ]
+    tests: dict[str, Any] = {
+        "=": lambda cell, value: cell == value,
+        "is null": lambda cell, _: cell is None,
+        "is not null": lambda cell, _: cell is not None,
+    }
+    return [row for row in found if all(tests[each.op](row[each.column], each.value) for each in bounds)]
+
+
+@pytest.mark.parametrize("rows", [2, 400_000])
+def test_a_column_of_folders_has_no_statistics_of_a_files_column_of_the_same_name(tmp_path: Path, rows: int) -> None:
+    folder = tmp_path / "facts/day=2024-01-01"
+    folder.mkdir(parents=True)
+    days = pa.array([dt.date(2020, 5, 5)] * rows, pa.date32())
+    pq.write_table(pa.table({"id": pa.array(range(rows), pa.int64()), "day": days}), folder / "a.parquet")
+    none = tmp_path / "facts/day=__HIVE_DEFAULT_PARTITION__"
+    none.mkdir()
+    pq.write_table(pa.table({"id": pa.array([-1], pa.int64()), "day": days[:1]}), none / "a.parquet")
+    stream = StreamSpec("facts", partitions=2, schema="id bigint, day date", path="facts/**", format="parquet")
+    day = dt.date(2024, 1, 1)
+    assert len(bounded(tmp_path, stream, ColumnBound("day", "=", day))) == rows
+    assert bounded(tmp_path, stream, ColumnBound("day", "is null", None)) == [{"id": -1, "day": None}]
+    assert len(bounded(tmp_path, stream, ColumnBound("day", "is not null", None))) == rows
+    start, end = (int(dt.datetime(2024, 1, each, tzinfo=UTC).timestamp()) * 1_000_000 for each in (1, 2))
+    sliced = dataclasses.replace(stream, timestamp="day", interval=(start, end))
+    assert len(bounded(tmp_path, sliced)) == rows
+
+
+@pytest.mark.parametrize("order", [["a", "a.b", "c"], ["a.b", "a", "c"]])
+def test_a_column_with_a_dot_in_its_name_has_its_own_statistics(tmp_path: Path, order: list[str]) -> None:
+    inner = pa.array([{"b": 7}, {"b": 8}], pa.struct([("b", pa.int64())]))
+    table = pa.table({"a": inner, "a.b": pa.array([1, 2], pa.int64()), "c": pa.array(["x", "x"])})
+    (tmp_path / "in").mkdir()
+    pq.write_table(table.select(order), tmp_path / "in/a.parquet")
+    ddl = "a struct<b: bigint>, `a.b` bigint, c string"
+    stream = StreamSpec("dots", partitions=1, schema=ddl, path="in", format="parquet")
+    assert [row["a.b"] for row in bounded(tmp_path, stream, ColumnBound("a.b", "=", 2))] == [2]
+    assert [row["a.b"] for row in bounded(tmp_path, stream)] == [1, 2]
+    narrow = StreamSpec("dots", partitions=1, schema="`a.b` bigint", path="in", format="parquet")
+    assert bounded(tmp_path, narrow, ColumnBound("a.b", "=", 2)) == [{"a.b": 2}]
