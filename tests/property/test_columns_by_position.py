@@ -82,7 +82,9 @@ def after(model: Model, step: Step, right: list[Cells]) -> Model:
             made = [tuple(row[{a: b, b: a}.get(place, place)] for place in range(3)) for row in rows]
             return Model(made, names, key, False, model.is_doubted)
         case "filter":
-            return Model([row for row in rows if row[a] is None or row[a] % 3], names, key, sure, model.is_doubted)
+            return Model(
+                [row for row in rows if (cell := row[a]) is None or cell % 3], names, key, sure, model.is_doubted
+            )
         case "join" | "right" | "look_up":  # by the key's column; a match adds nothing but multiplies
             assert key is not None
             found = Counter(k for k, *_ in right)
@@ -115,7 +117,8 @@ def application(steps: Sequence[Step]) -> Any:
     def describe(app: Any) -> None:
         stream = app.input_stream("rows", schema=schema(NAMES[:3]), partitions=PARTITIONS)
         keys = app.input_stream("keys", schema="k bigint, v bigint", partitions=PARTITIONS)
-        names, key = NAMES[:3], 0
+        names: tuple[str, ...] = NAMES[:3]
+        key = 0
         for number, step in enumerate(steps):
             name, place = f"step-{number}", step.numbers[0]
             a, b = (*step.numbers, 0)[:2]
