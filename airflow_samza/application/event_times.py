@@ -72,7 +72,7 @@ def time_behind(stream: Stream[Any], spec: OperatorSpec, names: PassedOn) -> tup
         return name, stream._made_anew
     if column.lower() not in names.made:
         return None, ""
-    return column, f"{_placed(spec)} makes its column {column!r} by an expression, while watermarks are of the former"
+    return column, f"{_placed(spec)} makes its column {column!r} by an expression, and watermarks follow the former one"
 
 
 def _placed(spec: OperatorSpec) -> str:

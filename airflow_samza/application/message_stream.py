@@ -75,8 +75,9 @@ class MessageStream(Stream[T]):
     with a dataclass says the same. Without either the columns stay as they are.
     - ``on_error``: the treatment of messages on which the operator fails: ``"fail"`` (the stage fails), ``"drop"``, or
     ``dead_letter(app.output_stream("bad"))``.
-    - ``timestamp``: the event-time column of the result, where the operator gives event times other values, and
-    ``max_delay``: how far they may lie before those of the messages that they are made of. Watermarks wait as long.
+    - ``timestamp``: the event-time column of the result, where the operator gives event times other values.
+    - ``max_delay``: how far these may lie before the event times of the messages that they are made of, as a length of
+    time. Watermarks wait that long.
     - ``key``: a column, or a list of columns.
     - ``assume_partitioned_by``: the columns by which you know the messages to be partitioned: nothing checks them then.
     - ``system``: the system of an intermediate stream. By default the default system if it can hold a run's topics (a

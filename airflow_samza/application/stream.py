@@ -13,6 +13,14 @@ from airflow_samza.schema import Schema
 T = TypeVar("T")
 
 
+def declare_anew(column: str) -> str:
+    """Return what helps where an operator gives a column of event times other values."""
+    return (
+        "Declare the new event time there, with how far it may lie before the former one: "
+        f'timestamp="{column}", max_delay="1 day"; or keep the former column under its name.'
+    )
+
+
 class Stream(Generic[T]):
     """A stream of messages ``T`` inside an application, without the operators that a user calls on it.
 
@@ -42,8 +50,7 @@ class Stream(Generic[T]):
         if self._made_anew:
             reject(
                 f"{where} goes by event time, and {self._made_anew}",
-                hint="Declare the new event time there, with how far it may lie before the former one: "
-                'timestamp="at", max_delay="1 day"; or keep the former column under its name.',
+                hint=declare_anew("at"),
                 operator=where,
             )
         return self._event_time

@@ -19,6 +19,7 @@ from airflow_samza.planner.partitioning import DIFFERENT, PARTITIONER, UNKNOWN, 
 from airflow_samza.planner.paths import operator_label, path_to_join
 from airflow_samza.planner.plan import KeyCheck, Partitioning
 from airflow_samza.planner.stream_edges import StreamEdge
+from airflow_samza.planner.wording import columns_text, partition_before
 from airflow_samza.schema import Schema
 
 
@@ -69,9 +70,9 @@ class KeyFindings:
             return
         if partitioning.partitioner != PARTITIONER:
             self.warnings.append(
-                f"{operator_label(op)} goes by {_columns(partitioning.key)}, by which its messages may not be "
+                f"{operator_label(op)} goes by {columns_text(partitioning.key)}, by which its messages may not be "
                 f"partitioned: {partitioning.unchecked}, and where the partitioner {partitioning.partitioner!r} puts a "
-                f"key is not known. Put .partition_by({_columns(partitioning.key)}, id=…) before it."
+                f"key is not known. {partition_before(partitioning.key)}."
             )
             return
         found = KeyCheck(op.op_id, side, partitioning.key, partitions, partitioning.unchecked)
@@ -168,9 +169,9 @@ class _Check:
             why = _how_it_lies(_listed(names), partitioning, state.lost, self.edges, several=len(names) > 1)
         self.findings.errors.append(
             PartitioningMismatch(
-                f"{operator_label(op)} is keyed by {_columns(key)}, but the rows of one key may lie in several "
+                f"{operator_label(op)} is keyed by {columns_text(key)}, but the rows of one key may lie in several "
                 f"partitions: {why}.",
-                hint=f"Put .partition_by({_columns(key)}, id=…) before it.",
+                hint=f"{partition_before(key)}.",
                 operator=op.op_id,
                 key=key,
                 streams=names,
@@ -260,8 +261,8 @@ class _Check:
         if partitioning.kind == "unknown":
             self.findings.warnings.append(
                 f"{operator_label(join)}: {self._how_side_lies(side)}; rows of one key that lie apart "
-                f"would not meet. Re-partition it by {_columns(side.key)}, or set "
-                f"assume_partitioned_by={_columns(side.key)}."
+                f"would not meet. Re-partition it by {columns_text(side.key)}, or set "
+                f"assume_partitioned_by={columns_text(side.key)}."
             )
             return False
         if partitioning.kind == "keyed" and side.positions is not None:
@@ -273,7 +274,7 @@ class _Check:
         lies = self._how_side_lies(side)
         self.findings.errors.append(
             PartitioningMismatch(
-                f"{operator_label(join)} joins by {_columns(side.key)}, but {lies}; the path to the join is "
+                f"{operator_label(join)} joins by {columns_text(side.key)}, but {lies}; the path to the join is "
                 f"{' → '.join(path)}.",
                 hint=_way_out(side),
                 join=join.name,
@@ -318,12 +319,12 @@ def _together(join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -
     if isinstance(join, TableJoinSpec) and join.table.side_inputs and right.partitioning.partitioner != PARTITIONER:
         return (
             f"{right.name} is not re-partitioned: look it up by a stream that lies like it; or give it one partition "
-            f"and broadcast=True; or read it with app.input_stream(…), .partition_by({_columns(right.key)}, id=…), and "
-            "send that to app.local_table(…)."
+            f"and broadcast=True; or read it with app.input_stream(…), .partition_by({columns_text(right.key)}, id=…), "
+            "and send that to app.local_table(…)."
         )
     return (
-        f"Re-partition {left.name} by all of the join's key: .partition_by({_columns(left.key)}, id=…); "
-        f"the other side by {_columns(right.key)}."
+        f"Re-partition {left.name} by all of the join's key: .partition_by({columns_text(left.key)}, id=…); "
+        f"the other side by {columns_text(right.key)}."
     )
 
 
@@ -350,16 +351,16 @@ def _assumed(assumed: tuple[str, ...], own: Sequence[str], left: Sequence[str]) 
 def _way_out(side: _Side) -> str:
     if side.op is None:
         return (
-            f"Key the topic by {_columns(side.key)} (key= of the stream), or push the table with a "
+            f"Key the topic by {columns_text(side.key)} (key= of the stream), or push the table with a "
             "SamzaTablePushOperator, which does."
         )
     into = "sending it to the table" if side.table else "the join"
     more = (
         ""
         if side.partitioning.kind == "keyed"
-        else f" If it is keyed already, declare key={_columns(side.key)} on the stream."
+        else f" If it is keyed already, declare key={columns_text(side.key)} on the stream."
     )
-    return f"Put .partition_by({_columns(side.key)}, id=…) before {into}.{more}"
+    return f"Put .partition_by({columns_text(side.key)}, id=…) before {into}.{more}"
 
 
 def _how_it_lies(
@@ -377,10 +378,6 @@ def _how_it_lies(
 def _described(partitioning: Partitioning) -> str:
     columns = ", ".join(f"{c} {t}" if t else c for c, t in zip(partitioning.key, partitioning.types, strict=True))
     return columns if partitioning.partitioner == PARTITIONER else f"{columns} with {partitioning.partitioner!r}"
-
-
-def _columns(key: Sequence[str]) -> str:
-    return repr(key[0]) if len(key) == 1 else "[" + ", ".join(map(repr, key)) + "]"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -179,7 +179,7 @@ def _of_stream(spec: ApplicationSpec, edge: StreamEdge, states: Mapping[str, Edg
             return keyed(writer.key, schema, stream.partitioner or PARTITIONER)
     if stream.key:
         found = keyed(stream.key, stream.schema, stream.partitioner or traits_of(edge.kind).partitioner)
-        if edge.role is StreamRole.INPUT and _has_splits(spec, edge):
+        if edge.role is StreamRole.INPUT and (_has_splits(spec, edge) or traits_of(edge.kind).unkeyed_splits):
             return replace(found, unchecked=f"{stream.stream_id!r} declares it by key=, and files lie as they came")
         return found
     return UNKEYED if _comes_as_it_is(spec, edge) else UNKNOWN

@@ -5,6 +5,8 @@ One place, so that text, pictures and errors use the same words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.windows import duration_text
 from airflow_samza.planner.plan import ExecutionPlan, Partitioning, PlannedOperator, PlannedStream, Stage
@@ -58,6 +60,20 @@ def operator_text(operator: PlannedOperator) -> str:
         + ("" if len(words) < 2 else " " if words[0].startswith("by ") and words[1].startswith("→") else ", ")
         + ", ".join(words[1:])
     )
+
+
+def columns_text(key: Sequence[str]) -> str:
+    """Return columns as they are written in a call: a text, or a list of several.
+
+    >>> columns_text(["a"]), columns_text(["a", "b"])
+    ("'a'", "['a', 'b']")
+    """
+    return repr(key[0]) if len(key) == 1 else repr(list(key))
+
+
+def partition_before(key: Sequence[str]) -> str:
+    """Return what brings the messages of a key together before an operator."""
+    return f"Put .partition_by({columns_text(key)}, id=…) before it"
 
 
 def partitioning_text(partitioning: Partitioning) -> str:

@@ -41,7 +41,7 @@ class Model:
     key: int | None
     is_certain: bool = True
     is_doubted: bool = False
-    """Whether an operator has checked something that is not certain."""
+    """An operator has checked something that is not certain."""
 
 
 def steps_of(chance: random.Random) -> list[Step]:

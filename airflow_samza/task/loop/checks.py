@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_spec import EventTime, OperatorSpec
+from airflow_samza.application.stream import declare_anew
 from airflow_samza.application.windows import duration_text
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.errors import MessageError, PartitioningMismatch
 from airflow_samza.partitioner import partition_array
 from airflow_samza.planner.plan import KeyCheck
+from airflow_samza.planner.wording import columns_text, partition_before
 from airflow_samza.schema import Field, Schema
 from airflow_samza.task.messages.event_times import known_micros
 from airflow_samza.task.messages.user_errors import cut_short
@@ -45,14 +47,14 @@ class KeyPlaces:
         place = int(np.flatnonzero(found != self._partition)[0])
         values = [batch.column(name)[place].as_py() for name in check.columns]
         key = ", ".join(f"{name}={cut_short(repr(value))}" for name, value in zip(check.columns, values, strict=True))
-        named = repr(check.columns[0]) if len(check.columns) == 1 else repr(list(check.columns))
+        named = columns_text(check.columns)
         location = f" ({self._spec.location})" if self._spec.location is not None else ""
         raise PartitioningMismatch(
             f"{self._spec.title} takes its messages as partitioned by {named}, and one with {key} lies in partition "
             f"{self._partition} of {check.partitions}, while its key belongs to partition {int(found[place])}: "
             f"{check.why}{location}.",
-            hint=f"Put .partition_by({named}, id=…) before it; or, if all messages of a key lie in one partition by "
-            f"another rule, set assume_partitioned_by={named} there.",
+            hint=f"{partition_before(check.columns)}; or, if all messages of a key lie in one partition by another "
+            f"rule, set assume_partitioned_by={named} there.",
             operator=self._spec.op_id,
             key=check.columns,
             partition=self._partition,
@@ -100,8 +102,7 @@ class EventTimes:
             f"{self._spec.title} gave a message the event time {column}={earliest}, which is "
             f"{duration_text(max(by // 1000, 1))} before that of every message it was given, so windows could take it "
             f"for late{location}.",
-            hint="Declare the new event time there, with how far it may lie before the former one: "
-            f'timestamp={column!r}, max_delay="1 day"; or keep the former column under its name.',
+            hint=declare_anew(column),
             operator=self._spec.op_id,
             column=column,
         )

@@ -118,6 +118,16 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
+@row("plan", "A window by an event time that an expression has made", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(
+        'events = app.input_stream("events", system="lake", schema="country string, at timestamp", timestamp="at")',
+        'days = events.select("country", "date_trunc(\'day\', at) AS at")',
+        f'days.window(tumbling("1 day"), id="days", views=count()).send_to({OUT})',
+    )
+    return scene.plan()
+
+
 @row("plan", "Join keys of different types", PLAN)
 def _(scene: Scene) -> str:
     scene.application(

@@ -32,6 +32,40 @@ def _(scene: Scene) -> str:
     return scene.run_and_drive()
 
 
+@row("stage", "A callable that changes the key of an aggregation behind it", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(
+        "def lower(view: View) -> View:",
+        "    return View(view.member_id, view.country.lower(), view.dwell_ms)",
+        f'views = {VIEWS}.partition_by("country", id="by-country").map(lower, id="lower")',
+        f'views.aggregate("country", views=count(), id="per-country").send_to({OUT})',
+    )
+    scene.views('{"member_id": 7, "country": "BE", "dwell_ms": 1500}')
+    return scene.run()
+
+
+@row("stage", "Files that do not lie by the key that their input declares", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(
+        'views = app.input_stream("views", system="lake", schema="country string", key="country", partitions=3)',
+        f'views.aggregate("country", views=count(), id="per-country").send_to({OUT})',
+    )
+    for number, country in enumerate(("FR", "NL")):  # FR belongs to partition 1 of 3, NL to 0
+        scene.write(f"data/views/{number}.jsonl", f'{{"country": "{country}"}}')
+    return scene.run()
+
+
+@row("stage", "A callable that moves the event time back", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(
+        'events = app.input_stream("events", system="lake", schema="at timestamp", timestamp="at", partitions=1)',
+        'days = events.map(lambda event: {"at": event.at.replace(hour=0)}, schema="at timestamp", id="days")',
+        f'days.window(tumbling("1 day"), id="per-day", views=count()).send_to({OUT})',
+    )
+    scene.write("data/events/1.jsonl", '{"at": "2013-01-01T07:00:00Z"}')
+    return scene.run()
+
+
 @row("stage", "A callable that ends the process", STAGE)
 def _(scene: Scene) -> str:
     scene.application(

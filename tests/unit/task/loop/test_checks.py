@@ -196,7 +196,7 @@ def test_an_event_time_that_an_expression_makes_is_rejected_at_the_next_window()
     with pytest.raises(InvalidApplication) as raised:
         hours(lambda s: s.select("k", "date_trunc('day', at) AS at", id="days"))
     assert "window 'days' goes by event time, and select 'days'" in raised.value.sentence
-    assert "makes its column 'at' by an expression, while watermarks are of the former" in raised.value.sentence
+    assert "makes its column 'at' by an expression, and watermarks follow the former one" in raised.value.sentence
     assert 'timestamp="at", max_delay="1 day"' in str(raised.value.hint)
 
 
@@ -233,7 +233,7 @@ def test_a_callable_that_moves_the_event_time_back_is_rejected(change: Any, boun
         _ = driver.run() if bounded else feed(driver)
     assert "'truncate' gave a message the event time at=" in raised.value.sentence
     assert "before that of every message it was given" in raised.value.sentence
-    assert "timestamp='at', max_delay=" in str(raised.value.hint)
+    assert 'timestamp="at", max_delay=' in str(raised.value.hint)
 
 
 def test_a_callable_that_declares_its_event_time_loses_nothing() -> None:
