@@ -48,7 +48,20 @@ def steps_of(chance: random.Random) -> list[Step]:
     found = [Step("partition_by", (0,))]
     for _ in range(chance.randint(1, 5)):
         kind = chance.choice(
-            ("rename", "rename", "swap", "compute", "map", "map_same", "batches", "filter", "join", "right", "look_up")
+            (
+                "rename",
+                "rename",
+                "swap",
+                "compute",
+                "map",
+                "map_same",
+                "batches",
+                "filter",
+                "join",
+                "right",
+                "look_up",
+                "broadcast",
+            )
         )
         numbers = tuple(chance.sample(range(3), 3))
         found.append(Step(kind, numbers, tuple(chance.sample(NAMES, 3))))
@@ -62,6 +75,7 @@ def after(model: Model, step: Step, right: list[Cells]) -> Model:
     """Return the rows behind a step, as plain Python makes them."""
     rows, names, key, sure = model.rows, model.names, model.key, model.is_certain
     a, b = (*step.numbers, 0)[:2]
+    doubted = model.is_doubted
     match step.kind:
         case "partition_by":
             return Model(rows, names, a, is_doubted=model.is_doubted)
@@ -97,6 +111,9 @@ def after(model: Model, step: Step, right: list[Cells]) -> Model:
                 mine = {row[key] for row in rows if row[key] is not None}
                 made += [tuple(k if at == key else None for at in range(3)) for k, *_ in right if k not in mine]
             return Model(made, names, key, sure, model.is_doubted or not sure)
+        case "broadcast":  # looked up by any column: every task holds the whole table
+            known = {k for k, *_ in right}
+            return Model([row for row in rows if row[a] in known and row[a] is not None], names, key, sure, doubted)
         case _:
             raise AssertionError(step)
 
@@ -126,7 +143,8 @@ def application(steps: Sequence[Step]) -> Any:
                 case "partition_by":
                     stream, key = stream.partition_by(names[place], id=name), place
                 case "rename":
-                    stream = stream.select(*(f"{old} AS {new}" for old, new in zip(names, step.names, strict=True)))
+                    shown = [each.upper() if a == 0 else each for each in names]  # names of any letter case
+                    stream = stream.select(*(f"{old} AS {new}" for old, new in zip(shown, step.names, strict=True)))
                     names = step.names
                 case "swap":
                     pairs = [(names[old], new) for old, new in zip(step.numbers, step.names, strict=True)]
@@ -153,6 +171,10 @@ def application(steps: Sequence[Step]) -> Any:
                     table = app.local_table(f"{name}-table", key="other", schema="other bigint")
                     keys.partition_by("k", id=f"{name}-keys").select("k AS other").send_to(table)
                     stream = stream.join(table, key=names[key], id=name).select(*names)
+                case "broadcast":
+                    table = app.local_table(f"{name}-table", key="other", schema="other bigint")
+                    keys.broadcast(id=f"{name}-keys").select("k AS other").send_to(table)
+                    stream = stream.join(table, key=names[place], id=name).select(*names)
                 case "aggregate":
                     counted = stream.aggregate(names[place], id="counted", n=count())
                     counted.select(f"{names[place]} AS key", "n").send_to(app.output_stream("out"))
