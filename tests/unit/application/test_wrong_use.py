@@ -588,6 +588,16 @@ def test_rejects_unknown_zones_and_times() -> None:
         tumbling("1 day", time="ingestion")
 
 
+@pytest.mark.parametrize(
+    ("zone", "meant"),
+    [("Europe/Asterdam", "Europe/Amsterdam"), ("europe/paris", "Europe/Paris"), ("New York", "America/New_York")],
+)
+def test_a_zone_that_does_not_exist_is_rejected_with_the_one_that_was_meant(zone: str, meant: str) -> None:
+    with pytest.raises(SamzaError, match="not a time zone") as caught:
+        tumbling("1 day", zone=zone)
+    assert f"Did you mean {meant!r}?" in str(caught.value.hint)
+
+
 def test_what_is_checked_again_at_run_time_names_the_line_of_the_application() -> None:
     with pytest.raises(SamzaError, match=r"pipelines/views\.py:12"), said_at(SourceLocation("pipelines/views.py", 12)):
         tumbling("soon")
