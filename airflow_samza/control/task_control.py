@@ -5,7 +5,7 @@ Source: control-messages, "the reconciliation process"; rules C4–C9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,9 +75,13 @@ class TaskControl:
         moved = self.watermarks.update(stream, partition, message, offset=offset)
         return [*self._moved([] if moved is None else [moved]), *self._ended([] if ended is None else [ended])]
 
-    def leave_out_idle(self) -> list[ControlEvent]:
-        """Return the watermarks that move on because time has passed (rule C8)."""
-        return self._moved(self.watermarks.leave_out_idle())
+    def leave_out_idle(self, beside: Mapping[str, Collection[str]] | None = None) -> list[ControlEvent]:
+        """Return the watermarks that move on because time has passed (rule C8).
+
+        ``beside`` has the streams that each stream meets in a merge or a join; None: none meet.
+        """
+        producers = self._moved(self.watermarks.leave_out_idle())
+        return [*producers, *self._moved(self.watermarks.leave_out_silent(beside or {}))]
 
     def checkpoint(self) -> dict[str, list[dict[str, Any]]]:
         """Return both bookkeepings as JSON, to be committed with the offsets (rule C6)."""

@@ -140,6 +140,23 @@ class TaskInstance:
                 found[spec.stream.stream_id] = op_id
         return found
 
+    def meeting_inputs(self) -> dict[str, set[str]]:
+        """Return the inputs that each input meets in this section: in an operator, or in a stream that both write."""
+        reached: dict[str, set[str]] = {}
+        for stream, op_id in self.input_operators().items():
+            found, waiting = {op_id}, [self._nodes[op_id]]
+            while waiting:
+                node = waiting.pop()
+                found.update(f"to {written}" for written in self.program.operators[node.op_id].spec.written_streams)
+                behind = [edge.node for edge in node.next if edge.node.op_id not in found]
+                found.update(other.op_id for other in behind)
+                waiting += behind
+            reached[stream] = found
+        return {
+            stream: {other for other in reached if other != stream and reached[other] & found}
+            for stream, found in reached.items()
+        }
+
     def start(self) -> None:
         """Start all operators."""
         for node in self._nodes.values():
