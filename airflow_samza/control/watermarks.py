@@ -48,7 +48,7 @@ class _Producer:
 
 @dataclass
 class _Partition:
-    """What is known of a partition; times by the clock, in ms."""
+    """State of a partition; times by the clock, in ms."""
 
     since: int
     producers: dict[str, _Producer] = field(default_factory=dict)
@@ -134,35 +134,50 @@ class WatermarkBookkeeping:
         if state is not None:
             state.heard, state.holds, state.left_out = self._clock(), None, False
 
+    @property
+    def leaves_out(self) -> bool:
+        """Return whether a silent stream is left out of those that it meets."""
+        return any(state.left_out for state in self._partitions.values())
+
     def leave_out_silent(self, beside: Mapping[str, Collection[str]]) -> list[WatermarkAdvanced]:
         """Return the watermarks of silent streams that follow those which they hold back (rule C8).
 
         ``beside`` has the streams that each stream meets: in a merge, or in a join.
         """
-        if self._idle_timeout is None:
-            return []
-        now = self._clock()
         events: list[WatermarkAdvanced] = []
-        silent = {stream for stream in beside if self._is_silent(stream, now)}
+        for (stream, partition), reached in self.note_who_holds_back(beside).items():
+            state = self._partitions[stream, partition]
+            if not state.left_out and self._is_silent(stream):
+                assert state.holds is not None
+                state.left_out = self._is_idle(state.holds, self._clock())
+            if state.left_out and (event := self._emit(stream, partition, state, reached)) is not None:
+                events.append(event)
+        return events
+
+    def note_who_holds_back(self, beside: Mapping[str, Collection[str]]) -> dict[tuple[str, int], int]:
+        """Note since when partitions hold back the streams that they meet, and return how far these have come.
+
+        A silent stream that spoke before another one does not hold it back.
+        """
+        found: dict[tuple[str, int], int] = {}
+        if self._idle_timeout is None:
+            return found
+        silent = {stream for stream in beside if self._is_silent(stream)}
         heard = {name: state.heard for (name, _), state in sorted(self._partitions.items(), key=lambda p: p[1].heard)}
         for (stream, partition), state in sorted(self._partitions.items()):
-            if stream not in silent:
-                continue
-            spoke = [other for other in beside[stream] if other not in silent or heard[other] > heard[stream]]
+            spoke = [other for other in beside.get(stream, ()) if other not in silent or heard[other] > heard[stream]]
             marks = [self.stream_watermark(other) for other in spoke]
             reached = min((mark for mark in marks if mark < END_OF_TIME), default=NONE_YET)
             if reached <= state.emitted:
                 state.holds = None
                 continue
-            if state.holds is None:
-                state.holds = now
-            state.left_out = state.left_out or now - state.holds >= self._idle_timeout
-            if state.left_out and (event := self._emit(stream, partition, state, reached)) is not None:
-                events.append(event)
-        return events
+            state.holds = self._clock() if state.holds is None else state.holds
+            found[stream, partition] = reached
+        return found
 
-    def _is_silent(self, stream: str, now: int) -> bool:
+    def _is_silent(self, stream: str) -> bool:
         """Return whether nothing has come of any of a stream's partitions for the time-out."""
+        now = self._clock()
         states = [state for (name, _), state in self._partitions.items() if name == stream]
         return all(
             self._is_idle(state.heard, now if state.range_ended is None else state.range_ended) for state in states

@@ -88,7 +88,7 @@ _NAMED = 2
 def _sources(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, dict[str, None]]:
     """Return the unbounded inputs behind which each operator is, in order, as many as a warning names."""
     found: dict[str, dict[str, None]] = {}
-    waiting = [
+    waiting: list[tuple[OperatorSpec, str]] = [
         (op, stream_id)
         for stream_id, edge in sorted(edges.items(), reverse=True)
         if edge.role is StreamRole.INPUT and not edge.descriptor.bounded
@@ -111,7 +111,7 @@ def _before_event_time(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> set[
         for written in op.written_streams:
             writers.setdefault(written, []).append(op)
     found: set[str] = set()
-    waiting = [
+    waiting: list[OperatorSpec] = [
         op
         for op in graph.operators
         if isinstance(op, StreamJoinSpec | TaskSpec)

@@ -119,7 +119,7 @@ class SectionRun:
         )
         self._instance = TaskInstance(program, self._section, task, resources, self._outputs.end)
         self._operators = self._instance.input_operators()
-        self._beside = self._instance.meeting_inputs()
+        self._control.beside = self._instance.meeting_inputs()
         self._unread: list[TaskInput] = []
         for low_level in self._instance.low_level_tasks:
             low_level.stops_at_commit = not whole  # an unbounded one reads in its next epoch what it leaves
@@ -330,7 +330,7 @@ class SectionRun:
         self._ticked = now
         for source in filter(self._waits, self._unread):
             self._control.watermarks.take_note(source.stream_id, source.partition)
-        for event in self._control.leave_out_idle(self._beside):
+        for event in self._control.leave_out_idle():
             yield from self._handle(event)
         yield from self._instance.tick(now)
 
@@ -395,6 +395,7 @@ class SectionRun:
         report.seconds = round(time.perf_counter() - self._started, 6)
 
     def _checkpoint(self) -> TaskCheckpoint:
+        self._control.watermarks.note_who_holds_back(self._control.beside)
         control: dict[str, Any] = self._control.checkpoint() if self._operators else {}
         if control:
             # What has ended needs no names any more, and every task naming every task would make manifests grow with

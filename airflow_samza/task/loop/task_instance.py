@@ -20,7 +20,7 @@ from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.loop.checks import checked_times, key_places, later_by
 from airflow_samza.task.loop.held_back import HeldBack
 from airflow_samza.task.loop.operator_factory import TaskResources, make_operator
-from airflow_samza.task.loop.operator_nodes import Edge, Node, Work, before, output_watermark
+from airflow_samza.task.loop.operator_nodes import Edge, Node, Work, before, hands_time_on, output_watermark
 from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.operators.low_level import LowLevelTask
 from airflow_samza.task.operators.operator import Operator
@@ -274,9 +274,9 @@ class TaskInstance:
         while waiting:
             node, upstream, timestamp = waiting.popleft()
             moved = node.marks.arrived(upstream, timestamp)
-            if node.ended or moved is None:
+            if moved is None or (node.ended and (node.final or not hands_time_on(node.operator))):
                 continue
-            if moved < END_OF_TIME:  # the end of time is the end of the inputs: a flush
+            if not node.ended and moved < END_OF_TIME:  # the end of time is the end of the inputs: a flush
                 yield from self._run([Work(node, iter(node.operator.on_watermark(moved)), None)])
                 if node.times is not None:
                     node.times.forget()
