@@ -323,7 +323,7 @@ class Config(Mapping[str, str]):
 
     @property
     def watermark_idle_timeout_ms(self) -> int | None:
-        """Return the ms after which a silent producer no longer holds back the watermark; -1: never (rule C8).
+        """Return the ms after which a silent producer or input no longer holds back the watermark; -1: never (rule C8).
 
         Default: -1
         """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypedDict
@@ -12,6 +11,7 @@ from airflow_samza.application.columns import Columns, check_column, optional_co
 from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_checks import former_id
+from airflow_samza.application.path_templates import path_fields, wrong_in_path
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.serdes import checked_serde
 from airflow_samza.application.source_location import SourceLocation
@@ -59,7 +59,10 @@ class StreamOptions(TypedDict, total=False):
     (ms), or a class with ``on_event_time(ms)`` or ``on_batch(earliest_ms, latest_ms)``.
     """
     path: str | None
-    """The files to read, as a template over the data interval: ``"{data_interval_start:%Y/%m/%d/%H}/*.json"``."""
+    """The files to read, as a template over the data interval: ``"{data_interval_start:%Y/%m/%d/%H}/*.json"``.
+
+    Times follow UTC, or the zone behind a ``|``: ``"{ds|Europe/Amsterdam}/*.json"``.
+    """
     format: str | None
     """The format of the stream in its system (``"parquet"``, ``"json"``, ``"csv"``, …). By default that of the
     binding, or of the files.
@@ -320,13 +323,16 @@ def _check_path(path: object, where: str) -> None:
             value=path,
         )
     try:
-        fields = [name for _, name, _, _ in string.Formatter().parse(path) if name is not None]
+        names = [field.name for field in path_fields(path) if field.name is not None]
     except ValueError as error:
         reject(f"{where} has path={path!r}, which is no template: {error}", hint="Close every brace.", value=path)
-    for name in fields:
+    for name in names:
         if not name or not name[0].isalpha():
             reject(
                 f"{where} has path={path!r} with a field without a name",
                 hint="Name what goes there: {data_interval_start:%Y-%m-%d}.",
                 value=path,
             )
+    wrong = wrong_in_path(path)
+    if wrong is not None:
+        reject(f"{where} has path={path!r}, which {wrong[0]}", hint=wrong[1], value=path)

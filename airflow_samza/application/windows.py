@@ -9,10 +9,10 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypedDict
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.rejections import reject
+from airflow_samza.application.time_zones import is_time_zone, time_zone_hint
 
 AGGREGATE_FUNCTIONS = (
     "count",
@@ -367,14 +367,8 @@ def _time(time: str) -> str:
 
 
 def _zone(zone: str, length: int, hop: int) -> str:
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
-        reject(
-            f"{zone!r} is not a time zone",
-            hint='Write a name of the IANA database, such as "Europe/Amsterdam".',
-            value=zone,
-        )
+    if not is_time_zone(zone):
+        reject(f"{zone!r} is not a time zone", hint=time_zone_hint(zone), value=zone)
     if zone != "UTC" and (length % hop or (hop % _DAY and _DAY % hop)):
         reject(
             f"Windows of {length} ms that start every {hop} ms do not fit into the days of the time zone {zone}",

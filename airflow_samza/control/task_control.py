@@ -5,7 +5,7 @@ Source: control-messages, "the reconciliation process"; rules C4–C9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,8 @@ class TaskControl:
         self.ends = EndOfStreamBookkeeping(owned, producer_counts)
         self.watermarks = WatermarkBookkeeping(owned, producer_counts, idle_timeout_ms=idle_timeout_ms, **timing)
         self._told = dict.fromkeys((stream for stream, _ in owned), -1)
+        self.beside: Mapping[str, Collection[str]] = {}
+        """The streams that each stream meets in a merge or a join."""
 
     def update(
         self, stream: str, partition: int, message: WatermarkMessage | EndOfStreamMessage, *, offset: object = None
@@ -73,11 +75,15 @@ class TaskControl:
             else None
         )
         moved = self.watermarks.update(stream, partition, message, offset=offset)
-        return [*self._moved([] if moved is None else [moved]), *self._ended([] if ended is None else [ended])]
+        moves = [] if moved is None else [moved]
+        if moves and self.watermarks.leaves_out:  # what is left out follows at once: the end may be the next message
+            moves += self.watermarks.leave_out_silent(self.beside)
+        return [*self._moved(moves), *self._ended([] if ended is None else [ended])]
 
     def leave_out_idle(self) -> list[ControlEvent]:
         """Return the watermarks that move on because time has passed (rule C8)."""
-        return self._moved(self.watermarks.leave_out_idle())
+        producers = self._moved(self.watermarks.leave_out_idle())
+        return [*producers, *self._moved(self.watermarks.leave_out_silent(self.beside))]
 
     def checkpoint(self) -> dict[str, list[dict[str, Any]]]:
         """Return both bookkeepings as JSON, to be committed with the offsets (rule C6)."""

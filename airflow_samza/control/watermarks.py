@@ -6,7 +6,7 @@ Source: control-messages, "the reconciliation process"; rules C2–C6, C8, C9.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,10 @@ END_OF_TIME = 2**63 - 1
 
 EMITTED = "timestamp_of_last_emission"
 """The key of the last watermark of a partition in a checkpoint."""
+
+
+SILENCE = ("heard", "holds", "left_out")
+"""The keys of a partition's silence in :meth:`WatermarkBookkeeping.heard`: it goes on from run to run."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,25 @@ class _Producer:
 
 @dataclass
 class _Partition:
+    """State of a partition; times by the clock, in ms."""
+
     since: int
     producers: dict[str, _Producer] = field(default_factory=dict)
     emitted: int = NONE_YET
+    lowest: int = NONE_YET
+    """The minimum over all producers, idle ones too."""
+    stood: int = 0
+    """The time since which this minimum has not moved."""
+    heard: int = 0
+    """The time of the last message of any kind."""
+    range_ended: int | None = None
+    """The time at which its input range ended: what comes behind it is no silence (rule C9)."""
+    holds: int | None = None
+    """The time since which it holds back a stream that it meets; None: it holds back none."""
+    left_out: bool = False
+
+    def __post_init__(self) -> None:
+        self.stood = self.heard = self.since
 
 
 class WatermarkBookkeeping:
@@ -55,8 +75,8 @@ class WatermarkBookkeeping:
     It never goes back.
 
     ``partitions`` are all that the task owns; side inputs are not among them (rule C5). ``producer_counts`` serve
-    messages that carry no task count. A producer from which no control message came for ``idle_timeout_ms`` by
-    ``clock`` (ms) is left out of the minimum; None never leaves one out (rule C8). When all are idle the watermark
+    messages that carry no task count. ``idle_timeout_ms`` is the time by ``clock`` (ms) after which an idle producer or
+    a silent stream no longer holds the time back; None: it always does (rule C8). When all are idle the watermark
     stays.
 
     >>> marks = WatermarkBookkeeping([("views", 0)])
@@ -91,6 +111,10 @@ class WatermarkBookkeeping:
         state = self._partitions.get((stream, partition))
         if state is None:
             return None
+        if isinstance(message, WatermarkMessage) or message.final:
+            self.take_note(stream, partition)
+        elif state.range_ended is None:
+            state.range_ended = self._clock()
         if message.task_name is None:  # from a source, or aggregated: it speaks for all producers (rule C2)
             if isinstance(message, WatermarkMessage):
                 return self._emit(stream, partition, state, message.timestamp)
@@ -103,6 +127,61 @@ class WatermarkBookkeeping:
         else:
             producer.final = message.final and producer.final is not False
         return self._emit(stream, partition, state, self._minimum(stream, state))
+
+    def take_note(self, stream: str, partition: int) -> None:
+        """Note that a partition is not silent: messages of it came, or wait to be read."""
+        state = self._partitions.get((stream, partition))
+        if state is not None:
+            state.heard, state.holds, state.left_out = self._clock(), None, False
+
+    @property
+    def leaves_out(self) -> bool:
+        """Return whether a silent stream is left out of those that it meets."""
+        return any(state.left_out for state in self._partitions.values())
+
+    def leave_out_silent(self, beside: Mapping[str, Collection[str]]) -> list[WatermarkAdvanced]:
+        """Return the watermarks of silent streams that follow those which they hold back (rule C8).
+
+        ``beside`` has the streams that each stream meets: in a merge, or in a join.
+        """
+        events: list[WatermarkAdvanced] = []
+        for (stream, partition), reached in self.note_who_holds_back(beside).items():
+            state = self._partitions[stream, partition]
+            if not state.left_out and self._is_silent(stream):
+                assert state.holds is not None
+                state.left_out = self._is_idle(state.holds, self._clock())
+            if state.left_out and (event := self._emit(stream, partition, state, reached)) is not None:
+                events.append(event)
+        return events
+
+    def note_who_holds_back(self, beside: Mapping[str, Collection[str]]) -> dict[tuple[str, int], int]:
+        """Note since when partitions hold back the streams that they meet, and return how far these have come.
+
+        A silent stream that spoke before another one does not hold it back.
+        """
+        found: dict[tuple[str, int], int] = {}
+        if self._idle_timeout is None:
+            return found
+        silent = {stream for stream in beside if self._is_silent(stream)}
+        heard = {name: state.heard for (name, _), state in sorted(self._partitions.items(), key=lambda p: p[1].heard)}
+        for (stream, partition), state in sorted(self._partitions.items()):
+            spoke = [other for other in beside.get(stream, ()) if other not in silent or heard[other] > heard[stream]]
+            marks = [self.stream_watermark(other) for other in spoke]
+            reached = min((mark for mark in marks if mark < END_OF_TIME), default=NONE_YET)
+            if reached <= state.emitted:
+                state.holds = None
+                continue
+            state.holds = self._clock() if state.holds is None else state.holds
+            found[stream, partition] = reached
+        return found
+
+    def _is_silent(self, stream: str) -> bool:
+        """Return whether nothing has come of any of a stream's partitions for the time-out."""
+        now = self._clock()
+        states = [state for (name, _), state in self._partitions.items() if name == stream]
+        return all(
+            self._is_idle(state.heard, now if state.range_ended is None else state.range_ended) for state in states
+        )
 
     def leave_out_idle(self) -> list[WatermarkAdvanced]:
         """Return the watermarks that move on because time has passed (rule C8); called now and then."""
@@ -155,10 +234,11 @@ class WatermarkBookkeeping:
             if entry.get("total_tasks") is not None:
                 self._counts.restore(stream, int(entry["total_tasks"]))
             times, ended = entry.get("tasks_to_event_time", {}), entry.get("ended", {})
-            state.since = self._clock()
+            state.since = state.stood = state.heard = self._clock()
             state.producers = {
                 name: _Producer(times.get(name), ended.get(name), state.since) for name in {*times, *ended}
             }
+            state.lowest = self._lowest(stream, state, _never)
             found = entry.get(EMITTED)
             # A checkpoint without it was taken with the offsets behind the messages that it names: what they give was
             # emitted.
@@ -175,6 +255,11 @@ class WatermarkBookkeeping:
                 "partition": partition,
                 "since": state.since,
                 "producers": {name: producer.heard for name, producer in sorted(state.producers.items())},
+                "stood": state.stood,
+                "heard": state.heard,
+                "holds": state.holds,
+                "left_out": state.left_out,
+                "range_ended": state.range_ended,
             }
             for (stream, partition), state in sorted(self._partitions.items())
         ]
@@ -186,27 +271,45 @@ class WatermarkBookkeeping:
             state = self._partitions.get((str(entry["stream"]), int(entry["partition"])))
             if state is None:
                 continue
-            state.since = int(entry["since"])
-            for name, at in entry["producers"].items():
+            state.since = int(entry.get("since", state.since))
+            for name, at in entry.get("producers", {}).items():
                 if name in state.producers:
                     state.producers[name].heard = int(at)
+            state.stood = int(entry.get("stood", state.stood))
+            state.heard = int(entry.get("heard", state.heard))
+            holds, range_ended = entry.get("holds"), entry.get("range_ended")
+            state.holds = None if holds is None else int(holds)
+            state.range_ended = None if range_ended is None else int(range_ended)
+            state.left_out = bool(entry.get("left_out", False))
 
     def _minimum(self, stream: str, state: _Partition) -> int:
-        """Return the minimum of the producers; −1 when one is not known, or all that are left are idle."""
+        """Return the minimum of all producers, or where it has stood for the time-out that of those which are not idle.
+
+        −1 when one is not known, or all that are left are idle.
+        """
+        now = self._clock()
+        lowest = self._lowest(stream, state, _never)
+        if lowest > state.lowest:
+            state.lowest, state.stood = lowest, now
+        if not self._is_idle(state.stood, now):
+            return lowest
+        return max(lowest, self._lowest(stream, state, lambda since: self._is_idle(since, now)))
+
+    def _lowest(self, stream: str, state: _Partition, is_idle: Callable[[int], bool]) -> int:
         total = self._counts.known(stream)
         if total is None:
             return NONE_YET
-        now = self._clock()
         spoken = [(producer, mark) for producer in state.producers.values() if (mark := producer.mark) is not None]
-        if len(spoken) < total and not self._is_idle(state.since, now):
+        if len(spoken) < total and not is_idle(state.since):
             return NONE_YET
-        if any(
-            p.mark is None and (p.final is False or not self._is_idle(p.heard, now)) for p in state.producers.values()
-        ):
+        if any(p.mark is None and (p.final is False or not is_idle(p.heard)) for p in state.producers.values()):
             return NONE_YET
-        # An ended slice is not idle: its watermark stays.
+        # An ended slice is not idle: its watermark stays. Nor is the one that spoke last: others were silent before it.
+        last = max((producer.heard for producer, _ in spoken if producer.final is None), default=0)
         left = [
-            mark for producer, mark in spoken if producer.final is not None or not self._is_idle(producer.heard, now)
+            mark
+            for producer, mark in spoken
+            if producer.final is not None or producer.heard == last or not is_idle(producer.heard)
         ]
         lowest = min(left, default=NONE_YET)
         # Only ended producers are left beside idle ones: these may still send, so the time has not ended.
@@ -220,6 +323,11 @@ class WatermarkBookkeeping:
             return None
         state.emitted = timestamp
         return WatermarkAdvanced(stream, partition, timestamp)
+
+
+def _never(since: int) -> bool:
+    """Leave no producer out."""
+    return False
 
 
 def input_watermark(upstream_outputs: Iterable[int]) -> int:

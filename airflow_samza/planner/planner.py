@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, PlanChanged, PlanError, raise_all
+from airflow_samza.planner.chooser_keys import check_chooser_keys
 from airflow_samza.planner.describe import describe_operators, describe_streams, describe_tables
 from airflow_samza.planner.job_graph import JobGraph, check_graph, collect_operator_graph
 from airflow_samza.planner.join_groups import group_joined_streams
@@ -40,7 +41,7 @@ from airflow_samza.planner.plan import ExecutionPlan, JoinGroup, Stage
 from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.planner.stages import cut_stages, with_task_counts
 from airflow_samza.planner.stream_edges import StreamEdge, build_stream_edges, check_streams
-from airflow_samza.planner.watermark_warnings import silent_inputs, unchecked_times
+from airflow_samza.planner.watermark_warnings import silent_inputs, unchecked_times, waits_for_silent_inputs
 from airflow_samza.planner.wording import count_text
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class ExecutionPlanner:
     :param stream_metadata: The partition counts of streams, by their ids.
     :param stream_kinds: The kinds of the systems of streams (``"log"``, ``"files"``, ``"kafka"``, …), by the streams'
         ids.
+    :param stream_systems: The names of the systems in which streams lie, by the streams' ids.
     """
 
     def __init__(
@@ -74,10 +76,12 @@ class ExecutionPlanner:
         config: Mapping[str, str] | None = None,
         stream_metadata: Mapping[str, int] | None = None,
         stream_kinds: Mapping[str, str] | None = None,
+        stream_systems: Mapping[str, str] | None = None,
     ) -> None:
         self._config = dict(config or {})
         self._metadata = dict(stream_metadata or {})
         self._kinds = dict(stream_kinds or {})
+        self._systems = dict(stream_systems or {})
 
     def plan(self, spec: ApplicationSpec, pinned: ExecutionPlan | None = None) -> ExecutionPlan:
         """Return the plan of an application.
@@ -91,6 +95,7 @@ class ExecutionPlanner:
         config = {**spec.config, **self._config}
         _check_mode(Config(config))
         Config(config).check()
+        check_chooser_keys(spec, Config(config), self._systems)
         graph = collect_operator_graph(spec)
         edges = build_stream_edges(spec, graph, self._kinds)
         errors = [*check_graph(spec), *check_streams(spec)]
@@ -126,6 +131,7 @@ class ExecutionPlanner:
                 *_unread_partitions(stages, counts, edges),
                 *silent_inputs(graph, edges),
                 *unchecked_times(graph, edges),
+                *(waits_for_silent_inputs(graph, edges) if Config(config).watermark_idle_timeout_ms is None else ()),
             ),
             key_checks=tuple(findings.checks),
         )

@@ -1,6 +1,7 @@
-"""Warnings for windows of event time whose unbounded input makes no watermarks, or not those of its messages.
+"""Warnings for operators of event time whose unbounded inputs make no watermarks, or wrong ones, or none for long.
 
-Without watermarks windows hold all until the input ends; with those of other times their messages are late.
+Without watermarks windows hold all until the input ends, and behind a merge or a join until no input is silent; with
+those of other times their messages are late.
 """
 
 from __future__ import annotations
@@ -9,7 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.application.operator_spec import OperatorSpec
-from airflow_samza.application.operator_specs import ReadTimeSpec, TransformSpec, WindowOperatorSpec
+from airflow_samza.application.operator_specs import (
+    InputOperatorSpec,
+    MergeSpec,
+    ReadTimeSpec,
+    StreamJoinSpec,
+    TaskSpec,
+    TransformSpec,
+    WindowOperatorSpec,
+)
+from airflow_samza.config import WATERMARK_IDLE_TIMEOUT
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.paths import operator_label
 from airflow_samza.planner.stream_edges import StreamEdge
@@ -50,6 +60,81 @@ def unchecked_times(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterato
                 )
 
 
+def waits_for_silent_inputs(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[str]:
+    """A warning for each merge and join that holds event time back while one of its unbounded inputs is silent.
+
+    It is for applications that leave no silent input out (rule C8). A merge is named where event time counts behind it.
+    """
+    sources = _sources(graph, edges)
+    timed = _before_event_time(graph, edges)
+    for op in graph.operators:
+        if not isinstance(op, MergeSpec | StreamJoinSpec) or op.op_id not in timed:
+            continue
+        found = [sources.get(before.op_id, {}) for before in op.inputs]
+        together = list(dict.fromkeys(stream for streams in found for stream in streams))
+        if all(len(streams) < len(together) for streams in found):
+            first = dict.fromkeys(next(iter(streams)) for streams in found if streams)
+            named = " and ".join(repr(stream) for stream in list(first)[:_NAMED])
+            yield (
+                f"{operator_label(op)} goes by the slowest of its inputs: while one of {named} is silent, windows and "
+                f"joins wait. Set {WATERMARK_IDLE_TIMEOUT} to the time after which a silent input is left out."
+            )
+
+
+_NAMED = 2
+"""The inputs that a warning names; no more are followed, so that large graphs are looked at once."""
+
+
+def _sources(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, dict[str, None]]:
+    """Return the unbounded inputs behind which each operator is, in order, as many as a warning names."""
+    found: dict[str, dict[str, None]] = {}
+    waiting: list[tuple[OperatorSpec, str]] = [
+        (op, stream_id)
+        for stream_id, edge in sorted(edges.items(), reverse=True)
+        if edge.role is StreamRole.INPUT and not edge.descriptor.bounded
+        for op in edge.readers
+    ]
+    while waiting:
+        op, stream_id = waiting.pop()
+        known = found.setdefault(op.op_id, {})
+        if stream_id in known or len(known) >= _NAMED or isinstance(op, ReadTimeSpec):  # whose clock makes watermarks
+            continue
+        known[stream_id] = None
+        waiting += [(behind, stream_id) for behind in _behind(op, graph, edges)]
+    return found
+
+
+def _before_event_time(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> set[str]:
+    """Return the operators behind which a window of event time, a join of streams or a task stands, and these."""
+    writers: dict[str, list[OperatorSpec]] = {}
+    for op in graph.operators:
+        for written in op.written_streams:
+            writers.setdefault(written, []).append(op)
+    found: set[str] = set()
+    waiting: list[OperatorSpec] = [
+        op
+        for op in graph.operators
+        if isinstance(op, StreamJoinSpec | TaskSpec)
+        or (isinstance(op, WindowOperatorSpec) and op.time_column is not None)
+    ]
+    while waiting:
+        op = waiting.pop()
+        if op.op_id in found:
+            continue
+        found.add(op.op_id)
+        waiting += op.inputs
+        if isinstance(op, InputOperatorSpec):
+            waiting += writers.get(op.stream.stream_id, ())
+    return found
+
+
+def _behind(op: OperatorSpec, graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[OperatorSpec]:
+    """The operators directly behind one, over re-partitions too."""
+    yield from graph.outputs.get(op.op_id, ())
+    for written in op.written_streams:
+        yield from edges[written].readers
+
+
 def _is_silent(edge: StreamEdge) -> bool:
     stream = edge.descriptor
     return edge.role is StreamRole.INPUT and not stream.bounded and not stream.shared and stream.watermarks is None
@@ -73,6 +158,4 @@ def _follow_from(
         if op.op_id in behind or isinstance(op, ReadTimeSpec):  # whose clock makes watermarks
             continue
         behind[op.op_id] = stream_id
-        waiting.extend(graph.outputs.get(op.op_id, ()))
-        for written in op.written_streams:
-            waiting.extend(edges[written].readers)
+        waiting.extend(_behind(op, graph, edges))

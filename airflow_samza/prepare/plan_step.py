@@ -243,7 +243,7 @@ def _planned(
     counts = {stream_id: found.partitions for stream_id, found in metadata.items()}
     kinds = {stream_id: str(kept[place]["kind"]) for stream_id, place in places.items()}
     pinned = version.plan if version is not None and lies_by_partitions(version) else None
-    plan = ExecutionPlanner({}, counts, kinds).plan(spec, pinned=pinned)
+    plan = ExecutionPlanner({}, counts, kinds, places).plan(spec, pinned=pinned)
     plan = with_writer_of_state(files, plan, version, request.application)
     bound = {stream_id: with_plan(stream, plan) for stream_id, stream in bound.items()}
     raise_all(

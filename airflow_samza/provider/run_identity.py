@@ -79,7 +79,9 @@ def partition_key_of(context: Mapping[str, Any]) -> str | None:
 
 
 def _given(given: Any) -> DataInterval:
-    pair = given.split("/") if isinstance(given, str) else list(given)
+    if isinstance(given, DataInterval):
+        return given
+    pair = given.split("/") if isinstance(given, str) else list(given) if isinstance(given, list | tuple) else []
     if len(pair) != 2:
         raise ConfigError(
             f"data_interval={given!r} is not two moments.",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.control.watermarks import EMITTED, END_OF_TIME, NONE_YET
+from airflow_samza.control.watermarks import EMITTED, END_OF_TIME, NONE_YET, SILENCE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,8 +60,17 @@ class TaskCheckpoint:
         operators = {
             op_id: {"watermark": _without_ends(progress["watermark"])} for op_id, progress in self.operators.items()
         }
+        silences = [
+            {name: entry[name] for name in ("stream", "partition", *SILENCE) if name in entry}
+            for entry in self.heard.get("watermarks", ())
+            if entry["stream"] in kept
+        ]
         return TaskCheckpoint(
-            offsets=of(self.offsets), control={"watermarks": watermarks}, sources=of(self.sources), operators=operators
+            offsets=of(self.offsets),
+            control={"watermarks": watermarks},
+            heard={"watermarks": silences},
+            sources=of(self.sources),
+            operators=operators,
         )
 
     def merged(self, later: TaskCheckpoint) -> TaskCheckpoint:

@@ -7,6 +7,7 @@ named without the run.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -144,11 +145,11 @@ def unvarying(template: str) -> str:
 
     >>> unvarying("flights/{data_interval_start:%Y-%m-%d}/*.csv"), unvarying("{ds}/delays"), unvarying("planes.csv")
     ('flights', '{ds}/delays', 'planes.csv')
-    >>> unvarying("s3://lake/{ds}"), unvarying("{ds}")
-    ('s3://lake', '')
+    >>> unvarying("s3://lake/{ds}"), unvarying("{ds}"), unvarying("views/{data_interval_start:%Y/%m|Asia/Tokyo}")
+    ('s3://lake', '', 'views')
     """
     scheme, mark, rest = template.rpartition("://")
-    parts = rest.split("/")
+    parts = re.split(r"/(?![^{]*\})", rest)  # not at the slash of a format or a zone
     while parts and (not parts[-1] or any(letter in parts[-1] for letter in "{*?[")):
         parts.pop()
     return f"{scheme}{mark}{'/'.join(parts)}"

@@ -1,17 +1,24 @@
-"""The data interval of a run, and path templates over it: ``{data_interval_start:%Y/%m/%d/%H}``.
-
-The templates are Python's own format fields over a fixed set of names; anything else in braces is rejected, so that a
-misspelt name is not taken for a folder.
-"""
+"""The data interval of a run, and paths over it."""
 
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
+from airflow_samza.application.path_templates import (
+    DATE,
+    DATE_WITHOUT_DASHES,
+    INTERVAL_END,
+    RUN_ID,
+    TIMES,
+    PathField,
+    path_fields,
+    unset_key,
+    wrong_in_path,
+)
 from airflow_samza.errors import ConfigError
 
 EMPTY_INTERVAL_HINT = (
@@ -23,21 +30,15 @@ EMPTY_INTERVAL_HINT = (
 
 @dataclass(frozen=True)
 class DataInterval:
-    """From ``start`` up to and without ``end``; both know their time zone."""
+    """From ``start`` up to and without ``end``: two instants, which are kept in UTC, whatever zone they came in."""
 
     start: datetime
     end: datetime
 
     def __post_init__(self) -> None:
-        """Reject moments without a time zone and an end before the start."""
-        for name, moment in (("start", self.start), ("end", self.end)):
-            if moment.tzinfo is None:
-                raise ConfigError(
-                    f"The data interval's {name} {moment.isoformat()} has no time zone.",
-                    hint="Pass moments with a time zone, such as pendulum.datetime(2026, 1, 1, tz='UTC').",
-                    key=f"data_interval_{name}",
-                    value=moment.isoformat(),
-                )
+        """Take both to UTC; reject moments without a time zone and an end before the start."""
+        for name in ("start", "end"):
+            object.__setattr__(self, name, _in_utc(getattr(self, name), name))
         if self.end < self.start:
             raise ConfigError(
                 f"The data interval ends at {self.end.isoformat()}, before it starts at {self.start.isoformat()}.",
@@ -60,7 +61,7 @@ class DataInterval:
 
     def iso(self) -> tuple[str, str]:
         """Start and end as ISO texts in UTC."""
-        return self.start.astimezone(timezone.utc).isoformat(), self.end.astimezone(timezone.utc).isoformat()
+        return self.start.isoformat(), self.end.isoformat()
 
     @classmethod
     def from_iso(cls, start: str, end: str) -> DataInterval:
@@ -95,56 +96,40 @@ def render_path(
     """A path with its ``{…}`` fields filled in.
 
     Fields: ``data_interval_start`` and ``data_interval_end`` (with a strftime format after a colon), ``ds`` and
-    ``ds_nodash`` (the start's date), ``run_id``, and ``config[key]``. ``{{`` and ``}}`` stand for braces. What comes
-    with a run (its id, configuration) is one
-    name of a file or folder: values with ``/``, ``..`` or ``*`` in them would lead anywhere, and are rejected.
+    ``ds_nodash`` (the start's date), ``run_id``, and ``config[key]``. ``{{`` and ``}}`` stand for braces. Times follow
+    UTC, or the zone that is named behind a ``|``. What comes with a run (its id, configuration) is one name of a file
+    or folder: values with ``/``, ``..`` or ``*`` in them would lead anywhere, and are rejected.
 
-    >>> hour = DataInterval.from_iso("2026-01-01T05:00", "2026-01-01T06:00")
+    >>> hour = DataInterval.from_iso("2026-01-01T23:00", "2026-01-02T00:00")
     >>> render_path("in/{data_interval_start:%Y/%m/%d/%H}", stream="views", interval=hour, run_id="r", config={})
-    'in/2026/01/01/05'
+    'in/2026/01/01/23'
+    >>> render_path("in/{ds|Europe/Amsterdam}", stream="views", interval=hour, run_id="r", config={})
+    'in/2026-01-02'
     """
-    known = ("data_interval_start", "data_interval_end", "ds", "ds_nodash", "run_id", "config[…]")
+    wrong = wrong_in_path(template)
+    if wrong is not None:
+        raise _bad_template(template, stream, *wrong)
     parts: list[str] = []
-    try:
-        fields = list(string.Formatter().parse(template))
-    except ValueError as error:
-        raise _bad_template(template, stream, f"cannot be read: {error}", known) from error
-    for text, name, form, conversion in fields:
-        parts.append(text)
-        if name is None:
-            continue
-        if conversion:
-            raise _bad_template(template, stream, f"has the conversion !{conversion}", known)
-        parts.append(_value(template, name, form or "", stream, interval, run_id, config, known))
+    for field in path_fields(template):
+        parts.append(field.before)
+        if field.name in TIMES:
+            needed = needed_interval(interval, stream=stream, what=f"path {template!r}")
+            parts.append(_time_text(field, needed))
+        elif field.name == RUN_ID:
+            parts.append(_plain(template, RUN_ID, run_id, stream))
+        elif (key := field.config_key) is not None:
+            if key not in config:
+                raise _bad_template(template, stream, *unset_key(key, config))
+            parts.append(_plain(template, f"config[{key}]", config[key], stream))
     return "".join(parts)
 
 
-def _value(
-    template: str,
-    name: str,
-    form: str,
-    stream: str,
-    interval: DataInterval | None,
-    run_id: str,
-    config: Mapping[str, str],
-    known: tuple[str, ...],
-) -> str:
-    if name in ("data_interval_start", "data_interval_end", "ds", "ds_nodash"):
-        slice_ = needed_interval(interval, stream=stream, what=f"path {template!r}")
-        moment = slice_.end if name == "data_interval_end" else slice_.start
-        if name == "ds":
-            return moment.strftime("%Y-%m-%d")
-        if name == "ds_nodash":
-            return moment.strftime("%Y%m%d")
-        return moment.strftime(form) if form else moment.isoformat()
-    if name == "run_id":
-        return _plain(template, name, run_id, stream)
-    if name.startswith("config[") and name.endswith("]"):
-        key = name[len("config[") : -1]
-        if key not in config:
-            raise _bad_template(template, stream, f"names the configuration key {key!r}, which is not set", known)
-        return _plain(template, name, config[key], stream)
-    raise _bad_template(template, stream, f"has the unknown placeholder {{{name}}}", known)
+def _time_text(field: PathField, interval: DataInterval) -> str:
+    moment = interval.end if field.name == INTERVAL_END else interval.start
+    if field.zone is not None:
+        moment = moment.astimezone(ZoneInfo(field.zone))
+    form = {DATE: "%Y-%m-%d", DATE_WITHOUT_DASHES: "%Y%m%d"}.get(field.name or "", field.format)
+    return moment.strftime(form) if form else moment.isoformat()
 
 
 _WRONG_IN_VALUES = (
@@ -185,10 +170,10 @@ def folder_of_values(template: str) -> str | None:
     >>> folder_of_values("in/of-{config[day]}/*.csv"), folder_of_values("/{ds}/{run_id}"), folder_of_values("in/{ds}")
     ('in', '/', None)
     """
-    fields = list(string.Formatter().parse(template))
-    if not any(name is not None and (name == "run_id" or name.startswith("config[")) for _, name, _, _ in fields):
+    fields = list(path_fields(template))
+    if not any(field.name == RUN_ID or field.config_key is not None for field in fields):
         return None
-    before = fields[0][0]
+    before = fields[0].before
     folder = before.rpartition("/")[0]
     return folder or ("/" if before.startswith("/") else "")
 
@@ -202,12 +187,11 @@ def fixed_folder(template: str, config: Mapping[str, str]) -> str:
     ('in/views', 'in')
     """
     found, whole = "", True
-    for text, name, _, _ in string.Formatter().parse(template):
-        found += text
-        key = (name or "").removeprefix("config[").removesuffix("]")
-        if name is not None and f"config[{key}]" == name and key in config:
-            found += config[key]
-        elif name is not None:
+    for field in path_fields(template):
+        found += field.before
+        if field.config_key is not None and field.config_key in config:
+            found += config[field.config_key]
+        elif field.name is not None:
             whole = False
             break
     pattern = _PATTERN.search(found)
@@ -219,20 +203,36 @@ def fixed_folder(template: str, config: Mapping[str, str]) -> str:
 _PATTERN = re.compile(r"[*?\[]")
 
 
-def _bad_template(template: str, stream: str, what: str, known: tuple[str, ...]) -> ConfigError:
+def _bad_template(template: str, stream: str, what: str, hint: str) -> ConfigError:
     return ConfigError(
-        f"The path {template!r} of the stream {stream!r} {what}.",
-        hint=f"The placeholders are {', '.join('{' + name + '}' for name in known)}; write {{{{ and }}}} for braces.",
-        key="path",
-        value=template,
-        stream=stream,
+        f"The path {template!r} of the stream {stream!r} {what}.", hint=hint, key="path", value=template, stream=stream
     )
 
 
+def _in_utc(moment: datetime, name: str) -> datetime:
+    """Return the same instant in UTC, as a plain datetime: Airflow's are pendulum's, whose arithmetic is its own."""
+    if moment.utcoffset() is None:
+        raise ConfigError(
+            f"The data interval's {name} {moment.isoformat()} has no time zone.",
+            hint="Pass moments with a time zone, such as pendulum.datetime(2026, 1, 1, tz='UTC').",
+            key=f"data_interval_{name}",
+            value=moment.isoformat(),
+        )
+    # The fold tells the hours apart that a clock shows twice; timetz() of pendulum drops it.
+    parts = (moment.year, moment.month, moment.day, moment.hour, moment.minute, moment.second, moment.microsecond)
+    try:
+        return datetime(*parts, tzinfo=moment.tzinfo, fold=moment.fold).astimezone(timezone.utc)
+    except OverflowError:
+        raise ConfigError(
+            f"The data interval's {name} {moment.isoformat()} is not in the years 1 to 9999 in UTC.",
+            hint="Write a later start, or an earlier end.",
+            key=f"data_interval_{name}",
+            value=moment.isoformat(),
+        ) from None
+
+
 def _micros(moment: datetime) -> int:
-    # Airflow's moments are pendulum's, whose differences cannot be divided by a timedelta.
-    plain = datetime.combine(moment.date(), moment.timetz())
-    return (plain - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
+    return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
 
 
 def _moment(text: str) -> datetime:

@@ -68,3 +68,11 @@ def output_watermark(operator: Operator[Any]) -> Callable[[int], int | None] | N
     if not delay:
         return operator.output_watermark
     return lambda timestamp: later_by(delay, operator.output_watermark(timestamp))
+
+
+def hands_time_on(operator: Operator[Any]) -> bool:
+    """Return whether an operator only hands event time on.
+
+    Behind the end of its input range, too: an input that is left out follows those that it meets (rules C8, C9).
+    """
+    return type(operator).on_watermark is Operator.on_watermark and output_watermark(operator) is None

@@ -119,6 +119,8 @@ class SectionRun:
         )
         self._instance = TaskInstance(program, self._section, task, resources, self._outputs.end)
         self._operators = self._instance.input_operators()
+        self._control.beside = self._instance.meeting_inputs()
+        self._unread: list[TaskInput] = []
         for low_level in self._instance.low_level_tasks:
             low_level.stops_at_commit = not whole  # an unbounded one reads in its next epoch what it leaves
             low_level.coordinator.shut_down = shut_down
@@ -139,6 +141,7 @@ class SectionRun:
             self._control.watermarks.restore_heard(self._start.checkpoint.heard.get("watermarks", ()))
             for source in inputs:
                 self._heads.setdefault(source.stream_id, {}).setdefault(source.partition, source.head)
+            self._unread = list(inputs)
             yield from self._tick()
             yield from self._read_phases([source for source in inputs if source.stream_id in self._operators])
             yield from self._finished()
@@ -235,6 +238,7 @@ class SectionRun:
                 if self._budget_ms is not None and (time.perf_counter() - self._started) * 1000 >= self._budget_ms:
                     break
             else:
+                self._unread = [source for source in self._unread if source not in reading.read_up]
                 for source in reading.read_up:  # its last offsets may hold nothing: superseded, or of no use here
                     offsets = self._offsets[source.stream_id]
                     offsets[source.partition] = max(offsets[source.partition], source.head or 0)
@@ -261,6 +265,7 @@ class SectionRun:
         batch = envelope.batch
         if not batch.num_rows:
             return
+        self._control.watermarks.take_note(stream, partition)
         report.messages += batch.num_rows
         report.bytes += batch.nbytes
         bad = self._instance.bad_records(self._operators[stream])
@@ -323,9 +328,16 @@ class SectionRun:
         if now < self._ticked + TICK_MS and now >= self._ticked > 0:
             return
         self._ticked = now
+        for source in filter(self._waits, self._unread):
+            self._control.watermarks.take_note(source.stream_id, source.partition)
         for event in self._control.leave_out_idle():
             yield from self._handle(event)
         yield from self._instance.tick(now)
+
+    def _waits(self, source: TaskInput) -> bool:
+        """Return whether messages of an input wait to be read: it is not silent, whatever the chooser takes first."""
+        offset = self._offsets.get(source.stream_id, {}).get(source.partition, source.start)
+        return not self._is_over(source) and (source.head is None or offset < source.head)
 
     def _conformer(self, stream: str) -> SchemaConformer:
         if stream not in self._conformers:
@@ -383,6 +395,7 @@ class SectionRun:
         report.seconds = round(time.perf_counter() - self._started, 6)
 
     def _checkpoint(self) -> TaskCheckpoint:
+        self._control.watermarks.note_who_holds_back(self._control.beside)
         control: dict[str, Any] = self._control.checkpoint() if self._operators else {}
         if control:
             # What has ended needs no names any more, and every task naming every task would make manifests grow with

@@ -20,7 +20,7 @@ from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.loop.checks import checked_times, key_places, later_by
 from airflow_samza.task.loop.held_back import HeldBack
 from airflow_samza.task.loop.operator_factory import TaskResources, make_operator
-from airflow_samza.task.loop.operator_nodes import Edge, Node, Work, before, output_watermark
+from airflow_samza.task.loop.operator_nodes import Edge, Node, Work, before, hands_time_on, output_watermark
 from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.operators.low_level import LowLevelTask
 from airflow_samza.task.operators.operator import Operator
@@ -140,6 +140,23 @@ class TaskInstance:
                 found[spec.stream.stream_id] = op_id
         return found
 
+    def meeting_inputs(self) -> dict[str, set[str]]:
+        """Return the inputs that each input meets in this section: in an operator, or in a stream that both write."""
+        reached: dict[str, set[str]] = {}
+        for stream, op_id in self.input_operators().items():
+            found, waiting = {op_id}, [self._nodes[op_id]]
+            while waiting:
+                node = waiting.pop()
+                found.update(f"to {written}" for written in self.program.operators[node.op_id].spec.written_streams)
+                behind = [edge.node for edge in node.next if edge.node.op_id not in found]
+                found.update(other.op_id for other in behind)
+                waiting += behind
+            reached[stream] = found
+        return {
+            stream: {other for other in reached if other != stream and reached[other] & found}
+            for stream, found in reached.items()
+        }
+
     def start(self) -> None:
         """Start all operators."""
         for node in self._nodes.values():
@@ -257,9 +274,9 @@ class TaskInstance:
         while waiting:
             node, upstream, timestamp = waiting.popleft()
             moved = node.marks.arrived(upstream, timestamp)
-            if node.ended or moved is None:
+            if moved is None or (node.ended and (node.final or not hands_time_on(node.operator))):
                 continue
-            if moved < END_OF_TIME:  # the end of time is the end of the inputs: a flush
+            if not node.ended and moved < END_OF_TIME:  # the end of time is the end of the inputs: a flush
                 yield from self._run([Work(node, iter(node.operator.on_watermark(moved)), None)])
                 if node.times is not None:
                     node.times.forget()

@@ -12,3 +12,17 @@ def _(scene: Scene) -> str:
     scene.views()
     scene.application(f"{VIEWS}.send_to({OUT})")
     return scene.prepare(config={"task.chooser.class": "page_views:UrgentFirst"})
+
+
+@row("plan", "A priority of a stream that is not read", PLAN)
+def _(scene: Scene) -> str:
+    scene.views()
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    return scene.prepare(config={"task.chooser.priorities.lake.viws": "1"})
+
+
+@row("plan", "A key that choosers do not have", PLAN)
+def _(scene: Scene) -> str:
+    scene.views()
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    return scene.prepare(config={"task.chooser.wait.for.heads": "all"})

@@ -196,12 +196,6 @@ def _(scene: Scene) -> str:
     return scene.plan("--interval", "2026-01-02/2026-01-01")
 
 
-@row("plan", "An unknown field in a path", PLAN)
-def _(scene: Scene) -> str:
-    scene.application(f'app.input_stream("views", system="lake", schema=View, path="{{day}}").send_to({OUT})')
-    return scene.plan("--interval", "2026-01-01/2026-01-02")
-
-
 @row("plan", "A value in a path that is not a plain name", PLAN)
 def _(scene: Scene) -> str:
     scene.application(

@@ -141,6 +141,36 @@ def _(scene: Scene) -> str:
     return _window(scene, 'tumbling("1 day", zone="Europe/Asterdam")')
 
 
+def _path(scene: Scene, path: str) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="{path}").sink(print)')
+    return scene.plan("--interval", "2026-01-01/2026-01-02")
+
+
+@row("call", "An unknown field in a path", CALL)
+def _(scene: Scene) -> str:
+    return _path(scene, "{day}")
+
+
+@row("call", "A format of a path that holds nothing of a time", CALL)
+def _(scene: Scene) -> str:
+    return _path(scene, "{data_interval_start:yyyy-MM-dd}")
+
+
+@row("call", "An unknown directive in a path", CALL)
+def _(scene: Scene) -> str:
+    return _path(scene, "{data_interval_start:%Y-%i}")
+
+
+@row("call", "A time zone that does not exist in a path", CALL)
+def _(scene: Scene) -> str:
+    return _path(scene, "{ds|Europe/Asterdam}")
+
+
+@row("call", "A time zone of what is no time in a path", CALL)
+def _(scene: Scene) -> str:
+    return _path(scene, "{run_id|Europe/Amsterdam}")
+
+
 @row("call", "accumulating= without early results", CALL)
 def _(scene: Scene) -> str:
     return _window(scene, 'tumbling("1 day", accumulating=True)')

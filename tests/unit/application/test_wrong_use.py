@@ -419,6 +419,21 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "a Jinja path": (lambda app: app.input_stream("a", path="s3://b/{{ ds }}"), "Jinja", "single braces"),
     "a broken path": (lambda app: app.input_stream("a", path="s3://b/{ds"), "no template", "Close"),
     "a path by place": (lambda app: app.input_stream("a", path="s3://b/{}"), "without a name", "data_interval_start"),
+    "a path of a misspelt time": (
+        lambda app: app.input_stream("a", path="s3://b/{data_interval_strat:%Y}"),
+        "has the unknown placeholder {data_interval_strat}",
+        "Did you mean 'data_interval_start'",
+    ),
+    "a path in no time zone": (
+        lambda app: app.output_stream("a", path="s3://b/{ds|Europe/Asterdam}"),
+        "names 'Europe/Asterdam', which is not a time zone",
+        "Did you mean 'Europe/Amsterdam'",
+    ),
+    "a path with a format that is none": (
+        lambda app: app.output_stream("a", path="s3://b/{data_interval_end:%Y-%Q}"),
+        "the unknown directive %Q",
+        "%Y (year)",
+    ),
     "a system with a dot": (lambda app: app.input_stream("a", system="kafka.eu"), "kafka.eu", "kafka-eu"),
     "a system's password": (
         lambda app: app.system("db", kind="spark", password="x"),
@@ -586,6 +601,16 @@ def test_rejects_unknown_zones_and_times() -> None:
         tumbling("1 day", zone="Mars/Olympus")
     with pytest.raises(SamzaError, match="not a kind of time"):
         tumbling("1 day", time="ingestion")
+
+
+@pytest.mark.parametrize(
+    ("zone", "meant"),
+    [("Europe/Asterdam", "Europe/Amsterdam"), ("europe/paris", "Europe/Paris"), ("New York", "America/New_York")],
+)
+def test_a_zone_that_does_not_exist_is_rejected_with_the_one_that_was_meant(zone: str, meant: str) -> None:
+    with pytest.raises(SamzaError, match="not a time zone") as caught:
+        tumbling("1 day", zone=zone)
+    assert f"Did you mean {meant!r}?" in str(caught.value.hint)
 
 
 def test_what_is_checked_again_at_run_time_names_the_line_of_the_application() -> None:

@@ -176,6 +176,22 @@ def test_a_path_over_the_data_interval_needs_one(module: str, tmp_path: Path) ->
     assert given.exit_code == 0, given.output
 
 
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("{data_interval_start:%Y-%m-%d}", "2026-01-01"),
+        ("{data_interval_start:%Y/%m/%d|America/New_York}", "2025/12/31"),
+    ],
+)
+def test_a_path_follows_utc_or_the_zone_that_it_names(module: str, tmp_path: Path, path: str, folder: str) -> None:
+    write_application(tmp_path / f"{module}.py", path=path)
+    (tmp_path / "data" / folder).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "data" / "views").rename(tmp_path / "data" / folder)
+    for interval in ("2026-01-01T03:00/2026-01-01T04:00", "2025-12-31T22:00-05:00/2025-12-31T23:00-05:00"):
+        given = call("plan", f"{module}:views", *BOUND, "--interval", interval)
+        assert given.exit_code == 0, given.output
+
+
 @pytest.mark.parametrize("interval", ["2026-01-01", "2026-01-01/", "/2026-01-01", "a/b", "2026-01-02/2026-01-01"])
 def test_an_interval_that_is_none_is_rejected(module: str, interval: str) -> None:
     done = call("plan", f"{module}:views", *BOUND, "--interval", interval)

@@ -63,5 +63,7 @@ def test_an_idle_producer_moves_the_stream_on_when_time_passes() -> None:
     control.update("I", 0, mark("a", 5))
     now[0] = 50
     control.update("I", 0, mark("b", 8))
-    now[0] = 100
+    now[0] = 149
+    assert control.leave_out_idle() == []
+    now[0] = 150
     assert control.leave_out_idle() == [WatermarkAdvanced("I", 0, 8), StreamWatermark("I", 8)]

@@ -7,7 +7,13 @@ import json
 import pytest
 
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
-from airflow_samza.control.watermarks import END_OF_TIME, WatermarkAdvanced, WatermarkBookkeeping, input_watermark
+from airflow_samza.control.watermarks import (
+    END_OF_TIME,
+    SILENCE,
+    WatermarkAdvanced,
+    WatermarkBookkeeping,
+    input_watermark,
+)
 from airflow_samza.errors import ControlError
 
 
@@ -39,12 +45,16 @@ def test_an_idle_producer_is_left_out_until_it_speaks_and_all_idle_ones_leave_th
     marks.update("I", 0, mark("a", 5))
     now[0] = 99
     assert marks.update("I", 0, mark("b", 8)) == WatermarkAdvanced("I", 0, 5)
-    now[0] = 100
+    now[0] = 198
+    assert marks.leave_out_idle() == []  # it has been silent for long, and holds the others back since 99
+    now[0] = 199
     assert marks.leave_out_idle() == [WatermarkAdvanced("I", 0, 8)]
     now[0] = 1000
     assert marks.leave_out_idle() == []
     assert marks.update("I", 0, mark("a", 6)) is None
-    assert marks.update("I", 0, mark("a", 9)) == WatermarkAdvanced("I", 0, 9)
+    assert marks.update("I", 0, mark("a", 9)) is None  # now it is b that holds back
+    now[0] = 1100
+    assert marks.leave_out_idle() == [WatermarkAdvanced("I", 0, 9)]
 
 
 def test_a_producer_that_never_spoke_is_left_out_when_the_timeout_is_over_and_only_then() -> None:
@@ -54,6 +64,102 @@ def test_a_producer_that_never_spoke_is_left_out_when_the_timeout_is_over_and_on
     assert marks.update("I", 0, mark("a", 5)) is None
     now[0] = 100
     assert marks.leave_out_idle() == [WatermarkAdvanced("I", 0, 5)]
+
+
+def test_an_idle_producer_that_holds_nobody_back_is_not_left_out() -> None:
+    now = [0]
+    marks = WatermarkBookkeeping([("I", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+    marks.update("I", 0, mark("ahead", 100))
+    for now[0], time in ((0, 20), (90, 40), (180, 60), (500, 80)):
+        assert marks.update("I", 0, mark("slow", time)) == WatermarkAdvanced("I", 0, time)
+    assert marks.update("I", 0, mark("slow", 300)) == WatermarkAdvanced("I", 0, 100)  # its next message may be of 100
+    now[0] = 599
+    assert marks.update("I", 0, mark("slow", 310)) is None
+    now[0] = 600
+    assert marks.leave_out_idle() == [WatermarkAdvanced("I", 0, 310)]
+    assert marks.update("I", 0, mark("slow", 320)) == WatermarkAdvanced("I", 0, 320)
+    assert marks.update("I", 0, mark("ahead", 330)) is None
+    assert marks.update("I", 0, mark("slow", 400)) == WatermarkAdvanced("I", 0, 330)
+
+
+def test_a_restart_does_not_wait_for_idle_producers_anew() -> None:
+    now = [0]
+    before = WatermarkBookkeeping([("I", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+    for message in (mark("a", 5), mark("b", 8)):
+        before.update("I", 0, message)
+    for now[0] in range(10, 100, 10):
+        after = WatermarkBookkeeping([("I", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+        after.restore(json.loads(json.dumps(before.checkpoint())))
+        after.restore_heard(json.loads(json.dumps(before.heard())))
+        assert after.leave_out_idle() == []
+        before = after
+    now[0] = 100
+    before.update("I", 0, mark("b", 9))
+    assert before.stream_watermark("I") == 9
+
+
+def test_what_a_former_version_kept_of_silence_is_understood() -> None:
+    now = [0]
+    marks = WatermarkBookkeeping([("I", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+    for message in (mark("a", 5), mark("b", 8)):
+        marks.update("I", 0, message)
+    kept = [{name: entry[name] for name in ("stream", "partition", "since", "producers")} for entry in marks.heard()]
+    now[0] = 50
+    after = WatermarkBookkeeping([("I", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+    after.restore(marks.checkpoint())
+    after.restore_heard(kept)
+    now[0] = 150
+    assert after.update("I", 0, mark("b", 9)) == WatermarkAdvanced("I", 0, 9)
+
+
+MET = {"A": {"B"}, "B": {"A"}}
+
+
+def test_a_silent_stream_is_left_out_where_it_holds_others_back_until_it_speaks() -> None:
+    now = [0]
+    marks = WatermarkBookkeeping([("A", 0), ("B", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+    marks.update("A", 0, mark(None, 5))
+    now[0] = 500
+    marks.update("B", 0, mark(None, 9))
+    assert marks.leave_out_silent(MET) == []  # silent for long, and holds B back since now
+    now[0] = 600
+    assert marks.leave_out_silent(MET) == [WatermarkAdvanced("A", 0, 9)]
+    marks.update("B", 0, mark(None, 20))
+    assert marks.leave_out_silent(MET) == [WatermarkAdvanced("A", 0, 20)]  # at once, while it is left out
+    marks.take_note("A", 0)
+    marks.update("B", 0, mark(None, 30))
+    assert marks.leave_out_silent(MET) == []
+    now[0] = 2_000
+    assert marks.leave_out_silent(MET) == []  # when all are silent, time stands still
+
+
+def test_a_stream_that_has_ended_or_has_no_watermark_moves_no_silent_one() -> None:
+    now = [0]
+    marks = WatermarkBookkeeping([("A", 0), ("B", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+    marks.update("A", 0, mark(None, 5))
+    now[0] = 500
+    marks.take_note("B", 0)
+    assert (marks.leave_out_silent(MET), marks.leave_out_silent({"A": set(), "B": set()})) == ([], [])
+    marks.update("B", 0, end(None))
+    now[0] = 590
+    assert (marks.leave_out_silent(MET), marks.stream_watermark("A")) == ([], 5)
+
+
+def test_what_comes_behind_an_input_range_is_no_silence_and_a_range_of_nothing_is() -> None:
+    now = [0]
+    first = WatermarkBookkeeping([("A", 0), ("B", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+    first.update("A", 0, mark(None, 5))
+    first.update("A", 0, end(None, final=False))
+    for now[0] in range(0, 1_000, 50):
+        first.update("B", 0, mark(None, now[0] + 10))
+        assert first.leave_out_silent(MET) == []
+    second = WatermarkBookkeeping([("A", 0), ("B", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+    now[0] = 5_000
+    second.restore(first.checkpoint())
+    second.restore_heard([{name: entry[name] for name in ("stream", "partition", *SILENCE)} for entry in first.heard()])
+    second.update("A", 0, end(None, final=False))  # nothing came of it since 0
+    second.update("B", 0, mark(None, 5_000))
+    assert second.leave_out_silent(MET) == [WatermarkAdvanced("A", 0, 5_000)]
 
 
 def test_idle_producers_beside_ended_ones_do_not_end_the_time() -> None:

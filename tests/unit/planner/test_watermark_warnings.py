@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -39,3 +41,80 @@ def test_a_window_behind_an_input_without_end_and_watermarks_is_warned_of() -> N
 )
 def test_other_windows_are_not(said: dict[str, Any]) -> None:
     assert warnings(**said) == []
+
+
+def meeting(made: Callable[[Any, Any], Any], *, config: dict[str, str] | None = None, **said: Any) -> list[str]:
+    """The warnings of silent inputs for two inputs that meet; ``said`` is of the second one."""
+
+    def describe(app: Any) -> None:
+        first, second = (
+            app.input_stream(name, schema="k string, at timestamp", timestamp="at", key="k", partitions=1, **kept)
+            for name, kept in (("views", UNBOUNDED), ("clicks", {**UNBOUNDED, **said}))
+        )
+        made(first, second).send_to(app.output_stream("out"))
+
+    plan = ExecutionPlanner(config).plan(stream_application("test")(describe).spec(config or {}))
+    return [warning for warning in plan.warnings if "silent" in warning]
+
+
+UNBOUNDED: dict[str, Any] = {"bounded": False, "max_delay": "1 s"}
+MINUTES: dict[str, Any] = {"n": count(), "id": "w"}
+
+
+def merged(first: Any, second: Any) -> Any:
+    return first.merge(second, id="all").window(tumbling("1 minute"), key="k", **MINUTES)
+
+
+def merged_behind_topics(first: Any, second: Any) -> Any:
+    both = first.partition_by("k", id="one").merge(second.partition_by("k", id="two"), id="all")
+    return both.partition_by("k", id="three").window(tumbling("1 minute"), key="k", **MINUTES)
+
+
+def joined(first: Any, second: Any) -> Any:
+    return first.join(second, key="k", ttl="1 minute", id="pairs", function=lambda left, right: left)
+
+
+@pytest.mark.parametrize(
+    ("made", "name"), [(merged, "merge all"), (merged_behind_topics, "merge all"), (joined, "join pairs")], ids=str
+)
+def test_a_merge_or_join_of_an_input_that_may_fall_silent_is_warned_of(made: Any, name: str) -> None:
+    (warning,) = meeting(made)
+    assert warning == (
+        f"{name} goes by the slowest of its inputs: while one of 'views' and 'clicks' is silent, windows and joins "
+        "wait. Set task.watermark.idle.timeout.ms to the time after which a silent input is left out."
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (merged, {"config": {"task.watermark.idle.timeout.ms": "60000"}}),
+        (merged, {"bounded": True, "max_delay": None}),
+        (lambda first, second: first.merge(second, id="all"), {}),
+        (lambda first, _: first.window(tumbling("1 minute"), key="k", **MINUTES), {}),
+        (
+            lambda first, _: first.merge(first.select("*"), id="all").window(tumbling("1 minute"), key="k", **MINUTES),
+            {},
+        ),
+        (
+            lambda first, second: first.merge(second, id="all").window(
+                tumbling("1 minute", time="processing"), key="k", **MINUTES
+            ),
+            {},
+        ),
+    ],
+)
+def test_where_no_input_can_hold_event_time_back_nothing_is_warned_of(made: Any, said: dict[str, Any]) -> None:
+    assert meeting(made, **said) == []
+
+
+def test_of_merges_one_behind_the_other_each_that_adds_an_input_is_warned_of_once() -> None:
+    def describe(app: Any) -> None:
+        streams = [app.input_stream(n, schema="k string, at timestamp", timestamp="at", **UNBOUNDED) for n in "abc"]
+        two = streams[0].merge(streams[1], id="two")
+        three = two.where("k <> ''").merge(two.where("k = ''"), id="again").merge(streams[2], id="three")
+        three.window(tumbling("1 minute"), **MINUTES).send_to(app.output_stream("out"))
+
+    plan = ExecutionPlanner({}, dict.fromkeys("abc", 1)).plan(stream_application("test")(describe).spec())
+    named = [re.findall(r"^(.*) goes|'(.)'", warning) for warning in plan.warnings]
+    assert ["".join(found) for each in named for found in each] == ["merge two", "a", "b", "merge three", "a", "c"]

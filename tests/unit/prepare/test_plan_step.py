@@ -167,6 +167,16 @@ def test_a_path_is_rendered_over_the_data_interval(prepare: Prepare, tmp_path: P
     assert run.interval == ("2026-01-01T05:00:00+00:00", "2026-01-01T06:00:00+00:00")
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("2026-01-01T00:00", "2026-01-01T01:00"), ("2025-12-31T19:00-05:00", "2025-12-31T20:00-05:00")],
+)
+def test_a_path_follows_utc_whatever_offset_was_written(prepare: Prepare, tmp_path: Path, start: str, end: str) -> None:
+    run = prepare(FILES + SENT, systems=lake(tmp_path), interval=DataInterval.from_iso(start, end))
+    assert run.streams["views"].spec.path == "2026-01-01"
+    assert run.interval == ("2026-01-01T00:00:00+00:00", "2026-01-01T01:00:00+00:00")
+
+
 def test_an_empty_interval_is_rejected_with_the_timetable(prepare: Prepare, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is empty") as caught:
         prepare(FILES + SENT, systems=lake(tmp_path), interval=DataInterval(HOUR.start, HOUR.start))

@@ -9,6 +9,7 @@ import pytest
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.run_identity import generation_of, interval_of, partition_key_of, run_id_of
+from airflow_samza.runs.records.data_interval import DataInterval
 
 
 def context(*, retries: int = 2, max_tries: int = 2, try_number: int = 1, **given: Any) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def test_a_given_interval_wins(given: Any) -> None:
     assert found.iso() == ("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00")
 
 
-@pytest.mark.parametrize("given", ["2013-01-01", ("a", "b"), "2013-01-02/2013-01-01", ("2013-01-01",)])
+@pytest.mark.parametrize("given", ["2013-01-01", ("a", "b"), "2013-01-02/2013-01-01", ("2013-01-01",), 5])
 def test_rejects_an_interval_that_is_none(given: Any) -> None:
     with pytest.raises(ConfigError):
         interval_of(context(), given)
@@ -106,3 +107,26 @@ def test_pendulums_moments_count_as_the_same_microseconds() -> None:
     found = interval_of(context(data_interval_start=start, data_interval_end=start.add(hours=1)))
     assert found is not None
     assert found.micros() == (1_362_897_000_000_000, 1_362_900_600_000_000)
+
+
+TWICE = pendulum.datetime(2026, 10, 25, 2, 30, tz="Europe/Amsterdam", fold=0)
+AGAIN = pendulum.datetime(2026, 10, 25, 2, 30, tz="Europe/Amsterdam", fold=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        (None, {"data_interval_start": TWICE, "data_interval_end": AGAIN}),
+        (None, {"dag_run": SimpleNamespace(data_interval_start=TWICE, data_interval_end=AGAIN)}),
+        ((TWICE, AGAIN), {}),
+        ((TWICE.isoformat(), AGAIN.isoformat()), {}),
+        (f"{TWICE.isoformat()}/{AGAIN.isoformat()}", {}),
+        (DataInterval(TWICE, AGAIN), {}),
+    ],
+)
+def test_the_hour_that_comes_twice_is_an_hour_however_it_is_given(given: Any, known: dict[str, Any]) -> None:
+    found = interval_of(context(**known), given)
+    assert found is not None
+    assert found.iso() == ("2026-10-25T00:30:00+00:00", "2026-10-25T01:30:00+00:00")
+    with pytest.raises(ConfigError, match="before it starts"):
+        interval_of(context(data_interval_start=AGAIN, data_interval_end=TWICE.add(minutes=15)))

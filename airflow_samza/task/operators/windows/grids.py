@@ -8,28 +8,32 @@ clock shows a multiple of the hop, or jumps over one. A window is then as many h
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+from zoneinfo import ZoneInfo
 
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.task.messages.event_times import DAY_US
 
-if TYPE_CHECKING:
-    import pendulum
-
-_NAIVE = datetime.datetime(1970, 1, 1)
-_EPOCH = _NAIVE.replace(tzinfo=datetime.timezone.utc)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
+_SECOND_US = 1_000_000
 
-_FIRST_DAY, _LAST_DAY = -719_160, 2_932_893
+_FIRST_US, _LAST_US = -719_160 * DAY_US, 2_932_893 * DAY_US
 """3 January 1 and 28 December 9999.
 
 Beyond them Python knows no wall clock, and zones keep the offset that they have there.
 """
 
-_DAYS_KEPT = 100
-"""Days whose starts are cached; what runs for months must not keep them all."""
+_BLOCK_US = 64 * DAY_US
+"""The stretch of time in which the changes of a clock are looked for together, and remembered."""
+
+_BLOCKS_KEPT = 4_096
+"""Blocks that are remembered, of 700 years: what runs for months must not keep all that odd times ask for."""
+
+_Row = tuple[int, int]
+"""The first of some evenly spaced starts, and how many there are."""
 
 Longs = Any
 """A numpy array of int64."""
@@ -121,37 +125,41 @@ class FixedGrid:
 class ZonedGrid:
     """Windows that follow the wall clock of a zone.
 
-    ``length`` is a multiple of ``hop``, which is whole days or divides one.
+    ``length`` is a multiple of ``hop``, which is whole days or divides one. A window starts when the clock shows a
+    multiple of the hop, or jumps over one; windows of whole days only when it does so for the first time, so what it
+    repeats begins no day again.
+
+    Between two changes of the clock starts are evenly spaced. So the grid keeps *rows* of starts, each with its first
+    and how many there are, and numbers all starts: the window of a time, and the windows before and behind it, are
+    calculations, however short the hop is.
     """
 
     def __init__(self, length: int, hop: int, zone: str) -> None:
-        import pendulum
+        import numpy as np
 
-        self._length = length
         self._hops = length // hop
         self._hop = hop
-        self._zone: pendulum.Timezone = pendulum.timezone(zone)
-        self._starts_of: dict[int, Longs] = {}
-        self._edges: Longs = None
-        self._days: set[int] = set()
+        self._zone = ZoneInfo(zone)
+        self._margin = (length + hop + 3 * DAY_US) // _BLOCK_US + 1
+        self._rows_of: dict[int, list[_Row]] = {}
+        self._blocks: set[int] = set()
+        self._firsts: Longs = np.empty(0, np.int64)
+        self._counts: Longs = np.empty(0, np.int64)
+        self._numbers: Longs = np.empty(0, np.int64)
 
     def assign(self, times: Longs) -> tuple[Longs | None, Longs]:
         """See :class:`Grid`."""
         import numpy as np
 
-        edges = self._around(times)
-        last = np.searchsorted(edges, times, "right") - 1
+        last = self._number(times)
         if self._hops == 1:
-            return None, edges[last]
+            return None, self._start(last)
         rows = np.repeat(np.arange(len(times)), self._hops)
-        return rows, edges[(last[:, None] - np.arange(self._hops - 1, -1, -1)).ravel()]
+        return rows, self._start((last[:, None] - np.arange(self._hops - 1, -1, -1)).ravel())
 
     def ends(self, starts: Longs) -> Longs:
         """See :class:`Grid`."""
-        import numpy as np
-
-        edges = self._around(starts)
-        return edges[np.searchsorted(edges, starts, "right") - 1 + self._hops]
+        return self._start(self._number(starts) + self._hops)
 
     def latest_ends(self, times: Longs) -> Longs:
         """See :class:`Grid`."""
@@ -161,70 +169,83 @@ class ZonedGrid:
         """See :class:`Grid`."""
         import numpy as np
 
-        at = np.array([time])
-        edges = self._around(at)
-        return int(edges[np.searchsorted(edges, at, "right")[0] - self._hops])
+        return int(self._start(self._number(np.array([time])) + 1 - self._hops)[0])
 
-    def _around(self, times: Longs) -> Longs:
-        """All starts near the times: those of their days, and of as many around them as a window is long."""
+    def _number(self, times: Longs) -> Longs:
+        """The number of the last start at or before each time. Numbers hold until other times are asked for."""
         import numpy as np
 
-        days = {int(day) for day in np.unique(times // DAY_US)}
-        if not days <= self._days:
-            self._days = days | (self._days if len(self._days) < _DAYS_KEPT else set())
-            margin = (self._length + self._hop) // DAY_US + 2
-            wanted = {near for day in self._days for near in range(day - margin, day + margin + 1)}
-            parts = [self._starts(day) for day in sorted(wanted)]
-            self._edges = np.unique(np.concatenate(parts))
-        return self._edges
+        self._look_around(times)
+        row = np.searchsorted(self._firsts, times, "right") - 1
+        return self._numbers[row] + np.minimum((times - self._firsts[row]) // self._hop, self._counts[row] - 1)
 
-    def _starts(self, day: int) -> Longs:
-        """The starts on one local day, which is counted from 1970-01-01."""
+    def _start(self, numbers: Longs) -> Longs:
         import numpy as np
 
-        found = self._starts_of.get(day)
-        if found is None:
-            if len(self._starts_of) >= 8 * _DAYS_KEPT:
-                self._starts_of.clear()
-            found = self._starts_of[day] = np.array(self._found(day), np.int64)
-        return found
+        row = np.searchsorted(self._numbers, numbers, "right") - 1
+        return self._firsts[row] + (numbers - self._numbers[row]) * self._hop
 
-    def _found(self, day: int) -> list[int] | Longs:
+    def _look_around(self, times: Longs) -> None:
+        """Have the rows near the times: those of their blocks, and of as many around them as a window is long."""
         import numpy as np
 
-        if self._hop >= DAY_US:
-            return [self._instant(day, 0, 0)] if day % (self._hop // DAY_US) == 0 else []
-        begin, end = self._instant(day, 0, 0), self._instant(day + 1, 0, 0)
-        if end - begin == DAY_US and self._offset(begin) == self._offset(end):
-            return np.arange(begin, end, self._hop)
-        shown = {self._instant(day, wall, fold) for wall in range(0, DAY_US, self._hop) for fold in (0, 1)}
-        return sorted({begin, *(self._at_change(at, begin, end) for at in shown if begin <= at < end)})
+        if not len(times):
+            return
+        first, last = int(times.min()) // _BLOCK_US, int(times.max()) // _BLOCK_US
+        blocks = {first, last} if last - first < 2 else {int(block) for block in np.unique(times // _BLOCK_US)}
+        if blocks <= self._blocks:
+            return
+        if len(self._rows_of) > _BLOCKS_KEPT:
+            self._rows_of.clear()
+            self._blocks.clear()
+        self._blocks |= blocks
+        wanted = {near for block in self._blocks for near in range(block - self._margin, block + self._margin + 1)}
+        for block in wanted - self._rows_of.keys():
+            self._rows_of[block] = list(self._rows(block * _BLOCK_US, (block + 1) * _BLOCK_US))
+        rows = [row for block in sorted(wanted) for row in self._rows_of[block]]
+        self._firsts, self._counts = np.array(rows, np.int64).T
+        self._numbers = np.cumsum(self._counts) - self._counts
 
-    def _instant(self, day: int, wall: int, fold: int) -> int:
-        """Return the instant at which the wall clock shows a time.
+    def _rows(self, begin: int, end: int) -> Iterator[_Row]:
+        """The rows of starts from ``begin`` up to and without ``end``, in order."""
+        low = begin - 2 * DAY_US  # no clock goes back by more than a day: what it showed before is of no account
+        offset = before = self._offset(low)
+        reached = low + offset
+        for high in [*self._changes(low, end), end]:
+            least = max(reached, low + before) if self._hop >= DAY_US else low + before
+            if low >= begin and _up(least, self._hop) < low + offset and (low + offset) % self._hop:
+                yield low, 1  # it jumped over a start
+            first = _up(max(reached, low + offset) if self._hop >= DAY_US else low + offset, self._hop) - offset
+            first += max(0, _up(begin - first, self._hop))
+            if first < high:
+                yield first, -(-(high - first) // self._hop)
+            reached = max(reached, high + offset)
+            low, before, offset = high, offset, self._offset(high)
 
-        The first or second time by ``fold``, which chooses the offset for one that it skips.
+    def _changes(self, low: int, high: int) -> Iterator[int]:
+        """The times from ``low`` up to and without ``high`` at which the clock changes: whole seconds.
+
+        It is looked at once a day: no two changes of the tz database are less than three days apart.
         """
-        known = min(max(day, _FIRST_DAY), _LAST_DAY)
-        if known != day:
-            return self._instant(known, wall, fold) + (day - known) * DAY_US
-        shown = _NAIVE + datetime.timedelta(days=day, microseconds=wall)
-        return (shown.replace(tzinfo=self._zone, fold=fold) - _EPOCH) // _MICROSECOND
+        for day in range(low, high, DAY_US):
+            until = min(day + DAY_US, high)
+            before = self._offset(day)
+            if self._offset(until) == before:
+                continue
+            same, other = day // _SECOND_US, until // _SECOND_US
+            while other - same > 1:
+                middle = (same + other) // 2
+                same, other = (middle, other) if self._offset(middle * _SECOND_US) == before else (same, middle)
+            if other * _SECOND_US < high:
+                yield other * _SECOND_US
 
     def _offset(self, at: int) -> int:
-        known = min(max(at, _FIRST_DAY * DAY_US), _LAST_DAY * DAY_US)
-        moment = (_EPOCH + datetime.timedelta(microseconds=known)).astimezone(self._zone)
-        return (moment.utcoffset() or datetime.timedelta(0)) // _MICROSECOND
+        """Return the time by which the clock is ahead of UTC, in microseconds."""
+        known = min(max(at, _FIRST_US), _LAST_US)
+        offset = (_EPOCH + datetime.timedelta(microseconds=known)).astimezone(self._zone).utcoffset()
+        return (offset or datetime.timedelta(0)) // _MICROSECOND
 
-    def _at_change(self, at: int, begin: int, end: int) -> int:
-        """The time itself where the clock shows a multiple of the hop then.
 
-        Else the moment at which it jumped over one.
-        """
-        if (at + self._offset(at)) % DAY_US % self._hop == 0:
-            return at
-        low, high = begin, end - 1  # in whole seconds: the offset of begin holds at low, not any more at high
-        while high - low > 1_000_000:
-            middle = (low + high) // 2_000_000 * 1_000_000
-            low, high = (middle, high) if self._offset(middle) == self._offset(begin) else (low, middle)
-        return high
+def _up(time: int, hop: int) -> int:
+    """The first multiple of the hop that is not before a time."""
+    return -(-time // hop) * hop

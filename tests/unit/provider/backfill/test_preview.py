@@ -38,6 +38,13 @@ def orders(app):
     read.send_to(app.output_stream("copied", system="log", partitions=1))
 
 
+@stream_application("previewed-local")
+def local(app):
+    """Copy the orders of a day in New York."""
+    read = app.input_stream("orders", system="data", schema=ORDER, path="orders/{ds|America/New_York}.json", format="json", partitions=1)
+    read.send_to(app.output_stream("copied", system="log", partitions=1))
+
+
 @stream_application("previewed-hive")
 def hive(app):
     """Copy what Spark reads: of a path, or of a table of the catalog."""
@@ -61,6 +68,9 @@ with DAG("orders", schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
 for read in ("path", "table"):
     with DAG(f"by_{read}", schedule=CronDataIntervalTimetable("@daily", timezone="UTC"), start_date=pendulum.datetime(2013, 1, 1)):
         SamzaTaskGroup("copy", application="previewed_orders_app:hive", systems={"hive": "orders_hive"}, config={"read": read})
+
+with DAG("local_days", schedule=CronDataIntervalTimetable("@daily", timezone="America/New_York"), start_date=pendulum.datetime(2013, 1, 1, tz="America/New_York")):
+    SamzaTaskGroup("copy", application="previewed_orders_app:local", systems={"data": "orders_data"})
 
 with DAG("by_hand", schedule=None):
     SamzaTaskGroup("copy", application="previewed_orders_app:orders", systems={"data": "orders_data"})
@@ -120,6 +130,13 @@ def test_slices_are_those_of_the_schedule_and_read_their_own_files(place: Path) 
     assert [each.slice.text for each in slices(found)] == ["2013-01-01 – 2013-01-02", "2013-01-02 – 2013-01-03"]
     amounts = [(each.inputs[0].files, each.inputs[0].bytes) for each in slices(found)]
     assert amounts == [(1, 230), (1, 460)]
+
+
+def test_slices_of_a_local_day_read_the_files_of_the_zone_that_their_path_names(place: Path) -> None:
+    found = preview(place, day(1) + timedelta(hours=5), day(2) + timedelta(hours=5), "local_days")
+    starts = [each.slice.start for each in slices(found)]
+    assert starts == [day(1) + timedelta(hours=5), day(2) + timedelta(hours=5)]
+    assert [(each.inputs[0].files, each.inputs[0].bytes) for each in slices(found)] == [(1, 230), (1, 460)]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from zoneinfo import ZoneInfo
 
+import pendulum
 import pytest
 
 from airflow_samza.errors import ConfigError
@@ -22,6 +26,11 @@ def rendered(template: str, interval: DataInterval | None = HOUR) -> str:
         ("{ds}/{ds_nodash}", "2026-01-01/20260101"),
         ("{run_id}/{config[region]}", "run-1/eu"),
         ("{{literal}}/*.parquet", "{literal}/*.parquet"),
+        ("{data_interval_start:%Y-%m-%dT%H|America/New_York}", "2026-01-01T00"),
+        ("{data_interval_end:%-d %H:%M|Asia/Kolkata}", "1 11:30"),
+        ("{ds|America/Los_Angeles}/{ds_nodash|Pacific/Honolulu}", "2025-12-31/20251231"),
+        ("{data_interval_start|Asia/Tokyo}", "2026-01-01T14:00:00+09:00"),
+        ("{data_interval_start}", "2026-01-01T05:00:00+00:00"),
         ("plain", "plain"),
     ],
 )
@@ -37,6 +46,42 @@ def test_rejects_what_it_does_not_know_and_lists_what_it_knows(template: str) ->
         rendered(template)
     assert "'views'" in caught.value.sentence
     assert "{data_interval_start}" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("template", "said", "hint"),
+    [
+        (
+            "{data_interval_begin:%Y}",
+            "has the unknown placeholder {data_interval_begin}",
+            "Did you mean 'data_interval_",
+        ),
+        ("{dss}", "has the unknown placeholder {dss}", "Did you mean 'ds'?"),
+        ("{config[regoin]}", "names the configuration key 'regoin', which is not set", "Did you mean 'region'?"),
+        (
+            "{ds|Europe/Asterdam}",
+            "names 'Europe/Asterdam', which is not a time zone",
+            "Did you mean 'Europe/Amsterdam'?",
+        ),
+        ("{data_interval_start:%Y|amsterdam}", "names 'amsterdam', which is not", "Did you mean 'Europe/Amsterdam'?"),
+        ("{ds|}", "names '', which is not a time zone", "IANA"),
+        ("{data_interval_start:%Y|%m}", "names '%m', which is not a time zone", "IANA"),
+        ("{run_id|UTC}", "gives {run_id} the time zone 'UTC'", "Only times have a zone"),
+        ("{ds:%Y}", "gives {ds} the format '%Y'", "{data_interval_start:%Y/%m/%d}"),
+        ("{run_id:>9}", "gives {run_id} the format '>9'", "Leave it out"),
+        ("{data_interval_start:%Q}", "has the format '%Q' with the unknown directive %Q", "%Y (year)"),
+        ("{data_interval_start:%i}", "has the format '%i' with the unknown directive %i", "Did you mean %I?"),
+        ("{data_interval_start:%Y-%}", "has the format '%Y-%' with the unknown directive %", "%Y (year)"),
+        ("{data_interval_start:yyyy-MM-dd}", "has the format 'yyyy-MM-dd', in which", "Did you mean %Y-%m-%d?"),
+        ("{data_interval_start:HH-mm}", "has the format 'HH-mm', in which", "Did you mean %H-%m?"),
+    ],
+)
+def test_a_bad_zone_or_format_is_rejected_with_the_one_that_was_meant(template: str, said: str, hint: str) -> None:
+    for interval in (HOUR, None):  # whether the run has an interval or not
+        with pytest.raises(ConfigError, match="stream 'views'") as caught:
+            rendered(template, interval)
+        assert said in caught.value.sentence
+        assert hint in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(
@@ -117,3 +162,63 @@ def test_micros_are_exact_and_in_utc() -> None:
     interval = DataInterval(datetime(1970, 1, 1, 2, 0, 0, 1, tzinfo=zone), datetime(1970, 1, 1, 3, tzinfo=zone))
     assert interval.micros() == (1, 3_600_000_000)
     assert interval.iso() == ("1970-01-01T00:00:00.000001+00:00", "1970-01-01T01:00:00+00:00")
+
+
+AMSTERDAM = ZoneInfo("Europe/Amsterdam")
+
+
+def makers(zone: str) -> list[Callable[..., datetime]]:
+    """Both kinds of moments: Python's own, and those of Airflow's contexts."""
+
+    def plain(year: int, month: int, day: int, hour: int, minute: int = 0, fold: int = 0) -> datetime:
+        return datetime(year, month, day, hour, minute, tzinfo=ZoneInfo(zone), fold=fold)
+
+    def pendulums(year: int, month: int, day: int, hour: int, minute: int = 0, fold: int = 0) -> datetime:
+        return pendulum.datetime(year, month, day, hour, minute, tz=zone, fold=fold)
+
+    return [plain, pendulums]
+
+
+@pytest.mark.parametrize("at", makers("Europe/Amsterdam"))
+def test_the_hour_that_comes_twice_is_an_hour(at: Callable[..., datetime]) -> None:
+    twice = DataInterval(at(2026, 10, 25, 2, 30), at(2026, 10, 25, 2, 30, fold=1))
+    assert not twice.is_empty
+    assert twice.micros()[1] - twice.micros()[0] == 3_600_000_000
+    assert twice.iso() == ("2026-10-25T00:30:00+00:00", "2026-10-25T01:30:00+00:00")
+
+
+@pytest.mark.parametrize("at", makers("Europe/Amsterdam"))
+def test_an_interval_that_ends_before_it_starts_is_rejected_whatever_the_clock_shows(
+    at: Callable[..., datetime],
+) -> None:
+    with pytest.raises(ConfigError, match=r"ends at 2026-10-25T00:45:00\+00:00, before it starts at 2026-10-25T01:30"):
+        DataInterval(at(2026, 10, 25, 2, 30, fold=1), at(2026, 10, 25, 2, 45))
+
+
+def test_paths_follow_the_instant_and_not_the_offset_that_was_written() -> None:
+    template = "{ds}/{ds_nodash}/{data_interval_start:%Y-%m-%d/%H}/{data_interval_end}"
+    written = [
+        DataInterval.from_iso("2024-03-09T23:00-05:00", "2024-03-10T23:00-04:00"),
+        DataInterval.from_iso("2024-03-10T04:00", "2024-03-11T03:00Z"),
+        *(DataInterval(at(2024, 3, 9, 23), at(2024, 3, 10, 23)) for at in makers("America/New_York")),
+    ]
+    assert {rendered(template, interval) for interval in written} == {
+        "2024-03-10/20240310/2024-03-10/04/2024-03-11T03:00:00+00:00"
+    }
+    assert len(set(written)) == 1
+    assert {str(interval) for interval in written} == {"[2024-03-10T04:00:00+00:00, 2024-03-11T03:00:00+00:00)"}
+    assert {rendered("{ds|America/New_York}", interval) for interval in written} == {"2024-03-09"}
+
+
+def test_folders_by_local_day_are_one_per_day_of_a_schedule_at_local_midnight() -> None:
+    days = [datetime(2026, 3, day, tzinfo=AMSTERDAM) for day in range(27, 32)]
+    found = [rendered("{ds|Europe/Amsterdam}", DataInterval(*day)) for day in pairwise(days)]
+    assert found == ["2026-03-27", "2026-03-28", "2026-03-29", "2026-03-30"]
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [("0001-01-01T00:00+05:00", "2026-01-01"), ("2026-01-01", "9999-12-31T23:00-05:00")]
+)
+def test_instants_beyond_the_calendar_are_rejected(start: str, end: str) -> None:
+    with pytest.raises(ConfigError, match="is not in the years 1 to 9999"):
+        DataInterval.from_iso(start, end)
