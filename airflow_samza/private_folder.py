@@ -23,7 +23,10 @@ _LINKS = 40
 
 def scratch_folder(*below: str) -> str:
     """Return the folder of this user among those for temporary files, or one below it; each is made, and is private."""
-    folder = private_folder(os.path.join(tempfile.gettempdir(), f"airflow-samza-{_user()}"))
+    top, name = tempfile.gettempdir(), f"airflow-samza-{_user()}"
+    if f"{os.sep}{name}{os.sep}" in top:  # while Java starts, this process's temporary files go below it already
+        top = top.partition(f"{os.sep}{name}{os.sep}")[0]
+    folder = private_folder(os.path.join(top, name))
     for name in below:
         folder = private_folder(os.path.join(folder, name))
     return folder
