@@ -1,11 +1,13 @@
 """Folders on a host's own disk that nobody but their owner may enter: for what is loaded, run or believed later.
 
 A folder for temporary files is shared by all users of a machine. Whoever makes a folder of a known name there first
-owns it, and could plant state, code or settings; so each is looked at every time that it is used.
+owns it, and could plant state, code or settings; so each is looked at every time that it is used. So is a file that
+was found, not named: :func:`planted_by` says who else could have written it.
 """
 
 from __future__ import annotations
 
+import errno
 import getpass
 import os
 import stat
@@ -15,10 +17,16 @@ from airflow_samza.errors import ConfigError
 
 OURS_ONLY = 0o700
 
+_LINKS = 40
+"""Links that are followed from one to the next; the kernel has the same limit."""
+
 
 def scratch_folder(*below: str) -> str:
     """Return the folder of this user among those for temporary files, or one below it; each is made, and is private."""
-    folder = private_folder(os.path.join(tempfile.gettempdir(), f"airflow-samza-{_user()}"))
+    top, name = tempfile.gettempdir(), f"airflow-samza-{_user()}"
+    if f"{os.sep}{name}{os.sep}" in top:  # while Java starts, this process's temporary files go below it already
+        top = top.partition(f"{os.sep}{name}{os.sep}")[0]
+    folder = private_folder(os.path.join(top, name))
     for name in below:
         folder = private_folder(os.path.join(folder, name))
     return folder
@@ -66,6 +74,27 @@ def is_ours_alone(path: str, *, may_be_roots: bool = False) -> bool:
     return stat.S_ISREG(found.st_mode) and (not owners or found.st_uid in owners) and not found.st_mode & 0o022
 
 
+def planted_by(path: str) -> str | None:
+    """Return why a file at an absolute path could have been planted by somebody else, as the rest of a sentence.
+
+    None: only this user and root can have put it there. A link is followed, and every file and folder on the way is
+    looked at. A folder that others may write, but where nobody replaces another one's files (the sticky bit), is fine.
+
+    Raises:
+        OSError: It is not there, or cannot be looked at.
+    """
+    for _ in range(_LINKS):
+        folder = os.path.realpath(os.path.dirname(path))
+        for place, found in ((path, os.lstat(path)), (folder, os.stat(folder))):
+            why = _foreign(found)
+            if why is not None:
+                return why if place == path else f"lies in {folder}, which {why}"
+        if not os.path.islink(path):
+            return None
+        path = os.path.join(folder, os.readlink(path))
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+
+
 def user_name() -> str | None:
     """Return the name of the user of this process; None where the host knows none, as in many containers."""
     try:
@@ -89,6 +118,51 @@ def _reject_others(path: str, found: os.stat_result, owners: set[int]) -> None:
         key="folder",
         value=path,
     )
+
+
+def _foreign(found: os.stat_result) -> str | None:
+    """Return why somebody who is neither this user nor root may write a file, or names in a folder."""
+    owners = _owners()
+    if not owners:
+        return None
+    if found.st_uid not in owners | {0}:
+        return f"belongs to the user {_name_of(found.st_uid)}"
+    shared = stat.S_ISLNK(found.st_mode) or (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX)
+    if not shared and found.st_mode & stat.S_IWOTH:
+        return "everybody may write"
+    if not shared and found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid):
+        return f"the group {_group_of(found.st_gid)} may write"
+    return None
+
+
+def _is_own_group(gid: int) -> bool:
+    """Return whether a group has nobody but this user or root: where each user has one, files are often its group's."""
+    import grp
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return False
+    return group.gr_name in (user.pw_name, "root") and set(group.gr_mem) <= {user.pw_name, "root"}
+
+
+def _name_of(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group_of(gid: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
 
 
 def _owners() -> set[int]:

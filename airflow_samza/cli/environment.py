@@ -39,6 +39,7 @@ from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
+from airflow_samza.private_folder import planted_by
 from airflow_samza.runs.upkeep.kept_runs import Keep
 from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess
@@ -61,7 +62,10 @@ _KEYS = (
 
 @dataclass(frozen=True)
 class Environment:
-    """One environment. ``root`` holds topics and run records, ``access`` opens it; ``origin`` is its file."""
+    """One environment. ``root`` holds topics and run records, ``access`` opens it.
+
+    ``origin`` says where it comes from, ``file`` is its file, if it has one.
+    """
 
     name: str
     root: str
@@ -73,6 +77,7 @@ class Environment:
     keep: Keep = field(default_factory=Keep)
     access: RootAccess = NO_ACCESS
     runner_python: str = ""
+    file: Path | None = None
 
 
 def find_environment(
@@ -88,10 +93,11 @@ def find_environment(
 
     What it says itself (``root``, ``systems``, ``config``) wins over the file.
 
-    ``file`` None looks for ``samza.toml`` here and in the folders above. Without a name the file's only environment is
-    taken; without a file everything lies under ``.samza`` in the current folder.
+    ``file`` None looks for ``samza.toml`` here and in the folders above; one that somebody else could have put there is
+    rejected. Without a name the file's only environment is taken; without a file everything lies under ``.samza`` in
+    the current folder.
     """
-    found = file or _nearest_file(Path.cwd())
+    found = file or _own_file(_nearest_file(Path.cwd()))
     if found is None:
         if name is not None:
             raise ConfigError(
@@ -233,6 +239,7 @@ class _Section:
             origin=f"[env.{self.name}] of {self.file}",
             access=self.access(section),
             runner_python=_absolute(self.text(python, "runner_python"), self.file.parent) if python is not None else "",
+            file=self.file,
         )
 
     def access(self, section: Mapping[str, Any]) -> RootAccess:
@@ -364,6 +371,27 @@ def _absolute(root: str, folder: Path) -> str:
 
 def _nearest_file(folder: Path) -> Path | None:
     return next((path for place in (folder, *folder.parents) if (path := place / FILE).is_file()), None)
+
+
+def _own_file(file: Path | None) -> Path | None:
+    """Return a file that was found; reject one that somebody else could have put there: it names what is run.
+
+    Who names a file means it; who only stands in a folder may not know of it.
+    """
+    if file is None:
+        return None
+    try:
+        why = planted_by(str(file))
+    except OSError as error:
+        why = f"cannot be looked at ({error.strerror})"
+    if why is None:
+        return file
+    raise ConfigError(
+        f"{file} {why}, so somebody else could have planted it: it is not used.",
+        hint=f"If you trust it, name it: --config-file {file}. Otherwise put a {FILE} of your own into this folder.",
+        key="--config-file",
+        value=str(file),
+    )
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

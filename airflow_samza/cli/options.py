@@ -132,13 +132,19 @@ class Place:
         return any(value is not None for value in named) or bool(self.system)
 
     def environment(self) -> Environment:
-        """Return the environment; this process opens its root as it says."""
+        """Return the environment, and say once from which file it is; this process opens its root as it says."""
+        return self._found
+
+    @functools.cached_property
+    def _found(self) -> Environment:
         if self.conn_id is not None:
             return self._of_connection(self.conn_id)
         found = find_environment(
             self.env, file=self.environments, root=self.root, systems=self.system or (), config=self.config or ()
         )
         give_access(found.root, found.access)
+        if found.file is not None:
+            typer.echo(f"Environment: {found.origin}.", err=True)
         return found
 
     def _of_connection(self, conn_id: str) -> Environment:

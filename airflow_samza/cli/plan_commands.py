@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from airflow_samza.cli.environment import find_environment, parse_setting
+from airflow_samza.cli.environment import parse_setting
 from airflow_samza.cli.options import EVERYTHING, Application, Interval, Json, Place, at_place, look_from_here
 from airflow_samza.cli.tables import json_line
 from airflow_samza.errors import ConfigError
@@ -52,7 +52,7 @@ def plan(
             f"--diff has no form {form!r}.", hint="Leave --format out with --diff.", key="--format", value=form
         )
     else:
-        environment = asked or find_environment(None)
+        environment = asked or place.environment()
         text = planning.describe_difference(
             *planning.earlier_plan(diff, found.plan.application, environment), found.plan
         )

@@ -78,7 +78,7 @@ def run_application(
     runtime = runtime_of(environment, master, deploy_mode, runner_python)
     seconds = parse_length(until, (before.mode if before is not None and resumed else request.mode) or STAGED)
     run = runtime.prepare(request, on_wait=lambda why: tell(f"Waiting: {why}"))
-    tell(f"Run {name} of {reference}; records and topics under {environment.root} ({environment.origin}).")
+    tell(f"Run {name} of {reference}; records and topics under {environment.root}.")
     tell(explain(run.plan, run.engine_texts, run.notes, run.reuse_texts))
     if resumed:
         tell_if_all_is_done(files, run, tell)

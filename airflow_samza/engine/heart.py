@@ -19,8 +19,9 @@ from airflow_samza.engine.pulse import Pulse, silent
 from airflow_samza.engine.runner_records import RunnerRecords
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.troubles import Troubles
-from airflow_samza.errors import SamzaError, StageLost
+from airflow_samza.errors import SamzaError, StageLost, StorageFull
 from airflow_samza.runs.records.folders import replace
+from airflow_samza.runs.stages.disk_room import SILENT_SECONDS
 from airflow_samza.runs.stages.stage_runners import Heartbeat, RunnerFolder
 from airflow_samza.runs.stages.stage_state import FAILED
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -72,8 +73,21 @@ class Heart:
                 troubles.over()
             except (SamzaError, OSError) as error:
                 troubles.met(error)
+                if isinstance(error, StorageFull) and troubles.seconds >= SILENT_SECONDS:
+                    self._give_up_attempts(error)
             self._look_after_spark()
             time.sleep(HEARTBEAT_SECONDS)
+
+    def _give_up_attempts(self, full: StorageFull) -> None:
+        """End what runs: whoever waits for it has seen the full disk, and tries again when there is room."""
+        for attempt in self._records.attempts():
+            if not attempt.is_over:
+                log.error("%s: %s", attempt.group, full)
+                attempt.write_status(FAILED, full)
+                attempt.cancelled.set()
+                if self._spark is not None:
+                    with suppress(Exception):  # a Spark that is gone has nothing left to cancel
+                        self._spark.cancel(attempt.group)
 
     def bring_log(self) -> None:
         """Copy the log to the root now, where it lies elsewhere: somebody is about to look there for a reason."""
@@ -98,9 +112,9 @@ class Heart:
         if not self.is_there:
             return
         if now - self._beaten_at >= pace.beats(0.0):
+            self._records.write_statuses()  # first: who hears a sign of life knows what came before
             replace(self._files, self._folder.heartbeat, self._sign_of_life())
             self._beaten_at = now
-            self._records.write_statuses()
         if looks:
             self._records.look_who_took_over()
 

@@ -29,6 +29,7 @@ from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
 from airflow_samza.launch.bindings_json import bindings_from_json
 from airflow_samza.launch.log_lines import details_in, most_informative_line
+from airflow_samza.launch.own_scratch import leave_scratch
 from airflow_samza.launch.root_handover import take_root_access
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS, engine_name
 from airflow_samza.runs.records.folders import RunFolder
@@ -312,4 +313,5 @@ def end_process(code: int) -> None:
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
+    leave_scratch()
     os._exit(code)

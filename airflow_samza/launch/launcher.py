@@ -34,6 +34,7 @@ from airflow_samza.launch.spark_submit import (
 from airflow_samza.launch.spark_versions import check_installed
 from airflow_samza.launch.warm_taking import LentProcess, take_warm
 from airflow_samza.runs.records.folders import RunFolder, read_fixed
+from airflow_samza.runs.stages.disk_room import SILENT_SECONDS, full_disk
 from airflow_samza.runs.stages.stage_runners import DID_NOT_START, RunnerEnd, RunnerFolder, newest_runner
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local_copies import carry, scratch_path
@@ -199,7 +200,7 @@ def _await_claim(
     """Wait until the runner, or another, has claimed the place."""
     deadline, looks = time.monotonic() + started.patience, Looks(files.pace)
     latest = RunnerFolder(run, settings.key, before.number + 1 if before is not None else 1)
-    here = False
+    here, looked = False, time.monotonic()
     ended_at: float | None = None
     try:
         while time.monotonic() < deadline:
@@ -218,7 +219,11 @@ def _await_claim(
                 return  # it gave way to one that had claimed its place just before
             if exit_code is not None and (driver_is_over or not (started.in_cluster and exit_code == 0)):
                 what = f"{started.name} ended with exit code {exit_code}" if not driver_is_over else "it has ended"
+                _reject_full_disk(files, started, what)
                 raise _did_not_start(files, settings, started, what, _reach(files))
+            if time.monotonic() - looked > SILENT_SECONDS:
+                _reject_full_disk(files, started, "it has not reported")
+                looked = time.monotonic()
             time.sleep(looks.pause(POLL_SECONDS))
         raise _did_not_start(
             files, settings, started, f"{started.patience:.0f} s were not enough", f"{_FULL_CLUSTER} {_reach(files)}"
@@ -229,6 +234,13 @@ def _await_claim(
             _let_go(started.process)
         if isinstance(started.process, LentProcess):
             started.process.close()
+
+
+def _reject_full_disk(files: Filesystem, started: _Started, what: str) -> None:
+    """Reject a full disk, on which a stage runner can neither start nor say why."""
+    full = full_disk(files, is_here=not started.in_cluster, why=f", and the stage runner did not start: {what}")
+    if full is not None:
+        raise full
 
 
 def _let_go(process: subprocess.Popen[bytes] | LentProcess) -> None:

@@ -8,9 +8,11 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from airflow_samza.launch.class_archive import user_options
 from airflow_samza.launch.handover import leave_settings
+from airflow_samza.launch.own_scratch import own_local_dirs, own_scratch, socket_folder
+from airflow_samza.launch.spark_settings import UNIX_SOCKETS
 from airflow_samza.launch.spark_submit import properties_text
-from airflow_samza.private_folder import scratch_folder
 
 LOOPBACK = "127.0.0.1"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
@@ -25,25 +27,56 @@ DOORS: Mapping[str, str] = {
 }
 """Settings of every Spark of this process alone; the user's own win."""
 
-LONGEST_SOCKET_FOLDER = 60
-"""A socket's path has at most 107 bytes, and Spark puts a name of about 45 behind the folder."""
+LOCAL_DIRS = "spark.local.dir"
+_LOCAL_DIRS_VARIABLE = "SPARK_LOCAL_DIRS"
+"""The variable that comes before the setting."""
+_TEMPORARY = "java.io.tmpdir"
 
 
 def local_doors(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that close the ports of a local Spark, and put its sockets where only we can enter."""
-    found = {**DOORS, SOCKET_FOLDER: scratch_folder("sockets")}
+    """Return the settings that close the ports of a local Spark, and put its sockets where only we can enter.
+
+    Where no such folder has a path that is short enough for a socket, there are no Unix sockets.
+    """
+    sockets = socket_folder()
+    found = {**DOORS, **({SOCKET_FOLDER: sockets} if sockets is not None else {UNIX_SOCKETS: "false"})}
     if not set(conf) & set(DOORS):
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # for the page, which has no setting of its own
-    if len(found[SOCKET_FOLDER]) > LONGEST_SOCKET_FOLDER:
-        del found[SOCKET_FOLDER]
     return found
+
+
+@contextmanager
+def own_folders(conf: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Let a Java that is started meanwhile keep its temporary files and Spark's blocks where only we can enter.
+
+    Yields the settings of that. A folder for temporary files that the user's own options name stays.
+    """
+    variables = {name: os.environ.get(name) for name in (_LOCAL_DIRS_VARIABLE, "SPARK_SUBMIT_OPTS")}
+    former = tempfile.tempdir
+    named = variables[_LOCAL_DIRS_VARIABLE]
+    settings = {} if named else {LOCAL_DIRS: own_local_dirs(conf.get(LOCAL_DIRS, ""))}
+    if named:
+        os.environ[_LOCAL_DIRS_VARIABLE] = own_local_dirs(named)
+    if not any(_TEMPORARY in text for text in user_options(conf, os.environ)):
+        option = f"-D{_TEMPORARY}={shlex.quote(own_scratch('t'))}"
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{option} {variables['SPARK_SUBMIT_OPTS'] or ''}".strip()
+    tempfile.tempdir = own_scratch("t")  # PySpark leaves the address of Java there, and its secret
+    try:
+        yield settings
+    finally:
+        tempfile.tempdir = former
+        for name, value in variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager
 def unseen_settings(conf: Mapping[str, str]) -> Iterator[None]:
     """Let a Java that PySpark starts meanwhile read its settings from a private file, not from its command line."""
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
-    with tempfile.TemporaryDirectory(dir=scratch_folder()) as folder:
+    with tempfile.TemporaryDirectory(dir=own_scratch()) as folder:
         path = os.path.join(folder, "spark.conf")
         leave_settings(path, properties_text(conf).encode())
         given = ["--properties-file", path, "--load-spark-defaults"]

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from airflow_samza.launch.own_scratch import sweep_left_behind
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import Keep
@@ -46,6 +47,7 @@ class RootUpkeep:
 
         ``tell`` gets a line when something was deleted, or went wrong.
         """
+        sweep_left_behind()
         try:
             swept = self.sweep(application, keep)
         except (
@@ -61,12 +63,17 @@ class RootUpkeep:
 
     @opens_root
     def sweep_root(self, keep: Keep, *, dry: bool = False) -> SweptRoot:
-        """Delete what has expired of all applications and in all logs; ``dry`` only reports what that would be."""
+        """Delete what has expired of all applications and in all logs, and what dead processes have left on this host.
+
+        ``dry`` only reports what that would be.
+        """
         root = self.root
         logs = [log_under(root), *(bind_log(name, b, root) for name, b in self.bindings.items() if is_log(b))]
         # One root may be bound by several names; topics of brokers have their records under it, too.
         places = {(known.filesystem.root, known.name if known.kind != EMBEDDED else None): known for known in logs}
-        return sweep_root(self.files, list(places.values()), self.systems_of, keep, dry=dry)
+        swept = sweep_root(self.files, list(places.values()), self.systems_of, keep, dry=dry)
+        swept.runs.leftovers.extend(sweep_left_behind(dry=dry))
+        return swept
 
     def systems_of(self, run: RunPlan) -> dict[str, System]:
         """Return the systems of a run."""

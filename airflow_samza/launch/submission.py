@@ -81,10 +81,11 @@ def submit(
         return known
     if status.state in (QUEUED, RUNNING) and not _cancel_asked(files, known):
         runner = runner_of(files, handle, status.attempt)
-        if runner is not None and runner.gives_sign(files):
+        heard = runner is not None and runner.gives_sign(files)
+        status = stage_status(files, replace(handle, attempt=0))  # it may have ended it meanwhile
+        if heard and not status.is_final:
             _enqueue_again(files, known)
             return known
-        status = stage_status(files, handle)  # it may have ended it meanwhile
         status = as_lost(files, handle, status, runner) if not status.is_final else status
         if status.state == SUCCEEDED:
             return known

@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow_samza.errors import PlanErrors, SamzaError, UpstreamCleared
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
+from airflow_samza.provider.shown import text_of
 from airflow_samza.secrecy import without_passwords
 
 AT_A_ROOT = (
@@ -35,10 +36,13 @@ def may_be_tried_again(error: SamzaError) -> bool:
 
 
 class SamzaTaskFailed(AirflowException):
-    """Error for a stage that failed and may succeed on retry; ``error`` is ours."""
+    """Error for a stage that failed and may succeed on retry; ``error`` is ours.
+
+    Its text goes to notifiers and lineage, so it quotes no message where those are hidden; the task's log has it.
+    """
 
     def __init__(self, error: SamzaError) -> None:
-        super().__init__(str(error))
+        super().__init__(text_of(error))
         self.error = error
 
 
@@ -46,7 +50,7 @@ class SamzaTaskRejected(AirflowFailException):
     """Error that no retry can help: the task fails at once, whatever its retries; ``error`` is ours."""
 
     def __init__(self, error: SamzaError) -> None:
-        super().__init__(str(error))
+        super().__init__(text_of(error))
         self.error = error
 
 

@@ -92,7 +92,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "page_masked_columns": {
                         "description": "Columns whose values the page in Airflow never shows: names or patterns, "
-                        "with commas between them.",
+                        "with commas between them. Exceptions of tasks and lineage events then leave out what may "
+                        "quote a message.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "*email*,card_number",

@@ -29,6 +29,7 @@ from airflow_samza.provider.page_addresses import DATA, RESULTS, task_page
 from airflow_samza.provider.run_identity import has_another_try, interval_of
 from airflow_samza.provider.runner_lines import runner_logged
 from airflow_samza.provider.samza_operator import SamzaOperator
+from airflow_samza.provider.shown import sentence_of
 from airflow_samza.provider.stage_watch import LONGEST_NAP, SHORTEST_NAP
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
@@ -329,7 +330,7 @@ class SamzaTablePushOperator(TableOperator):
                 version = hook.finish_push(handle)
         except SamzaError as error:
             if self._lineage is not None:
-                self._lineage.error = error.sentence
+                self._lineage.error = sentence_of(error)
             if not (may_be_tried_again(error) and has_another_try(context)):
                 hook.close_push(handle)
             raise

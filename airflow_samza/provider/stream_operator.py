@@ -47,6 +47,7 @@ from airflow_samza.provider.producer_tasks import Producers, ProducerTasks, look
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
 from airflow_samza.provider.run_identity import generation_of, has_another_try
 from airflow_samza.provider.run_tasks import STAGES, no_such_stage, run_tasks
+from airflow_samza.provider.shown import sentence_of
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
@@ -285,7 +286,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
     ) -> None:
         """Stop the readers of stages that no retry can help, and close the run where it is this task's own."""
         if self._lineage is not None:
-            self._lineage.error = error.sentence if isinstance(error, SamzaError) else str(error)
+            self._lineage.error = sentence_of(error)
         if not isinstance(error, SamzaError) or (may_be_tried_again(error) and has_another_try(context)):
             return
         if run.stages_run_concurrently:
@@ -410,7 +411,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
                 load_application(self.application).spec(text_map("config", self.config)).name, self._run_id(context)
             )
         self._lineage = self._begun(hook, run)
-        self._lineage.error = str(error)
+        self._lineage.error = sentence_of(error)
         for stage_id in self._lineage.stage_ids:
             hook.cancel(hook.newest_handle(run, stage_id))
 

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +15,10 @@ import psutil
 
 from airflow_samza.launch.class_archive import archived_classes, wanted
 from airflow_samza.launch.java import find_java
-from airflow_samza.launch.local_java import LONGEST_SOCKET_FOLDER, SOCKET_FOLDER, local_doors, unseen_settings
+from airflow_samza.launch.local_java import local_doors, own_folders, unseen_settings
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.memory_limit import DRIVER_MEMORY, heap_in_container
+from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER, sweep_left_behind
 from airflow_samza.launch.quick_java import quick_start
 from airflow_samza.launch.runner_python import workers_path
 from airflow_samza.launch.spark_settings import DEFAULTS, FIXED, UNIX_SOCKETS
@@ -42,7 +44,15 @@ class SessionRequest:
             check_installed()
         choose_pythons(self.conf)
         settings = self._settings()
-        with archived_classes(wanted(self.class_archives, self.master, self.conf)), quick_start(self.conf):
+        is_local = parse_master(self.master).is_local
+        if is_local:
+            sweep_left_behind()
+        with (
+            archived_classes(wanted(self.class_archives, self.master, self.conf)),
+            quick_start(self.conf),
+            own_folders(self.conf) if is_local else nullcontext({}) as folders,
+        ):
+            settings = {**settings, **folders}
             _start_java({"spark.app.name": self.name, "spark.master": self.master, **settings})
         return settings
 
@@ -50,7 +60,8 @@ class SessionRequest:
         conf, is_local = self.conf, parse_master(self.master).is_local
         doors = local_doors(conf) if is_local else {}
         heap = heap_in_container(DEFAULTS[DRIVER_MEMORY]) if is_local and DRIVER_MEMORY not in conf else {}
-        fits = SOCKET_FOLDER in doors or len(tempfile.gettempdir()) <= LONGEST_SOCKET_FOLDER
+        # A driver in a cluster names no folder, as it would be one on other hosts, too; workers there find their own.
+        fits = is_local or len(tempfile.gettempdir()) <= LONGEST_SOCKET_FOLDER
         short = {} if fits else {UNIX_SOCKETS: "false"}
         return {**DEFAULTS, **heap, **short, **doors, **conf, **FIXED}
 

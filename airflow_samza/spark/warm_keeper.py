@@ -25,6 +25,7 @@ import psutil
 
 from airflow_samza.engine.pulse import AGAIN
 from airflow_samza.errors import StageLost
+from airflow_samza.launch.own_scratch import leave_scratch
 from airflow_samza.launch.warm_places import WarmPlace
 from airflow_samza.launch.warm_settings import parse_warm_runners
 from airflow_samza.launch.warm_talk import END, SERVE, STATE, receive, send
@@ -383,4 +384,5 @@ def main(arguments: list[str]) -> int:
 if __name__ == "__main__":
     code = main(sys.argv[1:])
     logging.shutdown()
+    leave_scratch()
     os._exit(code)  # a thread that waits for a Java that is gone must not keep it

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from airflow_samza.launch.class_archive import make_in_background, wanted
-from airflow_samza.launch.local_java import LONGEST_SOCKET_FOLDER, SOCKET_FOLDER
+from airflow_samza.launch.local_java import SOCKET_FOLDER
+from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER
 from airflow_samza.private_folder import private_folder
 from airflow_samza.spark.session import start_session
 

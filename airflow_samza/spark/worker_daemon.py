@@ -10,13 +10,14 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
 
 from airflow_samza.errors import SamzaError
+from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER
 from airflow_samza.private_folder import scratch_folder
 
 SOCKET_FOLDER = "PYTHON_WORKER_FACTORY_SOCK_DIR"
-LONGEST_SOCKET_FOLDER = 60
-"""A socket's path has at most 107 bytes, and Spark puts a name of about 45 behind the folder."""
 
 # Loaded before the fork. Each costs every worker 0.1–1 s when it has to load it by itself. Nobody here uses pandas, but
 # pyarrow loads it at the first conversion of a Python list.
@@ -80,19 +81,36 @@ def quiet_collector() -> None:
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
 
 
-def close_sockets() -> None:
-    """Keep everybody else out of the folder where the daemon and its workers listen.
+def close_sockets() -> bool:
+    """Keep everybody else out of the folder where the daemon listens; return whether that is possible.
 
     On hosts of a cluster Spark names a folder for all users.
     """
     given = os.environ.get(SOCKET_FOLDER)
-    if given is not None:
-        try:
-            folder = scratch_folder("sockets")
-        except (SamzaError, OSError):  # the folder that Spark names serves, too
-            return
-        if len(folder) <= LONGEST_SOCKET_FOLDER:
-            os.environ[SOCKET_FOLDER] = folder
+    if given is None:
+        return True
+    try:
+        top = scratch_folder()
+        if f"{os.path.realpath(given)}/".startswith(f"{os.path.realpath(top)}/"):  # a local Spark was given ours
+            return True
+        folder = scratch_folder("sockets")
+    except (SamzaError, OSError):
+        return False
+    if len(folder) > LONGEST_SOCKET_FOLDER:
+        return False
+    os.environ[SOCKET_FOLDER] = folder
+    return True
+
+
+def listen_alone(daemon: ModuleType) -> None:
+    """Have the daemon make its socket so that only its user can connect, wherever it lies; workers keep their mask."""
+    before, work = os.umask(0o077), daemon.worker
+
+    def worker(*arguments: Any) -> Any:
+        os.umask(before)
+        return work(*arguments)
+
+    daemon.worker = worker  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":
@@ -101,7 +119,9 @@ if __name__ == "__main__":
     sys.path[:] = without_zip(sys.path)
     preload()
     quiet_collector()
-    close_sockets()
+    are_closed = close_sockets()
     from pyspark import daemon
 
+    if not are_closed:
+        listen_alone(daemon)
     daemon.manager()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import stat
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -145,9 +147,51 @@ def test_sockets_of_workers_lie_where_only_we_can_enter(local: Local) -> None:
         assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o700, os.geteuid())
 
 
+ROWS = """
+import os, sys
+os.umask(0)
+from airflow_samza.spark.session import start_session
+spark = start_session("rows", "local[1]", {"spark.samza.test": "hush"})
+frame = spark.range(1000).selectExpr("id", "concat('row-', id) AS text").repartition(4).persist()
+assert frame.count() == 1000
+spark.addArtifact(__file__, file=True)
+print(spark.sparkContext._gateway.proc.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_rows_lie_where_only_we_can_enter_and_are_swept_when_their_process_was_killed(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="s", dir="/tmp") as top:
+        (tmp_path / "rows.py").write_text(ROWS)
+        environment = {**os.environ, "TMPDIR": top}
+        process = subprocess.Popen(
+            [sys.executable, str(tmp_path / "rows.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        with process:
+            assert process.stdout is not None
+            java = psutil.Process(int(process.stdout.readline()))
+            (ours,) = Path(top).iterdir()
+            assert stat.S_IMODE(ours.stat().st_mode) == 0o700
+            assert {path.name.partition("-")[0] for path in ours.rglob("*")} >= {"blockmgr", "artifacts"}
+            open_files = [file.path for one in (psutil.Process(process.pid), java) for file in one.open_files()]
+            assert [path for path in open_files if path.startswith(("/tmp/", "/var/tmp/")) and top not in path] == []
+            os.kill(process.pid, signal.SIGKILL)
+        psutil.wait_procs([java], 60)
+        assert not java.is_running()
+        sweeping = "from airflow_samza.launch.own_scratch import sweep_left_behind; print(len(sweep_left_behind()))"
+        swept = subprocess.run([sys.executable, "-c", sweeping], env=environment, capture_output=True, text=True)
+        assert swept.stdout == "1\n", swept.stderr
+        assert [path for path in ours.rglob("*") if not path.is_dir()] == []
+        assert {str(path.relative_to(ours)) for path in ours.iterdir()} <= {"p", "sockets"}
+
+
 def test_no_file_of_settings_stays(local: Local) -> None:
     staying = []
-    for file in Path(scratch_folder()).glob("*/spark.conf"):
+    for file in Path(scratch_folder()).glob("**/spark.conf"):
         with suppress(FileNotFoundError):  # another Spark of this host has just read its own
             staying += [file] if "spark.samza.test" in file.read_text() else []
     assert staying == []

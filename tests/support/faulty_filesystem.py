@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
@@ -52,14 +53,14 @@ class FolderlessFilesystem(FaultyFilesystem):
         return False
 
     def rename(self, source: str, target: str) -> None:
-        assert not self._path(source).is_dir(), f"{source} is a folder, and renamed"
+        assert not Path(self.location(source)).is_dir(), f"{source} is a folder, and renamed"
         super().rename(source, target)
 
     def delete_tree(self, directory: str) -> None:
-        for path in sorted(self._path(directory).rglob("*")):
+        for path in sorted(Path(self.location(directory)).rglob("*")):
             if path.is_file():
                 self.delete(str(path.relative_to(self._root)))
-        shutil.rmtree(self._path(directory), ignore_errors=True)
+        shutil.rmtree(self.location(directory), ignore_errors=True)
 
 
 def die() -> None:

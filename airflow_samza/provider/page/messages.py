@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.control.messages import to_json
 from airflow_samza.provider.page.answers.data import Message, Messages
 from airflow_samza.provider.page.problems import NotFound
-from airflow_samza.provider.page.shown import masked_columns, shown_row
 from airflow_samza.provider.page.topics import RunTopic
+from airflow_samza.provider.shown import masked_columns, shown_row
 from airflow_samza.secrecy import HIDDEN
 from airflow_samza.systems.system import MessageRun, OffsetRange, SystemStreamPartition, UnreadableRun
 

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.provider.page.answers.answer import Problem
+from airflow_samza.provider.shown import hint_of, sentence_of
 from airflow_samza.secrecy import without_passwords
 
 RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -72,8 +73,8 @@ def not_read(error: OSError) -> str:
 
 def problem_of(error: SamzaError) -> Problem:
     """Return an error of ours as an answer."""
-    sentence = without_passwords(error.sentence)
-    return Problem(sentence=sentence, hint=without_passwords(error.hint) or None, rule=error.rule)
+    sentence = without_passwords(sentence_of(error))
+    return Problem(sentence=sentence, hint=without_passwords(hint_of(error)) or None, rule=error.rule)
 
 
 def status_of(error: SamzaError) -> int:

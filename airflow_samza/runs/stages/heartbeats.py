@@ -73,6 +73,17 @@ class Heartbeats:
             return True
         return bool(liveness.process_is_there(who)) and 0 <= time.time() - at < fresh and now - seen.since < fresh
 
+    def silent_for(self, path: str) -> float:
+        """Return the seconds since the last heartbeat, as it was last looked at; 0.0: nobody has looked.
+
+        Of one that was not seen to move its writer's clock counts, too.
+        """
+        seen = self._seen.get(path)
+        if seen is None:
+            return 0.0
+        here = time.monotonic() - seen.since
+        return here if seen.has_moved else max(here, time.time() - seen.at)
+
     def was_heard(self, path: str, seconds: float) -> bool:
         """Return whether a heartbeat was seen to move this short a while ago, so that no look at it is needed."""
         seen = self._seen.get(path)

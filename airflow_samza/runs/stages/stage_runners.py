@@ -15,11 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.errors import RecordUnreadable
+from airflow_samza.errors import RecordUnreadable, StorageFull
 from airflow_samza.records import durable, plain
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder, newest, numbers, read_fixed, read_told, write_once
 from airflow_samza.runs.records.liveness import identity
+from airflow_samza.runs.stages.disk_room import SILENT_SECONDS, full_disk
 from airflow_samza.runs.stages.heartbeats import SEEN
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.pace import Looks
@@ -188,6 +189,15 @@ class RunnerFolder:
         who = self.who(files)
         return who is not None and SEEN.is_alive(files.location(self.path), who, self.heard_at(files), files.pace.beat)
 
+    def full_disk(self, files: Filesystem) -> StorageFull | None:
+        """Return the error of a full disk that explains the runner's silence, as it was last looked at; else None."""
+        silent = SEEN.silent_for(files.location(self.path))
+        if silent < max(SILENT_SECONDS, 3 * files.pace.beat):
+            return None
+        who = self.who(files) or {}
+        why = f", and the stage runner ({who.get('host')}, process {who.get('pid')}) can report nothing"
+        return full_disk(files, is_here=liveness.process_is_there(who) is not None, why=why)
+
     def accepts(self, files: Filesystem) -> bool:
         """Return whether a request put into its queue now will be seen, as far as can be said without waiting."""
         return not files.exists(self.closed) and self.was_heard(files)
@@ -206,6 +216,9 @@ class RunnerFolder:
 
         To be asked before something is left to a runner: the container of one elsewhere may be gone while its last
         heartbeat is young.
+
+        Raises:
+            StorageFull: It can give none on a full disk.
         """
         since, looks, beat = time.monotonic(), Looks(files.pace), files.pace.beat
         while True:
@@ -220,6 +233,9 @@ class RunnerFolder:
                 return False
             if SEEN.is_fresh(key, who, at, beat):
                 return True
+            full = self.full_disk(files)
+            if full is not None:
+                raise full
             # One that has only just claimed its place may still fetch the code that it runs.
             patience = max(ATTACH_SECONDS, 3 * beat) if files.exists(self.heartbeat) else liveness.STALE_AFTER_SECONDS
             if liveness.process_is_there(who) is None and time.monotonic() - since > patience:

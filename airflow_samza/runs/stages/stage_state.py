@@ -285,13 +285,22 @@ def _whole_status(files: Filesystem, handle: StageHandle) -> StageStatus:
         return status
     if runner is None or not runner.is_alive(files):
         return as_lost(files, handle, status, runner)
-    return status
+    return _on_full_disk(files, status, runner) or status
+
+
+def _on_full_disk(files: Filesystem, status: StageStatus, runner: RunnerFolder | None) -> StageStatus | None:
+    """The state of a stage whose runner is silent because a disk is full; None where that is not why."""
+    full = runner.full_disk(files) if runner is not None else None
+    return None if full is None else replace(status, state=FAILED, error=full.to_dict())
 
 
 def as_lost(files: Filesystem, handle: StageHandle, status: StageStatus, runner: RunnerFolder | None) -> StageStatus:
     """The state of a stage whose runner is dead, or gives no sign of life."""
     if can_finish(files, handle.folder):
         return replace(status, state=UNFINISHED)
+    full = _on_full_disk(files, status, runner)
+    if full is not None:
+        return full
     silent = runner is not None and process_is_there(runner.who(files) or {}) is True
     return replace(status, state=LOST, silent_since=runner.heard_at(files) if runner is not None and silent else None)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from airflow_samza.errors import SamzaError, StorageFull, TopicError
 from airflow_samza.runs.lineage.folder import LineageFolder
@@ -30,6 +31,8 @@ from airflow_samza.systems.log.topic import Topic
 
 SWEEP_SECONDS = 10.0
 """Greatest number of seconds for which the end of a run looks for what may be deleted; the next run's end goes on."""
+
+_Found = TypeVar("_Found")
 
 _HALF_WRITTEN_SECONDS = 7 * 86400.0
 _SUFFIXES = (".json", ".arrow", ".zip", ".log", ".parquet", ".pem")
@@ -128,8 +131,14 @@ def sweep_root(
     """Deletes what has expired of all applications, and what nobody names any more in the given logs."""
     now = time.time() if now is None else now
     found = SweptRoot()
+    if not dry:
+        empty_trash(files, now)
     for application in files.list("runs"):
-        swept = sweep_application(files, systems_of, application, keep, now=now, dry=dry)
+        try:
+            swept = sweep_application(files, systems_of, application, keep, now=now, dry=dry)
+        except TopicError as error:
+            found.runs.kept[application] = f"it cannot be looked at: {error.sentence.removesuffix('.')}"
+            continue
         for name in ("runs", "topics", "leftovers"):
             getattr(found.runs, name).extend(getattr(swept, name))
         found.runs.kept.update(swept.kept)
@@ -138,7 +147,7 @@ def sweep_root(
         for topic in _orphans(files, log, now):
             found.logs[log.name].take(functools.partial(deleting, topic, dry=dry))
     for lineage in files.list("state"):
-        for path in orphaned_state(files, f"state/{lineage}"):
+        for path in _unless_link(orphaned_state, files, f"state/{lineage}"):
             if path not in found.runs.leftovers:
                 found.runs.leftovers.append(path)
                 if not dry:
@@ -146,7 +155,6 @@ def sweep_root(
     if not dry:
         for top in ("runs", "state", "tables"):
             _delete_temporary(files, top, now - _HALF_WRITTEN_SECONDS)
-        empty_trash(files, now)
     return found
 
 
@@ -197,16 +205,28 @@ class OpenTopics:
             self._runs = {
                 topic: RunFolder(plan.application, plan.run_id)
                 for application in self._files.list("runs")
-                for run_id in self._files.list(f"runs/{application}")
-                for plan in load_plans(self._files, RunFolder(application, run_id))
+                for run_id in _unless_link(self._files.list, f"runs/{application}")
+                for plan in _unless_link(load_plans, self._files, RunFolder(application, run_id))
                 for _, topic in own_topics(self._files, plan)
             }
         return self._runs.get(name)
 
 
+def _unless_link(look: Callable[..., Sequence[_Found]], *at: object) -> Sequence[_Found]:
+    """Return what a look finds; nothing where a link was planted: behind it is nothing of ours."""
+    try:
+        return look(*at)
+    except TopicError as error:
+        if not error.facts.get("link"):
+            raise
+        return ()
+
+
 def _delete_temporary(files: Filesystem, directory: str, before: float) -> None:
-    """Deletes what writers that died left half written, in all folders below."""
-    files.delete_temporary(directory, before)
-    for name in files.list(directory):
+    """Deletes what writers that died left half written, in all folders below; behind a link nothing."""
+    names = _unless_link(files.list, directory)
+    if names:
+        files.delete_temporary(directory, before)
+    for name in names:
         if not name.endswith(_SUFFIXES):
             _delete_temporary(files, f"{directory}/{name}", before)

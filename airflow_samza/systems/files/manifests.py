@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -55,6 +56,26 @@ def part_of(name: str) -> tuple[str, str, int] | None:
     """Return producer hash, generation and epoch of a file that :func:`part_name` named; None for any other file."""
     match = _PART.fullmatch(name)
     return (match["producer"], match["generation"], int(match["epoch"])) if match else None
+
+
+def own_path(output: Location, path: str) -> Location:
+    """Return the location of what a writer writes or deletes in the folder of records beside the files of an output.
+
+    Whoever may write the output could lead it elsewhere by a link: what is old and staged there would be deleted. So
+    none of the folders may be one.
+    """
+    if isinstance(output.filesystem, pafs.LocalFileSystem):
+        place = output
+        for part in [FOLDER, *path.split("/")[:-1]]:
+            place = place / part
+            if os.path.islink(place.path):
+                raise TopicError(
+                    f"{place} is a link, and links in the folder of an output's records are not followed.",
+                    hint="Look who has put it there, and delete it.",
+                    path=str(place),
+                    link=True,
+                )
+    return output / f"{FOLDER}/{path}"
 
 
 def manifest_path(output: Location, producer: str, generation: str, epoch: int) -> Location:

@@ -28,9 +28,9 @@ from airflow_samza.systems.files.formats.times import reject_times
 from airflow_samza.systems.files.formats.versions import storage_with_versions
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import (
-    FOLDER,
     Manifest,
     manifest_path,
+    own_path,
     part_name,
     part_of,
     producer_hash,
@@ -65,7 +65,7 @@ class FilesProducer:
         self.format_name = format_name
         self.format = open_format(format_name)
         name = re.sub(r"[^A-Za-z0-9_.=-]", "_", attempt).strip(".") or "attempt"
-        self.staged = output / f"{FOLDER}/staging/{name}.{self.format.extension}"
+        self.staged = own_path(output, f"staging/{name}.{self.format.extension}")
         self.schema: pa.Schema | None = Schema.of(stream.schema).to_arrow() if stream.schema else None
         if self.schema is not None:
             self.format.check(self.schema, stream.name)
@@ -140,7 +140,7 @@ class FilesProducer:
 
 def check_writable(output: Location, stream: StreamSpec) -> None:
     """Make the output directory and write a probe into it."""
-    probe = output / f"{FOLDER}/staging/.writable"
+    probe = own_path(output, "staging/.writable")
     with storage_errors(path=str(output), stream=stream.name, doing="write"):
         reject_file(output, stream)
         make_directory(_parent(probe))
@@ -208,6 +208,8 @@ class _Publisher:
         }
 
     def _look(self) -> View:
+        for folder in ("staging/", "manifests/", "slots/"):  # where files are written, moved and deleted
+            own_path(self.output, folder)
         return View.of(self.output, slots=self.slot is not None)
 
     def _has_published(self, view: View) -> bool:
@@ -274,7 +276,7 @@ class _Publisher:
 
     def _move_files(self, view: View) -> Manifest:
         extension = open_format(self.format_name).extension
-        make_directory(self.output / f"{FOLDER}/manifests")
+        make_directory(own_path(self.output, "manifests/"))
         files: list[tuple[str, int, int]] = []
         for task in sorted(self.publication.staged):
             for number, file in enumerate(self.publication.staged[task]["files"]):
@@ -338,7 +340,7 @@ class _Publisher:
 
     def _draft(self, extension: str) -> Location:
         """Return a file of this call alone; what a crash leaves of it is swept like staged files."""
-        return self.output / f"{FOLDER}/staging/draft-{uuid.uuid4().hex}.{extension}"
+        return own_path(self.output, f"staging/draft-{uuid.uuid4().hex}.{extension}")
 
     def _write_manifest(self, manifest: Manifest) -> None:
         self._write_record(self.place, manifest.encode())
@@ -407,7 +409,7 @@ class _Publisher:
         for staged in self.publication.staged.values():
             for file in staged["files"]:
                 _delete(self.output / str(file["path"]))
-        selector = pafs.FileSelector((self.output / f"{FOLDER}/staging").path, allow_not_found=True)
+        selector = pafs.FileSelector(own_path(self.output, "staging/").path, allow_not_found=True)
         now = datetime.now(timezone.utc)
         for info in self.filesystem.get_file_info(selector):
             if (

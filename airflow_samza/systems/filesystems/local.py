@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import mmap
 import os
-import shutil
+import stat
 import uuid
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
+from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.filesystem import (
     TEMPORARY_PREFIX,
     check_below,
@@ -21,21 +24,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_LOOK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+"""Open a directory only to go on from it: the right to enter it is enough."""
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
 class LocalFilesystem:
-    """A directory of this machine, or of a share that is mounted and knows hard links."""
+    """A directory of this machine, or of a share that is mounted and knows hard links.
+
+    The root may be a link; below it none is followed, and only regular files are read: several users may write there,
+    and what one of them plants must not lead another one out of the root. So each path is opened part by part.
+    """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self._root = Path(os.path.abspath(root))
+        self._root = os.path.abspath(root)
 
     def __repr__(self) -> str:
-        return f"LocalFilesystem({str(self._root)!r})"
+        return f"LocalFilesystem({self._root!r})"
 
     def step(self, operation: str, path: str) -> None:
         """Do nothing before a change of the disk; a test's filesystem fails or dies here."""
 
     @property
     def root(self) -> str:  # noqa: D102
-        return str(self._root)
+        return self._root
 
     @property
     def pace(self) -> Pace:  # noqa: D102
@@ -50,159 +63,325 @@ class LocalFilesystem:
         return os.path.normpath(os.path.join(self._root, path))  # a third of what a Path costs, thousands of times
 
     def local_path(self, path: str) -> str | None:  # noqa: D102
-        return self.location(path)
+        where = self.location(path)
+        with contextlib.suppress(FileNotFoundError), self._inside("look at", path) as (inside, name):
+            self._reject_link(inside, name, path)  # which other programs would follow
+        return where
 
-    def _path(self, path: str) -> Path:
+    # -- directories and files, without following a link ------------------------------------------------------------
+
+    def _folder(self, directory: str, *, make: bool = False) -> int:
+        """Open a directory; no part of its path below the root may be a link. ``make`` makes the parts that lack.
+
+        Who may write a part of the root could otherwise have all others read, write and delete elsewhere.
+        """
+        if make:
+            os.makedirs(self._root, exist_ok=True)
+        folder = os.open(self._root, _LOOK)
+        try:
+            for part in directory.split("/"):
+                if part in ("", "."):
+                    continue
+                try:
+                    inner = os.open(part, _LOOK | os.O_NOFOLLOW, dir_fd=folder)
+                except FileNotFoundError:
+                    if not make:
+                        raise
+                    inner = _made(folder, part)
+                except OSError as error:
+                    if error.errno in (errno.ENOTDIR, errno.ELOOP):
+                        self._reject_link(folder, part, directory)
+                    raise
+                os.close(folder)
+                folder = inner
+        except BaseException:
+            os.close(folder)
+            raise
+        return folder
+
+    @contextlib.contextmanager
+    def _inside(self, doing: str, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """Open the directory of a path, yield it and the name in it; errors say what was done to the path."""
         check_below(self, path)
-        return self._root / path
+        directory, _, name = path.rstrip("/").rpartition("/")
+        try:
+            folder = self._folder(directory, make=make)
+            try:
+                yield folder, name or "."
+            finally:
+                os.close(folder)
+        except OSError as error:
+            self._fail(error, doing, path)
+
+    def _stat(self, doing: str, path: str) -> os.stat_result:
+        """Return what lies at a path; of a link itself."""
+        check_below(self, path)
+        directory, _, name = path.rstrip("/").rpartition("/")
+        try:  # as _inside, which costs half as much again; this is called most
+            folder = self._folder(directory)
+            try:
+                return os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            self._fail(error, doing, path)
+
+    def _fail(self, error: OSError, doing: str, path: str) -> NoReturn:
+        where = self.location(path)
+        if isinstance(error, FileNotFoundError | FileExistsError):
+            error.filename, error.filename2 = where, None
+            raise error
+        raise_storage_error(error, doing, where)
+
+    def _created(self, path: str, name: Callable[[str], str] = str) -> tuple[int, str, BinaryIO]:
+        """Return a directory, opened, the name of a new file in it, and the file; ``name`` makes it of the path's.
+
+        A sweep may delete an empty directory at just this moment, so they are made again.
+        """
+        directory, _, last = path.rpartition("/")
+        left = 5
+        while True:
+            left -= 1
+            folder = -1
+            try:
+                folder = self._folder(directory, make=True)
+                file = os.open(name(last), _NEW, 0o666, dir_fd=folder)
+                return folder, name(last), os.fdopen(file, "wb")
+            except BaseException as error:
+                if folder >= 0:
+                    os.close(folder)
+                if not left or not isinstance(error, FileNotFoundError):
+                    raise
+
+    def _reject_link(self, folder: int, name: str, path: str) -> None:
+        """Reject a link; what is none, or not there, is fine."""
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                where = self.location(path)
+                raise TopicError(
+                    f"{where} is a link, and links below a root are not followed.",
+                    hint=f"Look who has put it there, and delete it. To keep files on another disk, mount that, or let "
+                    f"{self.root} itself be the link.",
+                    path=where,
+                    link=True,
+                )
+
+    def _opened(self, folder: int, name: str, path: str) -> int:
+        """Open a regular file to read; a pipe that somebody has put there would wait for ever."""
+        self._reject_link(folder, name, path)
+        file = os.open(name, _READ, dir_fd=folder)
+        mode = os.fstat(file).st_mode
+        if stat.S_ISREG(mode):
+            return file
+        os.close(file)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        where = self.location(path)
+        raise TopicError(
+            f"{where} is no regular file, and is not read.",
+            hint="Look who has put it there, and delete it.",
+            path=where,
+        )
+
+    # -- what is asked of a filesystem -----------------------------------------------------------------------------
 
     def put_if_absent(self, path: str, data: bytes) -> bool:  # noqa: D102
-        target = self._path(path)
-        if target.exists():
+        if self.exists(path):
             return False
-        with storage_errors("write", str(target)):
-            temporary = self._write_temporary(target, data)
+        with storage_errors("write", self.location(path)):
+            folder, temporary = self._write_temporary(path, data)
             try:
                 self.step("link", path)
-                os.link(temporary, target)
+                os.link(temporary, path.rpartition("/")[2], src_dir_fd=folder, dst_dir_fd=folder)
+                _sync_directory(folder)
             except FileExistsError:
                 return False
             finally:
-                self._remove_temporary(temporary, path)
-            self._sync_directory(target.parent)
+                self._remove_temporary(folder, temporary, path)
+                os.close(folder)
         return True
 
     def put(self, path: str, data: bytes) -> None:  # noqa: D102
-        target = self._path(path)
-        with storage_errors("write", str(target)):
-            temporary = self._write_temporary(target, data)
+        check_below(self, path)
+        with storage_errors("write", self.location(path)):
+            folder, temporary = self._write_temporary(path, data)
             try:
                 self.step("replace", path)
-                os.replace(temporary, target)
+                os.replace(temporary, path.rpartition("/")[2], src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
-                self._remove_temporary(temporary, path)
+                self._remove_temporary(folder, temporary, path)
                 raise
+            finally:
+                os.close(folder)
 
-    def _write_temporary(self, target: Path, data: bytes) -> Path:
-        temporary = target.parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
-        self.step("create", str(temporary))
-        file = _created(temporary)
+    def _write_temporary(self, path: str, data: bytes) -> tuple[int, str]:
+        """Return the directory of a path, opened, and the name of a new file in it that holds the data."""
+        self.step("create", path)
+        unique = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        folder, temporary, file = self._created(path, lambda _: unique)
         try:
             with file:
-                self.step("write", str(temporary))
+                self.step("write", path)
                 file.write(data)
                 file.flush()
-                self.step("sync", str(temporary))
+                self.step("sync", path)
                 os.fsync(file.fileno())
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
+            os.close(folder)
             raise
-        return temporary
+        return folder, temporary
 
-    def _remove_temporary(self, temporary: Path, path: str) -> None:
+    def _remove_temporary(self, folder: int, temporary: str, path: str) -> None:
         # What was decided by the link stands: a temporary file that cannot be removed must not undo it. The sweeper
         # takes it.
         with contextlib.suppress(OSError):
             self.step("unlink", path)
-            temporary.unlink(missing_ok=True)
-
-    @staticmethod
-    def _sync_directory(directory: Path) -> None:
-        # Some network filesystems cannot sync a directory; the link is there all the same.
-        with contextlib.suppress(OSError):
-            handle = os.open(directory, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            os.unlink(temporary, dir_fd=folder)
 
     def read(self, path: str) -> bytes:  # noqa: D102
-        target = self.location(path)
-        with storage_errors("read", target):
+        with self._inside("read", path) as (folder, name):
             self.step("read", path)
-            with open(target, "rb") as file:
+            with os.fdopen(self._opened(folder, name, path), "rb") as file:
                 return file.read()
 
     def list(self, directory: str) -> list[str]:  # noqa: D102
-        target = self._path(directory)
-        with storage_errors("list", str(target)):
-            try:
-                return sorted(name for name in os.listdir(target) if not name.startswith(TEMPORARY_PREFIX))
-            except (FileNotFoundError, NotADirectoryError):
-                return []
+        try:
+            with self._inside("list", f"{directory}/.") as (folder, _):
+                names = _names(folder)
+        except FileNotFoundError:
+            return []
+        except TopicError as error:
+            if error.facts.get("errno") != errno.ENOTDIR:
+                raise
+            return []
+        return sorted(name for name in names if not name.startswith(TEMPORARY_PREFIX))
 
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:  # noqa: D102
-        target = self._path(path)
-        with storage_errors("write", str(target)):
+        check_below(self, path)
+        with storage_errors("write", self.location(path)):
             self.step("create", path)
-            file = _created(target)
+            folder, _, file = self._created(path)
+            os.close(folder)
         return _Output(file, self, path, durable)  # type: ignore[return-value]
 
     def open_input(self, path: str) -> pa.NativeFile:  # noqa: D102
         import pyarrow as pa
 
-        target = self._path(path)
-        with storage_errors("read", str(target)):
+        with self._inside("read", path) as (folder, name):
             self.step("read", path)
-            if target.stat().st_size == 0:  # an empty file cannot be mapped
-                return pa.BufferReader(b"")
-            return pa.memory_map(str(target), "r")
+            file = self._opened(folder, name, path)
+            try:
+                if os.fstat(file).st_size == 0:  # an empty file cannot be mapped
+                    return pa.BufferReader(b"")
+                return pa.BufferReader(pa.py_buffer(mmap.mmap(file, 0, access=mmap.ACCESS_READ)))
+            finally:
+                os.close(file)
 
     def rename(self, source: str, target: str) -> None:  # noqa: D102
-        with storage_errors("rename", str(self._path(source))):
+        with self._inside("rename", source) as (folder, name):
             self.step("rename", source)
-            self._path(target).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(self._path(source), self._path(target))
+            with self._inside("rename", target, make=True) as (other, new):
+                os.replace(name, new, src_dir_fd=folder, dst_dir_fd=other)
 
     def delete(self, path: str) -> None:  # noqa: D102
-        with storage_errors("delete", str(self._path(path))):
+        with contextlib.suppress(FileNotFoundError), self._inside("delete", path) as (folder, name):
             self.step("delete", path)
-            self._path(path).unlink(missing_ok=True)
+            os.unlink(name, dir_fd=folder)
 
     def delete_tree(self, directory: str) -> None:  # noqa: D102
-        with storage_errors("delete", str(self._path(directory))):
+        with contextlib.suppress(FileNotFoundError), self._inside("delete", directory) as (folder, name):
             self.step("delete", directory)
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(self._path(directory))
+            _delete_tree(folder, name)
 
     def delete_empty(self, directory: str) -> None:  # noqa: D102
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, TopicError), self._inside("delete", directory) as (folder, name):
             self.step("delete", directory)
-            self._path(directory).rmdir()
+            os.rmdir(name, dir_fd=folder)
 
     def delete_temporary(self, directory: str, before: float) -> None:  # noqa: D102
-        with storage_errors("delete", str(self._path(directory))), contextlib.suppress(FileNotFoundError):
-            for path in self._path(directory).glob(f"{TEMPORARY_PREFIX}*"):
-                if path.stat().st_mtime < before:
-                    path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError), self._inside("delete", f"{directory}/.") as (folder, _):
+            for name in _names(folder):
+                if not name.startswith(TEMPORARY_PREFIX):
+                    continue
+                with contextlib.suppress(FileNotFoundError):
+                    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < before:
+                        os.unlink(name, dir_fd=folder)
 
     def exists(self, path: str) -> bool:  # noqa: D102
-        return self._path(path).exists()
+        try:
+            self._stat("look at", path)
+        except FileNotFoundError:
+            return False
+        except TopicError as error:
+            if error.facts.get("errno") != errno.ENOTDIR:  # below a file nothing is
+                raise
+            return False
+        return True
 
     def size(self, path: str) -> int:  # noqa: D102
-        with storage_errors("read", str(self._path(path))):
-            return self._path(path).stat().st_size
+        return self._stat("read", path).st_size
 
     def modified(self, path: str) -> float:  # noqa: D102
-        with storage_errors("read", str(self._path(path))):
-            return self._path(path).stat().st_mtime
+        return self._stat("read", path).st_mtime
 
     def make_dirs(self, directory: str) -> None:  # noqa: D102
-        with storage_errors("write", str(self._path(directory))):
-            self._path(directory).mkdir(parents=True, exist_ok=True)
+        with self._inside("write", f"{directory}/.", make=True):
+            pass
 
 
-def _created(target: Path) -> BinaryIO:
-    """Return a new file, with the directories above it.
+def _made(folder: int, name: str) -> int:
+    """Make a directory in another one, and open it."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _LOOK | os.O_NOFOLLOW, dir_fd=folder)
 
-    A sweep may delete an empty one at just this moment, so they are made again.
-    """
-    for _ in range(5):
+
+def _readable(folder: int) -> int:
+    """Open a directory that was only looked up."""
+    return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+
+
+def _names(folder: int) -> list[str]:
+    handle = _readable(folder)
+    try:
+        return os.listdir(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_directory(folder: int) -> None:
+    # Some network filesystems cannot sync a directory; the link is there all the same.
+    with contextlib.suppress(OSError):
+        handle = _readable(folder)
         try:
-            return open(target, "xb")
-        except FileNotFoundError:
-            target.parent.mkdir(parents=True, exist_ok=True)
-    return open(target, "xb")
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _delete_tree(folder: int, name: str) -> None:
+    """Delete a directory and all in it; of a link only itself. What vanishes meanwhile is fine."""
+    if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        os.unlink(name, dir_fd=folder)
+        return
+
+    def fail(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    for _, folders, files, inside in os.fwalk(name, topdown=False, onerror=fail, dir_fd=folder):
+        for inner in files:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(inner, dir_fd=inside)
+        for inner in folders:
+            with contextlib.suppress(FileNotFoundError):
+                try:
+                    os.rmdir(inner, dir_fd=inside)
+                except NotADirectoryError:  # a link to a folder
+                    os.unlink(inner, dir_fd=inside)
+    os.rmdir(name, dir_fd=folder)
 
 
 class _Output:

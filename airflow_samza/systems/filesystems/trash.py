@@ -50,13 +50,23 @@ def move_to_trash(filesystem: Filesystem, path: str, place: str | None = None) -
     return place
 
 
+def _names(filesystem: Filesystem) -> list[str]:
+    try:
+        return filesystem.list(TRASH)
+    except TopicError as error:
+        if not error.facts.get("link"):
+            raise
+        filesystem.delete(TRASH)  # the link alone: what it leads to is not the trash
+        return []
+
+
 def empty_trash(filesystem: Filesystem, now: float | None = None) -> int:
     """Delete what processes have left there; return the number of places."""
     if not filesystem.renames_folders:
         return 0
     now = time.time() if now is None else now
     emptied = 0
-    for name in filesystem.list(TRASH):
+    for name in _names(filesystem):
         stamp = name.partition("-")[0]
         if len(stamp) == 20 and stamp.isdigit() and int(stamp) / 1000 > now - YOUNG_SECONDS:
             continue

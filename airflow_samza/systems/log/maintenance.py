@@ -26,6 +26,7 @@ from airflow_samza.systems.log.segment_store import FILES, SegmentReader, Segmen
 from airflow_samza.systems.log.segments import SegmentWriter
 from airflow_samza.systems.log.tails import state_of
 from airflow_samza.systems.log.topic import (
+    SEGMENT,
     VERSION,
     Topic,
     list_half_deleted,
@@ -122,6 +123,8 @@ def sweep(
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     swept = Swept()
+    if not dry:
+        empty_trash(filesystem)
     for name in list_topics(filesystem):
         try:
             topic = with_store(open_topic(filesystem, system, name), store)
@@ -139,14 +142,16 @@ def sweep(
         except FileNotFoundError:
             continue  # another sweep took it meanwhile
         except TopicError as error:
-            if filesystem.exists(f"{topic_directory(name)}/topic.json"):
+            if error.facts.get("link") or filesystem.exists(f"{topic_directory(name)}/topic.json"):
                 swept.damaged[name] = error
     swept.take(lambda: store.sweep(filesystem, (now - grace_ms) / 1000, dry=dry))
     if not dry:
         for name in list_half_deleted(filesystem):
             half = Topic(filesystem, system, name, 1, None)
-            (_delete_parts if filesystem.renames_folders else finish_in_place)(half)
-        empty_trash(filesystem)
+            try:
+                (_delete_parts if filesystem.renames_folders else finish_in_place)(half)
+            except TopicError as error:
+                swept.damaged[name] = error
     return swept
 
 
@@ -232,8 +237,8 @@ def _sweep_segments(topic: Topic, now: int, grace_ms: int, staged_grace_ms: int,
         needed |= LogIndex(topic, old).segments()
     for file in names:
         path = f"{directory}/{file}"
-        name = file.removesuffix(".arrow")
-        if name in needed:
+        name = file.removesuffix(SEGMENT)
+        if name == file or name in needed:  # what is no segment has been put there by somebody else
             continue
         grace = grace_ms if name in committed or name.startswith(COMPACTED) else max(grace_ms, staged_grace_ms)
         try:

@@ -22,6 +22,7 @@ from airflow_samza.systems.topic_rejections import check_count, check_owner, che
 
 VERSION = 1
 ROOT = "topics"
+SEGMENT = ".arrow"
 DELETING = "deleting.json"
 """The note in a topic's folder that the topic is being deleted, on a storage that renames no folder in one step."""
 
@@ -89,7 +90,7 @@ class Topic:
 
     def segment_path(self, segment: str) -> str:
         """Return a segment file."""
-        return f"{self.directory}/segments/{segment}.arrow"
+        return f"{self.directory}/segments/{segment}{SEGMENT}"
 
     @property
     def expired_path(self) -> str:
@@ -331,7 +332,12 @@ def list_half_deleted(filesystem: Filesystem) -> list[str]:
 def _walk(
     filesystem: Filesystem, directory: str, parts: tuple[str, ...], *, half_deleted: bool = False
 ) -> Iterator[str]:
-    names = filesystem.list(directory)
+    try:
+        names = filesystem.list(directory)
+    except TopicError as error:
+        if not error.facts.get("link"):
+            raise
+        names = [] if half_deleted else ["topic.json"]  # who opens it as a topic is told
     left = "topic.json" not in names and ("commits" in names or DELETING in names)
     if parts and ("topic.json" in names if not half_deleted else left):
         yield "/".join(unquote(part) for part in parts)

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import grp
+import os
+import pwd
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from airflow_samza.cli.app import app
 from airflow_samza.cli.environment import Environment, find_environment, parse_system, read_environment
 from airflow_samza.errors import ConfigError
 
@@ -222,3 +228,110 @@ def test_a_system_that_says_too_little_is_rejected(option: str) -> None:
 def test_a_setting_that_is_none_is_rejected(option: str) -> None:
     with pytest.raises(ConfigError, match="is not a setting"):
         find_environment(None, config=[option])
+
+
+@pytest.fixture
+def foreign(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Give a file or folder to another user, who is not root."""
+
+    def give(path: Path) -> None:
+        if os.geteuid() == 0:
+            os.chown(path, 12345, 12345, follow_symlinks=False)
+        else:
+            monkeypatch.setattr(os, "geteuid", lambda: 54321)
+
+    return give
+
+
+def below(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder below that of a file."""
+    (file.parent / "mine").mkdir(exist_ok=True)
+    monkeypatch.chdir(file.parent / "mine")
+
+
+def rejected() -> str:
+    with pytest.raises(ConfigError) as caught:
+        find_environment("dev", variables={"EVENTS_PASSWORD": ""})
+    return str(caught.value)
+
+
+def test_a_file_found_that_is_ours_is_used(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    below(file, monkeypatch)
+    assert find_environment("dev", variables={"EVENTS_PASSWORD": ""}).file == file
+
+
+def test_rejects_a_file_found_of_another_user_unless_it_is_named(
+    file: Path, monkeypatch: pytest.MonkeyPatch, foreign: Callable[[Path], None]
+) -> None:
+    file.write_text(TOML.replace("[env.dev]", '[env.dev]\nrunner_python = "/tmp/evil"'))
+    below(file, monkeypatch)
+    foreign(file)
+    said = rejected()
+    assert f"{file} belongs to the user" in said
+    assert "could have planted it: it is not used" in said
+    assert f"name it: --config-file {file}" in said
+    assert find_environment("dev", file=file, variables={"EVENTS_PASSWORD": ""}).runner_python == "/tmp/evil"
+
+
+@pytest.mark.parametrize(("mode", "who"), [(0o666, "everybody"), (0o646, "everybody")])
+def test_rejects_a_file_found_that_others_may_write(
+    file: Path, monkeypatch: pytest.MonkeyPatch, mode: int, who: str
+) -> None:
+    below(file, monkeypatch)
+    file.chmod(mode)
+    assert f"{file} {who} may write" in rejected()
+
+
+def test_rejects_a_file_found_in_a_folder_that_others_may_write_unless_it_is_sticky(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below(file, monkeypatch)
+    file.parent.chmod(0o777)
+    assert f"{file} lies in {file.parent}, which everybody may write" in rejected()
+    file.parent.chmod(0o1777)
+    assert find_environment("dev", variables={"EVENTS_PASSWORD": ""}).name == "dev"
+
+
+def test_rejects_a_link_found_of_another_user_and_one_to_a_file_that_others_may_write(
+    file: Path, monkeypatch: pytest.MonkeyPatch, foreign: Callable[[Path], None]
+) -> None:
+    other = file.parent / "elsewhere"
+    other.mkdir()
+    file.rename(other / "real.toml")
+    file.symlink_to("elsewhere/real.toml")
+    below(file, monkeypatch)
+    assert find_environment("dev", variables={"EVENTS_PASSWORD": ""}).file == file
+    (other / "real.toml").chmod(0o666)
+    assert "everybody may write" in rejected()
+    (other / "real.toml").chmod(0o644)
+    other.chmod(0o777)
+    assert f"lies in {other}, which everybody may write" in rejected()
+    other.chmod(0o755)
+    foreign(file)
+    assert "belongs to the user" in rejected()
+
+
+def test_a_group_may_write_a_file_found_when_nobody_else_is_in_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    below(file, monkeypatch)
+    file.chmod(0o664)
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    for members, fine in (([], True), ([me], True), ([me, "mallory"], False)):
+        group = grp.struct_group((me, "x", os.getegid(), members))
+        monkeypatch.setattr(grp, "getgrgid", lambda gid, group=group: group)
+        if fine:
+            assert find_environment("dev", variables={"EVENTS_PASSWORD": ""}).name == "dev"
+        else:
+            assert f"the group {me} may write" in rejected()
+
+
+@pytest.mark.parametrize(
+    "words", [["runs", "list"], ["gc", "--dry-run"], ["topics", "list"], ["topics", "expire", "--yes"], ["fsck"]]
+)
+def test_each_command_says_once_which_file_it_uses(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "samza.toml").write_text('[env.dev]\nroot = "state"\n')
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    assert found.stderr.count(f"Environment: [env.dev] of {tmp_path / 'samza.toml'}.") == 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import pytest
 
 from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.errors import SamzaError, StageLost, StorageFull, TopicError
+from airflow_samza.launch import launcher
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder, must_read, read, replace, write_once
@@ -141,7 +144,7 @@ def test_a_failure_is_told_as_soon_as_there_is_room_to_tell_it(ground: Ground) -
     until(lambda: ground.place.runtime.status(handle).state == RUNNING)
     ground.dials.turn("disk-full")
     ground.dials.turn("hold", None)
-    until(lambda: "writing the status failed" in ground.log())
+    until(lambda: f"{handle.stage_id}@{handle.generation}@{handle.attempt}: There is no room left" in ground.log())
     assert ground.place.runtime.status(handle).state == RUNNING
     ground.dials.turn("disk-full", None)
     assert ground.end(handle) == FAILED
@@ -149,6 +152,90 @@ def test_a_failure_is_told_as_soon_as_there_is_room_to_tell_it(ground: Ground) -
         ground.place.runtime.finish(handle)
     ground.the_rest()
     assert len(ground.runners()) == 1
+
+
+@pytest.fixture
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A small disk of its own, where this process may mount one; else a folder."""
+    place = tmp_path_factory.mktemp("disk")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)]
+    mounted = shutil.which("mount") is not None and subprocess.run(mount, capture_output=True).returncode == 0
+    yield place
+    if mounted:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.fixture
+def ground_on_disk(disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
+    (disk / "looping_app.py").write_text(APPLICATION)
+    monkeypatch.syspath_prepend(str(disk))
+    sys.modules.pop("looping_app", None)
+    made = Ground(disk, runner_without_spark.use_instead(monkeypatch, tmp_path / "dials"))
+    yield made
+    made.close()
+    sys.modules.pop("looping_app", None)
+
+
+@contextmanager
+def filled(ground: Ground, disk: Path) -> Iterator[None]:
+    """Nothing can be written to the disk meanwhile; where it is no mount, runners fail and others see it as full."""
+    filler, look = disk / "filler", os.statvfs
+    with pytest.MonkeyPatch.context() as patch:
+        if disk.is_mount():
+            with open(filler, "wb", buffering=0) as file, suppress(OSError):
+                while True:
+                    file.write(bytes(1 << 12))
+        else:
+            ground.dials.turn("disk-full")
+            here = look(disk)
+            patch.setattr(os, "statvfs", lambda path: os.statvfs_result((*here[:3], 0, 0, *here[5:])))
+        yield
+    ground.dials.turn("disk-full", None)
+    filler.unlink(missing_ok=True)
+
+
+def test_a_full_disk_is_said_to_be_full_at_once_and_a_retry_with_room_does_not_fail_by_it(
+    ground_on_disk: Ground, disk: Path
+) -> None:
+    ground, runtime = ground_on_disk, ground_on_disk.place.runtime
+    ground.dials.turn("hold")
+    handle = ground.submit(ground.stages[0])
+    until(lambda: runtime.status(handle).state == RUNNING)
+    with filled(ground, disk):
+        began = time.monotonic()
+        assert ground.end(handle) == FAILED
+        assert time.monotonic() - began < liveness.FROZEN_AFTER_SECONDS / 2  # 40 s, and it takes 5 to 10
+        with pytest.raises(StorageFull, match=r"The disk of the root .* is full \(.*\), and the stage runner \("):
+            runtime.finish(handle)
+        with pytest.raises(StorageFull):  # while there is no room, another try says so, too
+            ground.submit(ground.stages[0])
+    again = ground.submit(ground.stages[0])
+    assert again.attempt > handle.attempt
+    ground.dials.turn("hold", None)
+    ground.the_rest()
+    assert len(ground.runners()) == 1
+
+
+def test_a_runner_that_cannot_start_on_a_full_disk_is_said_to_lack_room(
+    ground_on_disk: Ground, disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground = ground_on_disk
+    started = launcher._spawn
+
+    def spawn(*args: Any, **more: Any) -> Any:
+        process = started(*args, **more)
+        with open(disk / "filler", "wb", buffering=0) as file, suppress(OSError):
+            while disk.is_mount():
+                file.write(bytes(1 << 12))
+        return process
+
+    here = os.statvfs(disk)
+    monkeypatch.setattr(launcher, "_spawn", spawn)
+    if not disk.is_mount():
+        ground.dials.turn("disk-full")
+        monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result((*here[:3], 0, 0, *here[5:])))
+    with pytest.raises(StorageFull, match=r"The disk of the root .* is full .*, and the stage runner did not start"):
+        ground.submit(ground.stages[0])
 
 
 def test_a_frozen_runner_is_given_up_and_finds_itself_replaced_when_it_wakes_up(ground: Ground) -> None:

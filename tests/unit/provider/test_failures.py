@@ -4,6 +4,7 @@ import ast
 import io
 import json
 import re
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ from airflow_samza.errors import (
     MessageError,
     PlanError,
     PlanErrors,
+    PushError,
     SamzaError,
     StageLost,
+    TopicError,
     UpstreamCleared,
     raise_all,
 )
@@ -47,6 +50,43 @@ def test_only_what_is_retryable_is_retried(kind: type[SamzaError]) -> None:
     # A retry is of the generation that is bound to what was cleared; only a clear of its own brings another.
     assert isinstance(raised.value, AirflowFailException) is not (kind.retryable and kind is not UpstreamCleared)
     assert str(raised.value) == "It failed.\n  Hint: Fix it."
+
+
+QUOTES = {
+    "a message": MessageError(
+        "f in map 'm' raised ValueError, on the message Visit(email='c@d.de').", hint="Mend c@d.de.", operator="m"
+    ),
+    "a key": PushError("The key 'c@d.de' comes twice.", table="people"),
+    "a file": TopicError("File a.csv of stream 's' is unreadable: 'c@d.de' is no int.", reason="'c@d.de' is no int"),
+}
+
+
+@pytest.mark.parametrize("error", QUOTES.values(), ids=QUOTES)
+@pytest.mark.parametrize("setting", ["PAGE_MASKED_COLUMNS=email", "PAGE_SAMPLES=False"])
+def test_an_exception_goes_to_notifiers_without_messages_where_these_are_hidden(
+    monkeypatch: pytest.MonkeyPatch, error: SamzaError, setting: str
+) -> None:
+    told: list[str] = []
+    with pytest.raises(AirflowException, match=r"c@d\.de"), mapped_failures(told.append):
+        raise error
+    name, _, value = setting.partition("=")
+    monkeypatch.setenv(f"AIRFLOW__SAMZA__{name}", value)
+    with pytest.raises(AirflowException) as raised, mapped_failures(told.append):
+        raise error
+    text = "".join(traceback.format_exception(raised.value))
+    assert "c@d.de" not in text
+    assert f"{type(error).__name__}" in str(raised.value)
+    assert "The task's log has it." in str(raised.value)
+    assert told == [str(error)] * 2
+
+
+def test_an_error_that_quotes_no_message_is_said_as_it_is_where_messages_are_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIRFLOW__SAMZA__PAGE_MASKED_COLUMNS", "email")
+    with pytest.raises(AirflowException) as raised, mapped_failures():
+        raise ConfigError("There is no system 'logs'.", hint="Bind it.")
+    assert str(raised.value) == "There is no system 'logs'.\n  Hint: Bind it."
 
 
 def test_the_sentence_is_told_and_the_error_kept() -> None:

@@ -48,7 +48,7 @@ from airflow_samza.launch import local_java
 from airflow_samza.spark import java_start
 
 folder = Path({str(tmp_path)!r})
-local_java.scratch_folder = lambda *_: str(folder)
+local_java.own_scratch = lambda *_: str(folder)
 
 def start(self):
     with local_java.unseen_settings({{"spark.secret": "1"}}):

@@ -29,9 +29,9 @@ from airflow_samza.provider.page.messages import read_messages
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun
 from airflow_samza.provider.page.rights import OF_ROWS, OF_RUN, ReadableDags
 from airflow_samza.provider.page.routes.addresses import OF_PLAN, StreamId
-from airflow_samza.provider.page.shown import NOT_SHOWN, shows_samples
 from airflow_samza.provider.page.tables import table_answer
 from airflow_samza.provider.page.topics import find_topic, run_topics, topic_answer, topic_detail
+from airflow_samza.provider.shown import NOT_SHOWN, shows_samples
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.state_upkeep import report_state
 from airflow_samza.runs.lineage.versions import Version, is_reset, state_bytes

@@ -7,17 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from airflow_samza.errors import (
-    ConfigError,
-    MessageError,
-    PlanError,
-    SamzaError,
-    StageCancelled,
-    StageLost,
-    StateError,
-    TopicError,
-    UpstreamCleared,
-)
+from airflow_samza.errors import MessageError, SamzaError
 from airflow_samza.planner.plan import Stage
 from airflow_samza.provider.failures import may_be_tried_again
 from airflow_samza.provider.page.airflow_records import Event, Records
@@ -43,7 +33,14 @@ from airflow_samza.provider.page.opened_run import Opened, OpenedRun
 from airflow_samza.provider.page.parallel import Result, of_each
 from airflow_samza.provider.page.rights import OF_LOGS, OF_ROWS, OF_RUN, ReadableDags
 from airflow_samza.provider.page.routes.addresses import OF_PLAN
-from airflow_samza.provider.page.shown import NOT_SHOWN, TEXT_NOT_SHOWN, masked_columns, shows_samples
+from airflow_samza.provider.shown import (
+    NOT_SHOWN,
+    TEXT_NOT_SHOWN,
+    hint_of,
+    masked_columns,
+    may_quote_rows,
+    shows_samples,
+)
 from airflow_samza.quoting import printable
 from airflow_samza.runs.progress.stage_progress import DEAD_LETTERS, DROPPED, LATE, newest_generation
 from airflow_samza.runs.records.epoch_records import newest_intent, read_commit
@@ -64,9 +61,6 @@ SAMPLES = "bad_records"
 """The fact of tasks that holds samples."""
 
 RUNNERS_SHOWN = 5
-
-_WITHOUT_ROWS = (ConfigError, PlanError, StageCancelled, StageLost, StateError, TopicError, UpstreamCleared)
-"""Errors whose texts are ours alone; others may quote a message, a key or what user code has said."""
 
 _NAMES = ("operator", "exception", "stage", "table", "stream")
 """Facts that are names."""
@@ -229,11 +223,10 @@ def _failure(opened: OpenedRun, handle: StageHandle) -> Failure | None:
     error = SamzaError.from_dict(dict(told)) if told else SamzaError(_without_error(status.state, handle.stage_id))
     facts = {str(name): str(value) for name, value in error.facts.items() if value is not None}
     file, line = facts.pop("file", None), facts.pop("line", None)
-    sentence, hint = error.sentence, error.hint
-    if (masked_columns() or not shows_samples()) and not isinstance(error, _WITHOUT_ROWS):
+    sentence, hint = error.sentence, hint_of(error)
+    if may_quote_rows(error):
         facts = {name: value for name, value in facts.items() if name in _NAMES}
         sentence = f"The stage {handle.stage_id!r} has failed. {TEXT_NOT_SHOWN}"
-        hint = "" if isinstance(error, MessageError) else hint
     return Failure(
         stage_id=handle.stage_id,
         generation=str(handle.generation),

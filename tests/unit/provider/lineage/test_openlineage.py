@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from openlineage.client.serde import Serde
 
+from airflow_samza.errors import MessageError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.provider.airflow_versions import AirflowException
 from airflow_samza.provider.lineage.methods import openlineage_is_active
 from airflow_samza.provider.lineage.openlineage_facets import (
     MOST_FIELDS,
@@ -189,6 +191,26 @@ def test_a_stage_that_failed_tells_its_error_in_one_sentence(
     told = operator.get_openlineage_facets_on_failure(context["ti"])
     assert told.run_facets["errorMessage"].message == "Stage 'by-tail' failed."
     assert "stackTrace" not in told.run_facets["errorMessage"].message
+
+
+def test_the_error_of_a_lineage_event_quotes_no_message_where_columns_are_masked(
+    runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = MessageError("f raised ValueError, on the message Visit(email='c@d.de').", stage="by-member", operator="f")
+    runtime.ends["by-member"] = error
+    said = []
+    for masked in ("", "email"):
+        monkeypatch.setenv("AIRFLOW__SAMZA__PAGE_MASKED_COLUMNS", masked)
+        operator = SamzaStreamOperator(
+            task_id="s", application="provider_applications:views", systems=SYSTEMS, poll_interval=0.001
+        )
+        operator.deferrable = False
+        context = make_context(operator)
+        with pytest.raises(AirflowException):
+            operator.execute(context)
+        said.append(operator.get_openlineage_facets_on_failure(context["ti"]).run_facets["errorMessage"].message)
+    assert said[0] == error.sentence
+    assert said[1].startswith("MessageError, stage 'by-member', operator 'f'. Its text may quote a message")
 
 
 def test_a_task_that_failed_before_it_knew_its_run_says_no_more_than_at_its_start() -> None:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -17,6 +18,7 @@ from airflow_samza.provider.page import files
 from airflow_samza.provider.page.airflow_records import Event, StartedRun, TaskMark
 from airflow_samza.provider.page.routes import runs as routes_of_runs
 from airflow_samza.provider.page.stage_answers import stage_answer
+from airflow_samza.provider.shown import shown_row
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.data_interval import DataInterval
@@ -195,6 +197,30 @@ def test_masked_columns_are_shown_nowhere(page: Page, monkeypatch: pytest.Monkey
     assert {value["email"] for value in values} == {"***"}
     assert {value["country"] for value in values} == {"de", "fr"}
     assert "-1" not in page.get("bad-records/samples")["samples"][0]["text"]
+
+
+def test_masks_reach_the_keys_of_map_columns_at_any_depth() -> None:
+    tags = pa.map_(pa.string(), pa.string())
+    rows = pa.table(
+        {
+            "id": [1, 2],
+            "tags": pa.array([[("Email", "c@d.de"), ("country", "de")], []], tags),
+            "deep": pa.array(
+                [[{"of": [("x", [("email", "c@d.de")])]}], None],
+                pa.list_(pa.struct([("of", pa.map_(pa.string(), tags))])),
+            ),
+            "keyed": pa.array(
+                [[({"email": "c@d.de"}, 1)], None],
+                pa.map_(pa.struct([pa.field("email", pa.string(), nullable=False)]), pa.int64()),
+            ),
+            "days": pa.array([[(18000, "c@d.de")], None], pa.map_(pa.date32(), pa.string())),
+        }
+    ).to_pylist()
+    shown = shown_row(rows[0], ("email", "2019-*"))
+    assert "c@d.de" not in str(shown)
+    assert shown["tags"] == [["Email", "***"], ["country", "de"]]
+    assert shown_row(rows[0], ())["tags"] == [["Email", "c@d.de"], ["country", "de"]]
+    assert shown_row(rows[1], ("email",))["tags"] == []
 
 
 MESSAGE = MessageError(

@@ -31,6 +31,7 @@ from airflow_samza.runs.upkeep.run_removal import SweptRuns
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.log import deletion
+from airflow_samza.systems.log.maintenance import mark_expired
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.faulty_filesystem import FaultyFilesystem, FolderlessFilesystem
@@ -412,3 +413,64 @@ def test_the_end_of_a_run_never_fails_by_its_sweep(here: Here, monkeypatch: pyte
     assert (
         told[1] == "What has expired of producing could not be deleted, and stays for the next sweep: the disk is gone"
     )
+
+
+PLANTED = {
+    "the segments of a topic": "topics/clicks/segments",
+    "the commits of a topic": "topics/clicks/commits",
+    "a topic": "topics/planted",
+    "a part of a topic's name": "topics/planted/deep",
+    "a place in the trash": "trash/planted",
+    "the trash": "trash",
+    "an application": "runs/planted",
+    "a run": "runs/count/planted",
+    "a lineage": "state/planted",
+    "a table": "tables/planted",
+}
+
+
+@pytest.mark.parametrize("where", PLANTED)
+def test_a_sweep_deletes_nothing_behind_a_link_and_still_deletes_the_rest(
+    here: Here, tmp_path_factory: pytest.TempPathFactory, where: str
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    for name in ("diary.txt", "a.arrow", ".tmp-a", "commits/a.json", "deep/x/topic.json"):
+        (outside / name).parent.mkdir(parents=True, exist_ok=True)
+        (outside / name).write_text("mine")
+        os.utime(outside / name, (0, 0))
+    clicks(here, 0)
+    here.log.append("gone", pa.table({"n": [1]}), key=["n"], partitions=1)
+    mark_expired(here.log.topic("gone"), 0)
+    root = Path(here.log.filesystem.location("."))
+    link = root / PLANTED[where]
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if link.is_dir():
+        link.rename(tmp_path_factory.mktemp("x") / "former")
+    link.symlink_to(outside)
+    swept = sweep_root(
+        here.log.filesystem, [here.log], here.runtime.upkeep.systems_of, Keep(), now=time.time() + 30 * 86400
+    )
+    assert sorted(path.name for path in outside.rglob("*") if path.is_file()) == sorted(
+        ["diary.txt", "a.arrow", ".tmp-a", "a.json", "topic.json"]
+    )
+    assert swept.logs["log"].topics == ["gone"]
+    assert (root / "topics/gone").exists() is False
+
+
+def test_a_sweep_leaves_files_alone_that_are_no_segments(here: Here) -> None:
+    clicks(here, 0)
+    folder = Path(here.log.filesystem.location("topics/clicks/segments"))
+    for name in ("diary.txt", "left.arrow"):
+        (folder / name).write_text("")
+        os.utime(folder / name, (0, 0))
+    swept = sweep_root(here.log.filesystem, [here.log], here.runtime.upkeep.systems_of, Keep())
+    assert swept.logs["log"].files == 1
+    assert (folder / "diary.txt").exists()
+    assert not (folder / "left.arrow").exists()
+
+
+def test_a_pipe_among_the_commits_of_a_topic_is_named_and_hangs_no_sweep(here: Here) -> None:
+    clicks(here, 0)
+    os.mkfifo(here.log.filesystem.location("topics/clicks/commits/00000000000000000001.json"))
+    swept = sweep_root(here.log.filesystem, [here.log], here.runtime.upkeep.systems_of, Keep())
+    assert "is no regular file, and is not read" in swept.logs["log"].damaged["clicks"].sentence

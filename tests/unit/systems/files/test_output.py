@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -326,6 +328,33 @@ def test_a_disk_that_fills_up_while_writing_is_storage_full(tmp_path: Path) -> N
     with pytest.raises(StorageFull):
         write_a_million(producer)
     producer.abort()
+
+
+@pytest.mark.parametrize("link", ["_samza", "_samza/staging", "_samza/manifests", "_samza/slots"])
+def test_publishing_deletes_nothing_behind_a_link_among_the_records_of_an_output(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, link: str
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    for name in ("diary.txt", "staging/diary.txt", "a.parquet"):
+        (outside / name).parent.mkdir(exist_ok=True)
+        (outside / name).write_text("mine")
+        os.utime(outside / name, (0, 0))
+    before = everything(outside)
+    staged = stage(tmp_path, "a", [1])
+    place = tmp_path / "out" / link
+    if place.exists():
+        place.rename(tmp_path / "former")
+    place.symlink_to(outside)
+    for write in (
+        lambda: system(tmp_path).publish(STREAM, publication({0: staged})),
+        lambda: stage(tmp_path, "b", [2]),
+        lambda: system(tmp_path).check_writable(STREAM),
+    ):
+        with suppress(TopicError):
+            write()
+    with pytest.raises(TopicError, match=f"out/{link} is a link, and links in the folder of an output's records"):
+        system(tmp_path).publish(STREAM, publication({0: staged}))
+    assert everything(outside) == before
 
 
 def test_a_storage_that_does_not_answer_can_be_tried_again(tmp_path: Path) -> None:

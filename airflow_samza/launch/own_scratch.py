@@ -1,0 +1,185 @@
+"""The folder of one process among a host's temporary files: what its Java writes, with an owner by whom to sweep it.
+
+Java's temporary files, Spark's blocks, artifacts and settings, and sockets of Python workers lie below it. It is
+private, as rows lie there. A process that is killed cannot delete it, so its name says whose it is (process and start
+time), and the next process that starts Spark, ``airflow-samza gc`` and the end of a run delete what the dead have left.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import socket
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import psutil
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.private_folder import private_folder, scratch_folder
+from airflow_samza.runs.records import liveness
+
+_FOLDER = "p"
+"""Short, as the paths of sockets are bounded."""
+_OWNER = "owner.json"
+_SOCKETS = "sockets"
+
+STARTING_SECONDS = 60.0
+"""Seconds for which a folder may be without a record of its owner, and a socket without anybody who listens."""
+
+LONGEST_SOCKET_FOLDER = 60
+"""A socket's path has at most 107 bytes, and Spark puts a name of about 45 behind the folder."""
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+_made: dict[int, str] = {}
+"""The folder of this process, by its id: a fork has its own."""
+
+
+def own_scratch(*below: str) -> str:
+    """Return the folder of this process, or one below it; each is made, is private, and goes when the process ends."""
+    pid = os.getpid()
+    if pid not in _made:
+        identity = liveness.identity()
+        name = f"{_short(pid)}-{_short(int(identity['started'] * 100))}"
+        _made[pid] = folder = private_folder(os.path.join(scratch_folder(_FOLDER), name))
+        with open(os.path.join(folder, _OWNER), "w", encoding="utf-8") as file:
+            json.dump(identity, file)
+        atexit.register(leave_scratch)
+    folder = private_folder(_made[pid])
+    for name in below:
+        folder = private_folder(os.path.join(folder, name))
+    return folder
+
+
+def own_local_dirs(named: str) -> str:
+    """Return the folders for Spark's blocks: private ones, below each that is ``named`` (with commas), else our own.
+
+    Spark makes folders there that every user of the host may read.
+    """
+    found = []
+    for place in filter(None, (part.strip() for part in named.split(","))):
+        mine = private_folder(os.path.join(place, f"airflow-samza-{os.geteuid()}"))
+        found.append(private_folder(os.path.join(mine, os.path.basename(own_scratch()))))
+        _note_place(mine)
+    return ",".join(found) or own_scratch("local")
+
+
+def socket_folder() -> str | None:
+    """Return a private folder for sockets; None where every path is too long for one."""
+    for folder in (own_scratch("s"), scratch_folder(_SOCKETS)):
+        if len(folder) <= LONGEST_SOCKET_FOLDER:
+            return folder
+    return None
+
+
+def sweep_left_behind(*, dry: bool = False) -> list[str]:
+    """Delete what dead processes of this user have left on this host, and return the paths; ``dry`` only finds them."""
+    found = []
+    try:
+        top = scratch_folder(_FOLDER)
+        dead = [path for path in _below(top) if _is_left(path)]
+        used = _used(dead) if dead else set()
+        for path in dead:
+            if path in used:
+                continue
+            found += [path, *(place for place in _local_dirs(path) if os.path.isdir(place))]
+        found += _silent_sockets(scratch_folder(_SOCKETS))
+    except (SamzaError, OSError):  # nothing that anybody waits for
+        return []
+    for path in found if not dry else ():
+        shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.unlink(path)
+    return found
+
+
+def leave_scratch() -> None:
+    """Delete the folder of this process, which ends; to be called where it ends at once, without Python's own end."""
+    folder = _made.pop(os.getpid(), None)
+    for place in (*_local_dirs(folder), folder) if folder is not None else ():
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _is_left(folder: str) -> bool:
+    """Return whether the owner of a folder is gone for good."""
+    owner = _owner(folder)
+    if not owner:
+        with suppress(OSError):
+            return time.time() - os.stat(folder).st_mtime > STARTING_SECONDS
+        return False
+    there = liveness.process_is_there(owner)
+    return there is False or (there is None and _is_of_earlier_boot(str(owner.get("place"))))
+
+
+def _is_of_earlier_boot(place: str) -> bool:
+    """Return whether a place is this host's before its last start; containers that share a folder share a boot."""
+    (host, boot), (mine, now) = (part.split("/")[:2] for part in (f"{place}/", f"{liveness.place()}/"))
+    return host == mine and bool(boot) and boot != now
+
+
+def _owner(folder: str) -> Mapping[str, Any]:
+    with suppress(OSError, ValueError), open(os.path.join(folder, _OWNER), encoding="utf-8") as file:
+        found = json.load(file)
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _used(folders: Iterable[str]) -> set[str]:
+    """Return the folders of which a living process was told on its command line: a Java whose starter has just died."""
+    found: set[str] = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.uids().real == os.geteuid():
+                words = " ".join(process.cmdline())
+                found |= {folder for folder in folders if f"{folder}/" in words}
+    return found
+
+
+def _note_place(place: str) -> None:
+    """Note beside the owner that a folder of this process lies in a place that a setting names, too."""
+    noted = os.path.join(own_scratch(), "elsewhere")
+    with open(noted, "a", encoding="utf-8") as file:
+        file.write(f"{place}\n")
+
+
+def _local_dirs(folder: str) -> list[str]:
+    with suppress(OSError), open(os.path.join(folder, "elsewhere"), encoding="utf-8") as file:
+        return sorted({os.path.join(line.strip(), os.path.basename(folder)) for line in file if line.strip()})
+    return []
+
+
+def _silent_sockets(folder: str) -> Iterator[str]:
+    """Yield the sockets on which nobody listens."""
+    for path in _below(folder):
+        found = os.lstat(path)
+        if not stat.S_ISSOCK(found.st_mode) or time.time() - found.st_mtime < STARTING_SECONDS:
+            continue
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+            channel.settimeout(1.0)
+            try:
+                channel.connect(path)
+            except ConnectionRefusedError:
+                yield path
+            except OSError:
+                continue
+
+
+def _below(folder: str) -> list[str]:
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder))
+
+
+def _short(number: int) -> str:
+    """Return a number in 36 digits.
+
+    >>> _short(35), _short(36), _short(176_000_000_000)
+    ('z', '10', '28uput4w')
+    """
+    text = ""
+    while number or not text:
+        number, digit = divmod(number, 36)
+        text = _DIGITS[digit] + text
+    return text
