@@ -62,20 +62,25 @@ def _known(test: Callable[[Any], bool]) -> Callable[[float | None], Truth]:
     return lambda value: None if value is None else test(_order(value))
 
 
-for _text, _number in (("5", 5.0), ("1.5", 1.5), ("0", 0.0), ("-0.0D", -0.0), ("1.0D", 1.0), (_NOT_A_NUMBER, NAN)):
-    _other = _order(_number)
-    CONDITIONS |= {
-        f"{{c}} = {_text}": _known(lambda value, other=_other: value == other),
-        f"{{c}} <> {_text}": _known(lambda value, other=_other: value != other),
-        f"{{c}} > {_text}": _known(lambda value, other=_other: value > other),
-        f"{{c}} < {_text}": _known(lambda value, other=_other: value < other),
-        f"{_text} <= {{c}}": _known(lambda value, other=_other: value >= other),
-        f"NOT ({{c}} <= {_text})": _known(lambda value, other=_other: value > other),
-        f"{{c}} IN ({_text}, 3.0D)": _known(lambda value, other=_other: value in (other, (False, 3.0))),
-        f"{{c}} NOT IN ({_text}, 3.0D)": _known(lambda value, other=_other: value not in (other, (False, 3.0))),
-        f"{{c}} BETWEEN 0.5D AND {_text}": _known(lambda value, other=_other: (False, 0.5) <= value <= other),
-        f"NOT {{c}} BETWEEN {_text} AND 4.0D": _known(lambda value, other=_other: not other <= value <= (False, 4.0)),
+def _comparisons(text: str, number: float) -> dict[str, Callable[[float | None], Truth]]:
+    """Conditions that compare with a number, written as ``text``."""
+    other, three = _order(number), (False, 3.0)
+    return {
+        f"{{c}} = {text}": _known(lambda value: value == other),
+        f"{{c}} <> {text}": _known(lambda value: value != other),
+        f"{{c}} > {text}": _known(lambda value: value > other),
+        f"{{c}} < {text}": _known(lambda value: value < other),
+        f"{text} <= {{c}}": _known(lambda value: value >= other),
+        f"NOT ({{c}} <= {text})": _known(lambda value: value > other),
+        f"{{c}} IN ({text}, 3.0D)": _known(lambda value: value in (other, three)),
+        f"{{c}} NOT IN ({text}, 3.0D)": _known(lambda value: value not in (other, three)),
+        f"{{c}} BETWEEN 0.5D AND {text}": _known(lambda value: (False, 0.5) <= value <= other),
+        f"NOT {{c}} BETWEEN {text} AND 4.0D": _known(lambda value: not other <= value <= (False, 4.0)),
     }
+
+
+for _text, _number in (("5", 5.0), ("1.5", 1.5), ("0", 0.0), ("-0.0D", -0.0), ("1.0D", 1.0), (_NOT_A_NUMBER, NAN)):
+    CONDITIONS |= _comparisons(_text, _number)
 CONDITIONS |= {
     "isnan({c})": lambda value: value is not None and math.isnan(value),
     "NOT isnan({c})": lambda value: value is None or not math.isnan(value),
@@ -189,6 +194,22 @@ def test_null_tests_of_floats_and_bounds_of_other_columns_skip_row_groups_still(
         for text in ("x IS NOT NULL", "x IS NULL", "x > 5 AND id >= 27", "x > 5")
     }
     assert left == {"x IS NOT NULL": 27, "x IS NULL": 12, "x > 5 AND id >= 27": 3, "x > 5": 30}
+
+
+def test_a_condition_on_floats_in_the_names_of_folders_keeps_the_rows_it_is_true_of(tmp_path: Path) -> None:
+    texts = ["NaN", "-0.0", "0.0", "1.0", "7", "Infinity", "__HIVE_DEFAULT_PARTITION__"]
+    floats = [NAN, -0.0, 0.0, 1.0, 7.0, math.inf, None]
+    for number, text in enumerate(texts):
+        folder = tmp_path / "in" / f"x={text}"
+        folder.mkdir(parents=True)
+        # In the file the column has other values, whose statistics say nothing of the folder's.
+        pq.write_table(pa.table({"id": [number], "x": [2.5]}), folder / "a.parquet")
+    stream = StreamSpec("in", schema="id bigint, x double", format="parquet")
+    for condition, test in CONDITIONS.items():
+        text = condition.format(c="x")
+        found = kept(text, stream, read(tmp_path, stream, bounds_of(text, str(stream.schema))))
+        right = [number for number, value in enumerate(floats) if test(value)]
+        assert found in (None, right), f"{text} keeps {found}, not {right}"
 
 
 @pytest.mark.spark

@@ -30,9 +30,9 @@ def _dialect() -> Any:
 
     No synonyms, no rewriting to another dialect's function.
     """
+    from sqlglot import TokenType
     from sqlglot.dialects.spark import Spark
     from sqlglot.parsers.spark import SparkParser
-    from sqlglot.tokens import TokenType
 
     syntax = {name: read for name, read in SparkParser.FUNCTION_PARSERS.items() if name in _WITH_SYNTAX}
     own: dict[str, Any] = {"FUNCTIONS": {}, "FUNCTION_PARSERS": syntax, "_build_predicate": _predicate}
