@@ -217,6 +217,19 @@ def test_every_aggregate_is_the_same_by_key_and_in_windows(
         assert not wrong, [(key, name, row[name], right[key][name]) for name in wrong]
 
 
+@pytest.mark.parametrize(
+    "window", [tumbling("1 hour", early_every=2), session("1 hour", early_every=2)], ids=["tumbling", "session"]
+)
+@pytest.mark.parametrize("kind", TYPES)
+def test_early_results_that_do_not_accumulate_have_each_value_once(kind: str, window: WindowSpec) -> None:
+    driver = TestDriver(application(kind, window, ["collect", "count"])).pipe("in", messages(kind)).run()
+    found: dict[str | None, list[Any]] = {}
+    for row in driver.output_table("out").to_pylist():
+        found.setdefault(row["k"], []).extend(row["a_collect"])
+    right = {key: row["a_collect"] for key, row in wanted(kind, ["collect"]).items()}
+    assert {key: bits(values) for key, values in found.items()} == right
+
+
 @pytest.mark.parametrize(("function", "kind"), [cell for cell in CELLS if is_rejected(*cell)])
 def test_the_plan_rejects_an_aggregate_over_a_type_that_has_none(function: str, kind: str) -> None:
     for window in (None, tumbling("1 hour"), session("1 hour")):

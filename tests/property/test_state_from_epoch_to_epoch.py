@@ -28,7 +28,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.task.operators.aggregate import Aggregate
 from airflow_samza.task.tables.store import TableStore
 
-SCHEMA = Schema.of("k string, f double, i bigint, s string, d double")
+SCHEMA = Schema.of("k string, f double, i bigint, s string, d double, n struct<x:double,l:array<string>>")
 ROW = st.fixed_dictionaries(
     {
         "k": st.sampled_from(["a", "b", None]),
@@ -36,6 +36,7 @@ ROW = st.fixed_dictionaries(
         "i": st.one_of(st.none(), st.integers(-50, 50)),
         "s": st.sampled_from([None, "", "x", "y", "é"]),
         "d": st.sampled_from([None, math.nan, 0.5, -0.25, 8.0, math.inf]),  # sums of these are exact in any order
+        "n": st.sampled_from([None, {"x": -0.0, "l": ["a", None]}, {"x": None, "l": None}, {"x": 1.5, "l": []}]),
     }
 )
 EPOCHS = st.lists(st.lists(st.lists(ROW, max_size=12), max_size=3), min_size=1, max_size=6)
@@ -58,6 +59,8 @@ def totals(app: Any) -> None:
         about=approx_count_distinct("s"),
         texts=collect("s"),
         numbers=collect("i"),
+        nested=collect("n"),
+        newest=last("n"),
     ).send_to(app.output_stream("totals"))
 
 
