@@ -46,6 +46,23 @@ def test_random_expressions_equal_spark(
 
 
 @pytest.mark.parametrize("seed", range(SCALE))
+def test_decimals_beside_constants_of_every_form_equal_spark(spark: Any, seed: int) -> None:
+    generator = Generator(3000 + seed)
+    referee = Referee(spark, rows(TAME, generator.random, 20))
+    texts = list({generator.with_constant(): None for _ in range(150)})
+    assert referee.check(texts, conditions=False) > 50
+
+
+@pytest.mark.parametrize("seed", range(SCALE))
+def test_an_expression_gives_the_same_beside_any_other(spark: Any, seed: int) -> None:
+    generator = Generator(4000 + seed)
+    referee = Referee(spark, rows(TAME, generator.random, 20))
+    for _ in range(3):
+        texts = [generator.with_constant() for _ in range(30)] + [generator.any(2) for _ in range(20)]
+        assert referee.check_beside(list(dict.fromkeys(texts)), generator.beside()) > 15
+
+
+@pytest.mark.parametrize("seed", range(SCALE))
 def test_operators_without_parentheses_keep_sparks_ranks(spark: Any, seed: int) -> None:
     generator = Generator(2000 + seed)
     referee = Referee(spark, rows(TAME, generator.random, 25))

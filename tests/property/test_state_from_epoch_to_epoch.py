@@ -28,7 +28,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.task.operators.aggregate import Aggregate
 from airflow_samza.task.tables.store import TableStore
 
-SCHEMA = Schema.of("k string, f double, i bigint, s string, d double")
+SCHEMA = Schema.of("k string, f double, i bigint, s string, d double, n struct<x:double,l:array<string>>")
 ROW = st.fixed_dictionaries(
     {
         "k": st.sampled_from(["a", "b", None]),
@@ -36,6 +36,7 @@ ROW = st.fixed_dictionaries(
         "i": st.one_of(st.none(), st.integers(-50, 50)),
         "s": st.sampled_from([None, "", "x", "y", "é"]),
         "d": st.sampled_from([None, math.nan, 0.5, -0.25, 8.0, math.inf]),  # sums of these are exact in any order
+        "n": st.sampled_from([None, {"x": -0.0, "l": ["a", None]}, {"x": None, "l": None}, {"x": 1.5, "l": []}]),
     }
 )
 EPOCHS = st.lists(st.lists(st.lists(ROW, max_size=12), max_size=3), min_size=1, max_size=6)
@@ -58,6 +59,8 @@ def totals(app: Any) -> None:
         about=approx_count_distinct("s"),
         texts=collect("s"),
         numbers=collect("i"),
+        nested=collect("n"),
+        newest=last("n"),
     ).send_to(app.output_stream("totals"))
 
 
@@ -101,6 +104,45 @@ def test_an_aggregation_cut_into_epochs_gives_what_it_gives_in_one(epochs: list[
         if state:
             cut.restore(state)
     assert results(cut) == results(whole)
+
+
+@SETTINGS
+@given(EPOCHS)
+def test_lists_that_former_versions_kept_apart_are_taken_over(epochs: list[list[list[dict[str, Any]]]]) -> None:
+    whole, cut = aggregate(), aggregate()
+    for batches in epochs:
+        rows = [row for rows in batches for row in rows]
+        if rows:
+            whole.process(batch(rows))
+            cut.process(batch(rows))
+        state = stored(cut.snapshot())
+        cut = aggregate()
+        if state:
+            cut.restore(stored(kept_apart(state["groups"])))
+    assert results(cut) == results(whole)
+
+
+def kept_apart(groups: pa.Table) -> dict[str, pa.Table]:
+    """State as former versions kept it: a row for each value of a list, in tables of their own."""
+    tables: dict[str, pa.Table] = {}
+    names, place = ["k0", "k1"], 0
+    for aggregation in SPEC.aggregations:
+        parts = 2 if aggregation.function in ("avg", "min", "max") and aggregation.column == "d" else 1
+        mine = [f"p{place + n}" for n in range(parts)]
+        place += parts
+        if aggregation.function not in ("collect", "count_distinct"):
+            names += mine
+            continue
+        kept = [
+            {"k0": row["k0"], "k1": row["k1"], "v": value} for row in groups.to_pylist() for value in row[mine[0]] or ()
+        ]
+        kinds = [groups.schema.field(name).type for name in ("k0", "k1")] + [
+            groups.schema.field(mine[0]).type.value_type
+        ]
+        schema = pa.schema(list(zip(("k0", "k1", "v"), kinds, strict=True)))
+        tables[f"values:{aggregation.name}"] = pa.Table.from_pylist(kept, schema)
+    plain = groups.select(names)
+    return {"groups": plain.rename_columns(["k0", "k1", *(f"p{n}" for n in range(len(names) - 2))]), **tables}
 
 
 @SETTINGS

@@ -261,6 +261,23 @@ LIMITS = [
 ]  # fmt: skip
 """Numbers, times and intervals at the ends of their ranges, and beyond."""
 
+CONSTANT_FORMS = [
+    "3", "-3", "+3", "(3)", "- +3", "+ +3", "-(3)", "- - 3", "0", "3L", "3S", "3Y", "CAST(3 AS int)", "int(3)", "3::int", "CAST(3 AS bigint)",
+    "CAST(3 AS tinyint)", "CAST(300 AS smallint)", "CAST(3.7 AS int)", "CAST('3' AS int)", "CAST(true AS int)", "CAST(3 AS decimal(5,2))",
+    "round(3)", "round(3L)", "round(3.5)", "round(3.567, 1)", "floor(3)", "floor(3.5)", "ceil(3)", "ceil(3.5)", "abs(-3)", "abs(3)",
+    "negative(3)", "positive(3)", "positive(1.5)", "+1.50", "1.50", "(1 + 2)", "(1.0 + 2)", "coalesce(3)", "coalesce(3, 1)",
+    "coalesce(NULL, 3)", "nullif(3, 4)", "nullif(3, 3)", "greatest(1, 3)", "least(4, 3)", "if(1 < 2, 3, 4)", "nvl2(1, 3, 4)", "length('abc')",
+    "year(DATE '2020-01-01')", "(7 % 4)", "pmod(7, 4)", "(7 div 2)", "size(split('a,b', ','))", "instr('abc', 'c')", "try_add(1, 2)",
+    "try_cast('3' AS int)", "try_cast(3 AS int)", "ifnull(3, 1)", "2147483648", "CAST(NULL AS int)",
+]  # fmt: skip
+
+CONSTANTS = [
+    form.format(constant)
+    for constant in CONSTANT_FORMS
+    for form in ("m * {}", "n + {}", "{} - o", "coalesce(m, {})", "n > {}", "m IN ({}, 2)", "i * {}")
+]
+"""Decimals beside constants of every form: a literal has just its digits, what Catalyst folds those of its type."""
+
 ALL = {
     "core": CORE,
     "choices": CHOICES,
@@ -276,6 +293,7 @@ ALL = {
     "found": FOUND,
     "wide": WIDE,
     "limits": LIMITS,
+    "constants": CONSTANTS,
 }
 """By subject."""
 

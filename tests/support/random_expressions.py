@@ -28,6 +28,7 @@ LEAVES: dict[str, list[str]] = {
     "float": ["f", "g"],
     "double": ["d", "e", "1e3", "-2.5e-1", "st.c.d", "CAST(1.5 AS double)"],
     "decimal": ["n", "m", "o", "1.5", "0.10", "-2.", "100.00"],
+    "constant": ["3", "-3", "+3", "(3)", "- +3", "0", "12", "3L", "300S", "7Y", "1.50", "-2.5", "+0.5", "2147483648"],
     "boolean": ["p", "q", "i > j", "x = y", "d < e", "u IS NULL"],
     "string": ["x", "y", "h", "'a'", "''", "'é'", "st.b", "ax[0]", "mq[1]", "'12'"],
     "date": ["u", "v", "DATE '2020-02-29'", "CAST(w AS date)"],
@@ -81,10 +82,21 @@ RULES: dict[str, list[str]] = {
     "decimal": _templates("""
         ({decimal} + {decimal}); ({decimal} - {int}); ({decimal} * {decimal}); abs({decimal}); floor({decimal}); ceil({decimal});
         round({decimal}, {digits}); CAST({decimal} AS decimal(12,3)); CAST({int} AS decimal(12,2)); CAST({decimal} AS decimal(9,1));
-        coalesce({decimal}, {int}); greatest({decimal}, {decimal}); (- {decimal})
+        coalesce({decimal}, {int}); greatest({decimal}, {decimal}); (- {decimal}); ({decimal} {sum} {constant}); ({constant} {sum}
+        {decimal}); least({decimal}, {constant})
+    """),
+    "constant": _templates("""
+        CAST({constant} AS int); int({constant}); bigint({constant}); CAST({constant} AS smallint); CAST({constant} AS decimal(9,2));
+        {constant}::int; round({constant}); round({constant}, 1); floor({constant}); ceil({constant}); abs({constant}); (- {constant});
+        (+ {constant}); negative({constant}); positive({constant}); ({constant} {sum} {constant}); coalesce({constant}, 1);
+        coalesce(NULL, {constant}); nullif({constant}, 99); greatest({constant}, 2); least(2, {constant}); if(1 < 2, {constant}, 5);
+        CASE WHEN 2 > 1 THEN {constant} END; nvl2(1, {constant}, 4); length('abc'); year(DATE '2020-02-29'); CAST('12' AS int);
+        try_cast('3' AS int); pmod(7, {constant}); mod({constant}, 4); size(split('a,b', ',')); try_add({constant}, 1); (7 div 2);
+        CAST(2.7D AS int); datediff(DATE '2020-03-01', DATE '2020-02-28'); CAST(true AS int); instr('abc', 'c')
     """),
     "boolean": _templates("""
-        ({int} {compare} {long}); ({double} {compare} {float}); ({decimal} {compare} {int}); ({string} {compare} {string}); ({date}
+        ({int} {compare} {long}); ({double} {compare} {float}); ({decimal} {compare} {int}); ({decimal} {compare}
+        {constant}); ({string} {compare} {string}); ({date}
         {compare} {date}); ({timestamp} {compare} {timestamp}); ({date} {compare} {timestamp}); ({boolean} <=> {boolean}); ({string}
         LIKE {pattern}); ({string} NOT LIKE {pattern}); ({string} ILIKE {pattern}); startswith({string}, {text}); endswith({string},
         {text}); contains({string}, {text}); (NOT {boolean}); ({boolean} AND {boolean}); ({boolean} OR {boolean}); ({int} IN ({int}, 7,
@@ -115,6 +127,7 @@ RULES: dict[str, list[str]] = {
 }
 WORDS = {
     "compare": ["=", "<>", "<", "<=", ">", ">=", "<=>", "=="],
+    "sum": ["+", "-", "*"],
     "split": ["','", "' '", "'a'", "'é'"],
     "part": ["1", "2", "-1", "7"],
     "digits": ["0", "1", "2", "5"],
@@ -147,6 +160,26 @@ class Generator:
     def any(self, depth: int) -> str:
         """An expression of any type."""
         return self.of(self.random.choice([*RULES]), depth)
+
+    def with_constant(self) -> str:
+        """An expression of a decimal and a constant that is no plain literal, as a rule."""
+        decimal, constant, symbol = self.of("decimal", 0), self.of("constant", 2), self.of("sum", 0)
+        forms = [
+            f"{decimal} {symbol} {constant}",
+            f"{constant} {symbol} {decimal}",
+            f"({decimal} {symbol} {constant}) {self.of('sum', 0)} {self.of('constant', 1)}",
+            f"coalesce({decimal}, {constant})",
+            f"{decimal} {self.of('compare', 0)} {constant}",
+            f"{decimal} IN ({constant}, {self.of('constant', 1)})",
+            f"{decimal} BETWEEN {constant} AND {self.of('constant', 1)}",
+        ]
+        return self.random.choice(forms)
+
+    def beside(self) -> str:
+        """An expression that only Catalyst evaluates."""
+        return self.random.choice(
+            ["uuid()", "rand(7)", "x RLIKE 'a'", "sha1(x)", "ln(d)", "transform(ai, one -> one + 1)", "initcap(y)"]
+        )
 
     def flat(self) -> str:
         """A condition without any parentheses, for the ranks of operators."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import decimal
+import itertools
 import math
 import os
 import random
@@ -12,6 +14,7 @@ import struct
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from airflow_samza.schema import DataType, Schema
 from airflow_samza.task.expressions.compiler import compile_condition, compile_projection
@@ -310,6 +313,40 @@ class Referee:
         wrong, count = self.differences(texts, conditions=conditions)
         assert not wrong, f"{len(wrong)} of {count} differ:\n" + "\n".join(wrong[:8])
         return count
+
+    def check_beside(self, texts: list[str], neighbour: str) -> int:
+        """Compares each expression alone with what it gives in a select with others; returns how many Arrow evaluated.
+
+        Beside one that Arrow evaluates, and beside ``neighbour``, which only Catalyst does, so that it gets them all.
+        """
+        alone: dict[str, Any] = {}
+        for text in texts:
+            with contextlib.suppress(UnsupportedExpression):
+                found = self.arrow(text)
+                if not isinstance(found, str):
+                    alone[text] = found
+        for one, other in itertools.pairwise(alone):
+            try:
+                together = compile_projection([f"{one} AS one", f"{other} AS other"], self.schema)
+            except UnsupportedExpression:
+                continue
+            frame = Frame(self.batch.columns, self.batch.num_rows)
+            for text, field, expression in zip((one, other), together.schema.fields, together.expressions, strict=True):
+                assert (field.type.to_arrow(), told(expression.array(frame))) == alone[text], f"{text} beside another"
+        frame = self.frame.selectExpr(
+            *(f"{text} AS r{place}" for place, text in enumerate(alone)), f"{neighbour} AS neighbour"
+        )
+        with pytest.raises(UnsupportedExpression):
+            compile_projection([f"{text} AS r{place}" for place, text in enumerate([*alone, neighbour])], self.schema)
+        columns = frame.toArrow().columns[:-1]
+        theirs = [(plain(column.type), told(column)) for column in columns]
+        wrong = [
+            f"{text} beside {neighbour}\n    {self.unequal(mine, found)}"
+            for (text, mine), found in zip(alone.items(), theirs, strict=True)
+            if mine != found
+        ]
+        assert not wrong, f"{len(wrong)} of {len(alone)} differ:\n" + "\n".join(wrong[:8])
+        return len(alone)
 
     def check_condition(self, text: str) -> bool:
         """Return True if Arrow filters with a condition.

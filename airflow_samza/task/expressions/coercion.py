@@ -32,12 +32,12 @@ def as_decimal(kind: DataType) -> DataType:
 
 def exact_decimal(operand: Expression) -> DataType:
     """The decimal type of an operand beside a decimal: an integer literal has just its digits."""
-    if operand.type.is_integer and operand.value is not None:
-        if not operand.literal:
-            raise UnsupportedExpression(
-                f"{operand.value} of type {operand.type.ddl()} beside a decimal may be a literal or a cast"
-            )
+    if operand.literal and operand.type.is_integer and operand.value is not None:
         return DataType("decimal", len(str(abs(operand.value))), 0)
+    if operand.type.name in ("smallint", "bigint") and operand.value is not None:
+        raise UnsupportedExpression(
+            f"{operand.value} of type {operand.type.ddl()} beside a decimal may be a literal or a cast"
+        )
     return as_decimal(operand.type)
 
 
@@ -82,7 +82,7 @@ def widened(operand: Expression, kind: DataType) -> Expression:
         return operand
     if operand.type == VOID:
         return literal(None, kind)
-    if operand.literal and operand.value is not None:
+    if operand.value is not None and (operand.literal or operand.type.is_integer):
         return literal(_widened_value(operand, kind), kind)
     # a date far away may not fit into a timestamp
     return Expression(kind, operand.nullable, operand.fallible or kind.name == "timestamp", _widening(operand, kind))

@@ -80,8 +80,9 @@ class Expression:
     """An expression compiled for one schema.
 
     ``run`` gives an Arrow array of the frame's length, or a scalar. ``fallible``: a row can make it fail, so
-    that it must not be evaluated on rows on which Spark would not evaluate it. ``literal`` marks a constant, whose
-    Python value is ``value``, ``place`` a column of the input as it is.
+    that it must not be evaluated on rows on which Spark would not evaluate it. ``value`` is the Python value of a
+    constant, where it is known; ``literal`` marks one that is a literal for Catalyst, too, or whose type would be the
+    same if it were. ``place`` is that of a column of the input as it is.
     """
 
     type: DataType

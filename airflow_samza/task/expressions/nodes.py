@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -99,6 +100,9 @@ class NodeCompiler:
     def _finished(self, node: Any, found: Expression, *, inner: bool = False) -> Expression:
         if not found.literal and not found.type.children and found.type != VOID and self.guard.facts.is_constant(node):
             found = folded(found)
+        if found.literal and found.value is not None and found.type.is_integer and not _is_written(node):
+            # Beside a decimal a literal has just its digits, but +3, round(3) and CAST(3 AS int) those of their type.
+            found = replace(found, literal=False)
         self.guard.passed(node, found, inner=inner)
         return found
 
@@ -391,6 +395,13 @@ class NodeCompiler:
                 "a constant text is tried as a date, and Catalyst knows words such as 'epoch' and 'today'"
             )
         return try_cast(operand, kind)
+
+
+def _is_written(node: Any) -> bool:
+    """Return whether a node is a number as the text has it, perhaps with a minus or in parentheses."""
+    node = bare(node)
+    kind = type(node).__name__
+    return kind == "Literal" or (kind == "Neg" and type(node.this).__name__ == "Literal")
 
 
 def _target(node: Any) -> DataType:

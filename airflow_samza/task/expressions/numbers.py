@@ -63,6 +63,13 @@ def absolute(operand: Expression) -> Expression:
     return applied(kind, [operand], kernel, fails=True)
 
 
+def positive(operand: Expression) -> Expression:
+    """``+ operand``."""
+    if _number("positive", operand).fallible:
+        raise UnsupportedExpression("a plus stands before a value that can fail, where Catalyst may leave it out")
+    return operand
+
+
 def floor(operand: Expression) -> Expression:
     """``floor(operand)``: a bigint, which stops at its limits; a decimal without fraction."""
     return _whole("floor", operand, np.floor)
@@ -225,4 +232,5 @@ FUNCTIONS = {
     "mod": Function(lambda left, right: arithmetic("%", left, right), 2, 2),
     "pmod": Function(positive_remainder, 2, 2),
     "negative": Function(negated),
+    "positive": Function(positive),
 }

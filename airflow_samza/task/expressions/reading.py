@@ -30,11 +30,13 @@ def _dialect() -> Any:
 
     No synonyms, no rewriting to another dialect's function.
     """
+    from sqlglot import TokenType
     from sqlglot.dialects.spark import Spark
     from sqlglot.parsers.spark import SparkParser
 
     syntax = {name: read for name, read in SparkParser.FUNCTION_PARSERS.items() if name in _WITH_SYNTAX}
-    own = {"FUNCTIONS": {}, "FUNCTION_PARSERS": syntax, "_build_predicate": _predicate}
+    own: dict[str, Any] = {"FUNCTIONS": {}, "FUNCTION_PARSERS": syntax, "_build_predicate": _predicate}
+    own["UNARY_PARSERS"] = {**SparkParser.UNARY_PARSERS, TokenType.PLUS: _plus}
     parser = types.new_class("WrittenParser", (SparkParser,), exec_body=lambda body: body.update(own))
     return types.new_class(
         "Written", (Spark,), exec_body=lambda body: body.update({"Parser": parser, "parser_class": parser})
@@ -47,6 +49,13 @@ def _predicate(parser: Any, kind: Any, this: Any, expression: Any, comments: Any
     if negate:
         node.set("negate", True)
     return parser.expression(node, comments=comments)
+
+
+def _plus(parser: Any) -> Any:
+    """A plus before a value as the function that it is; sqlglot leaves it out, and +3 is no literal as 3 is."""
+    from sqlglot import exp
+
+    return parser.expression(exp.Anonymous(this="positive", expressions=[parser._parse_unary()]))
 
 
 def parsed(text: str, *, alone: bool) -> Any:

@@ -5,7 +5,7 @@ Per key what its accumulators keep, made of rows, merged, and passed on as rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_spec import KeyedResultSpec
@@ -35,11 +35,10 @@ def decomposable(aggregations: Sequence[Aggregation]) -> bool:
 
 
 def accumulators_of(spec: KeyedResultSpec, inputs: Schema, output: Schema) -> list[Accumulator]:
-    """The accumulators of the decomposable aggregations, in order."""
+    """The accumulators of the aggregations, in order."""
     return [
         Accumulator(a, inputs[a.column].type if a.column is not None else None, output[a.name])
         for a in spec.aggregations
-        if a.function not in BY_VALUES
     ]
 
 
@@ -88,15 +87,13 @@ def _kept_type(part: Part, kind: DataType | None) -> DataType:
 class PartialGroups:
     """Groups by key, what came first staying first; ``rows`` are those of the partial results held.
 
-    ``key`` are the columns grouped by, where they are others than the operator's key. ``watch`` is called with the key
-    columns and the messages of each partial result that is made.
+    ``key`` are the columns grouped by, where they are others than the operator's key.
     """
 
     def __init__(
         self,
         spec: KeyedResultSpec,
         accumulators: Sequence[Accumulator],
-        watch: Callable[[list[Any], pa.RecordBatch], None] | None = None,
         *,
         key: tuple[str, ...] | None = None,
     ) -> None:
@@ -104,12 +101,15 @@ class PartialGroups:
         self.key = spec.key if key is None else key
         self.accumulators = accumulators
         self._grouping = Grouping(spec, accumulators)
-        self._watch = watch
         self._columns = list(dict.fromkeys([*self.key, *(a.column for a in spec.aggregations if a.column is not None)]))
         self._raw: list[pa.RecordBatch] = []
         self._raw_rows = 0
         self._partials: list[pa.Table] = []
-        self._merged_rows = 0
+        self._by_values = [
+            f"p{place}" for place, part in enumerate(self._grouping.parts) if part.first in ("collect", "distinct")
+        ]
+        self._size = 0
+        self._merged_size = 0
         self._repeats = False
         self.rows = 0
 
@@ -139,7 +139,7 @@ class PartialGroups:
         self.condense()
         self._merge()
         found = self._partials[0] if self._partials else None
-        self._partials, self.rows, self._merged_rows = [], 0, 0
+        self._partials, self.rows, self._size, self._merged_size = [], 0, 0, 0
         return found
 
     def held(self) -> pa.Table | None:
@@ -180,15 +180,21 @@ class PartialGroups:
         batch = pa.Table.from_batches(self._raw).combine_chunks().to_batches()[0]
         self._raw, self._raw_rows = [], 0
         keys = [same_key(batch.column(name)) for name in self.key]
-        if self._watch is not None:
-            self._watch(keys, batch)
         self._hold(self._table(*self._grouping.made(keys, batch)))
 
     def _hold(self, partial: pa.Table) -> None:
         self._partials.append(partial)
         self.rows += partial.num_rows
-        if self.rows > max(4 * self._merged_rows, 4 * RAW_ROWS):
+        self._size += self._size_of(partial)
+        if self._size > max(4 * self._merged_size, 4 * RAW_ROWS):
             self._merge()
+
+    def _size_of(self, partial: pa.Table) -> int:
+        """The rows of a partial result and the values in its lists: merging copies them, so it waits for many more."""
+        import pyarrow.compute as pc
+
+        lists = (pc.sum(pc.list_value_length(partial.column(name))).as_py() or 0 for name in self._by_values)
+        return int(partial.num_rows + sum(lists))
 
     def _merge(self) -> None:
         """Makes one partial result of all."""
@@ -201,7 +207,8 @@ class PartialGroups:
             columns = [column.combine_chunks() for column in together.columns]
             self._partials = [self._table(*self._grouping.merged(columns[:count], columns[count:]))]
         self._repeats = False
-        self.rows = self._merged_rows = self._partials[0].num_rows if self._partials else 0
+        self.rows = self._partials[0].num_rows if self._partials else 0
+        self._size = self._merged_size = self._size_of(self._partials[0]) if self._partials else 0
 
     @staticmethod
     def _table(keys: list[Any], parts: list[Any]) -> pa.Table:

@@ -1,6 +1,6 @@
 """Parquet: read by row groups, with column projection and row-group statistics.
 
-Written with snappy and row groups of 128k rows.
+Written with snappy and row groups of 128k rows, without statistics of floats.
 """
 
 from __future__ import annotations
@@ -249,7 +249,11 @@ class ParquetOutput:
         if self.writer is None:
             dictionaries = dictionary_columns(table)
             self.writer = pq.ParquetWriter(
-                self.sink, self.schema, compression=self.compression, use_dictionary=dictionaries
+                self.sink,
+                self.schema,
+                compression=self.compression,
+                use_dictionary=dictionaries,
+                write_statistics=columns_with_statistics(self.schema),
             )
         if self.rows:
             self.writer.write_table(table, row_group_size=self.rows)
@@ -260,6 +264,31 @@ class ParquetOutput:
         self._flush()
         if self.writer is not None:
             self.writer.close()
+
+
+def columns_with_statistics(schema: pa.Schema) -> bool | list[str]:
+    """Return the columns whose least and greatest values are written: all (True) but those of floats.
+
+    Arrow leaves NaN out of these values, and Spark, which sorts NaN above all numbers, would skip the row groups
+    that have a NaN.
+    """
+    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+    kept = [path for path, kind in leaves if not types.is_floating(kind)]
+    return True if len(kept) == len(leaves) else kept
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """Yield the columns of which a column is made in the file, by the paths that they have there."""
+    if types.is_struct(kind):
+        for child in kind:
+            yield from _leaves(f"{path}.{child.name}", child.type)
+    elif types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", kind.key_type)
+        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+    elif types.is_list(kind) or types.is_large_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    else:
+        yield path, kind
 
 
 def dictionary_columns(table: pa.Table) -> bool | list[str]:

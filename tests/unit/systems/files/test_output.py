@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.errors import ConfigError, SchemaError, StorageFull, StorageUnavailable, TopicError
+from airflow_samza.schema import Schema
 from airflow_samza.systems.files.formats.parquet import dictionary_columns
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.system import FilesSystem
@@ -246,6 +247,18 @@ def test_only_columns_whose_values_repeat_get_a_dictionary(tmp_path: Path) -> No
     facts = system(tmp_path).publish(stream, publication({0: producer.finish()}))
     group = pq.ParquetFile(tmp_path / "out" / facts["files"][0]).metadata.row_group(0)
     assert [group.column(place).has_dictionary_page for place in range(3)] == [False, True, True]
+
+
+def test_floats_at_any_depth_get_no_statistics(tmp_path: Path) -> None:
+    ddl = "id bigint, x double, s struct<n:int,f:float>, l array<double>, m map<string,float>"
+    stream = StreamSpec("out", schema=ddl, format="parquet")
+    row = {"id": 1, "x": 1.5, "s": {"n": 1, "f": 1.5}, "l": [1.5], "m": [("a", 1.5)]}
+    producer = system(tmp_path).producer(stream, "a")
+    producer.write(0, pa.RecordBatch.from_pylist([row], Schema.of(ddl).to_arrow()))
+    facts = system(tmp_path).publish(stream, publication({0: producer.finish()}))
+    group = pq.ParquetFile(tmp_path / "out" / facts["files"][0]).metadata.row_group(0)
+    columns = [group.column(place) for place in range(group.num_columns)]
+    assert [c.path_in_schema for c in columns if c.statistics is not None] == ["id", "s.n", "m.key_value.key"]
 
 
 def test_an_aborted_attempt_leaves_nothing(tmp_path: Path) -> None:

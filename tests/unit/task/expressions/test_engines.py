@@ -67,6 +67,25 @@ def shown() -> list[tuple[str, str, tuple[str, ...]]]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("constant", "wanted"),
+    [("3", "decimal(12,2)"), ("-3", "decimal(12,2)"), ("(3)", "decimal(12,2)"), ("3.5", "decimal(13,3)")]
+    + [
+        (text, "decimal(21,2)")
+        for text in ("+3", "- +3", "-(3)", "CAST(3 AS int)", "int(3)", "round(3)", "greatest(1, 3)")
+    ],
+)
+def test_only_a_plain_literal_beside_a_decimal_has_the_type_of_its_digits(constant: str, wanted: str) -> None:
+    assert compile_projection([f"n * {constant} AS r"], SCHEMA).schema["r"].type.ddl() == wanted
+
+
+@pytest.mark.parametrize("constant", ["3L", "300S", "CAST(3 AS bigint)", "floor(3)", "ceil(3)"])
+def test_constants_that_may_be_literals_or_casts_go_to_catalyst_beside_a_decimal(constant: str) -> None:
+    with pytest.raises(UnsupportedExpression, match="a literal or a cast"):
+        compile_projection([f"n * {constant} AS r"], SCHEMA)
+    assert compile_projection([f"i + {constant} AS r"], SCHEMA).schema["r"].type.name in ("int", "bigint")
+
+
 def test_what_dags_demo_and_docs_show_runs_on_arrow() -> None:
     calls = shown()
     assert {"dags", "README.md", "benchmarks"} <= {place.partition("/")[0] for place, _, _ in calls}
