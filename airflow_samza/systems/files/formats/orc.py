@@ -25,6 +25,7 @@ class OrcFormat:
     """The format ``orc``."""
 
     extension = "orc"
+    codecs = ("zlib", "zstd", "snappy", "lz4", "uncompressed")
     times = NANOSECONDS
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> OrcInput:

@@ -51,6 +51,7 @@ class ParquetFormat:
     """The format ``parquet``."""
 
     extension = "parquet"
+    codecs = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
     times = None
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> ParquetInput:

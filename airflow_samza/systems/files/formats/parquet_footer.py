@@ -32,7 +32,7 @@ def check_counts(metadata: pq.FileMetaData, schema: pq.ParquetSchema) -> None:
     """Raise a ``ValueError`` where the counts of rows that a footer has at several places differ."""
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
     rows = sum(group.num_rows for group in groups)
-    if rows != metadata.num_rows:
+    if metadata.num_rows not in (rows, 0):  # 0: some writers leave it out, and it is not what is read
         raise ValueError(f"its footer has {metadata.num_rows} rows, and its row groups have {rows}")
     flat = [place for place in range(metadata.num_columns) if not schema.column(place).max_repetition_level]
     for number, group in enumerate(groups):
