@@ -22,7 +22,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.files.durable import make_directory, sync_directory, sync_file
 from airflow_samza.systems.files.formats.conform import Conformer
 from airflow_samza.systems.files.formats.failures import is_missing, storage_errors
-from airflow_samza.systems.files.formats.file_format import FileWriter, open_format
+from airflow_samza.systems.files.formats.file_format import FileWriter, check_codec, open_format
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.times import reject_times
 from airflow_samza.systems.files.formats.versions import storage_with_versions
@@ -64,6 +64,7 @@ class FilesProducer:
         self.options = FileOptions.of(stream)
         self.format_name = format_name
         self.format = open_format(format_name)
+        check_codec(self.format, format_name, self.options, stream.name)
         name = re.sub(r"[^A-Za-z0-9_.=-]", "_", attempt).strip(".") or "attempt"
         self.staged = own_path(output, f"staging/{name}.{self.format.extension}")
         self.schema: pa.Schema | None = Schema.of(stream.schema).to_arrow() if stream.schema else None

@@ -24,6 +24,7 @@ from airflow_samza.systems.files.formats.file_format import (
 )
 from airflow_samza.systems.files.formats.options import FileOptions, format_of_path
 from airflow_samza.systems.files.formats.packing import Unit, pack, pack_chunks
+from airflow_samza.systems.files.formats.plain_types import plain_type
 from airflow_samza.systems.files.listing import FoundFile, Listing
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.system import StreamSpec
@@ -241,7 +242,7 @@ def _column_type(kind: Any, name: str, file: InputFile) -> DataType:
     from airflow_samza.schema import type_from_arrow
 
     try:
-        return type_from_arrow(kind)
+        return type_from_arrow(plain_type(kind))
     except SchemaError as error:
         raise SchemaError(
             f"File {file.shown} of stream {file.stream!r} has column {name!r} as {shown(kind)}, which has no column "

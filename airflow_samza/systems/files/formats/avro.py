@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,39 +12,26 @@ from typing import IO, Any
 import pyarrow as pa
 from pyarrow import types
 
-from airflow_samza.errors import RuntimeMissing, SamzaError, SchemaError, install
-from airflow_samza.systems.files.formats.avro_blocks import BlockSource
-from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, TimeRange
+from airflow_samza.errors import RuntimeMissing, SchemaError, install
+from airflow_samza.systems.files.formats.avro_blocks import (
+    BLOCK_BYTES,
+    CODECS,
+    LARGEST_BLOCK,
+    Container,
+    ContainerWriter,
+    long_bytes,
+)
+from airflow_samza.systems.files.formats.avro_records import BATCH_ROWS, AvroRecords
+from airflow_samza.systems.files.formats.avro_types import AvroTypes, column, readable, without_logical
+from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
 
-_BATCH_ROWS = 16_384
-"""Rows turned into Python objects at once."""
+_BATCH_BYTES = 8 * 2**20
+"""Encoded bytes of the records that become a batch, unless a block alone has more."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-_SIMPLE: dict[str, pa.DataType] = {
-    "null": pa.null(),
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "bytes": pa.binary(),
-    "enum": pa.string(),
-    "fixed": pa.binary(),
-}
-
-_LOGICAL: dict[str, pa.DataType] = {
-    "date": pa.date32(),
-    "timestamp-millis": pa.timestamp("ms", "UTC"),
-    "timestamp-micros": pa.timestamp("us", "UTC"),
-    "local-timestamp-millis": pa.timestamp("ms"),
-    "local-timestamp-micros": pa.timestamp("us"),
-    "uuid": pa.string(),
-}
 
 
 def fastavro() -> ModuleType:
@@ -64,6 +51,7 @@ class AvroFormat:
     """The format ``avro``."""
 
     extension = "avro"
+    codecs = CODECS
     times = FOUR_DIGITS
 
     def __init__(self) -> None:
@@ -91,141 +79,55 @@ class AvroInput:
     """An open Avro file."""
 
     def __init__(self, library: ModuleType, file: InputFile) -> None:
-        self.source = BlockSource(file.sequential())
+        self.container = Container(file.sequential())
         with _damage_as_value_error():
-            self.reader = library.reader(self.source)
-        self.source.codec = str(self.reader.codec or "")
-        root = self.reader.writer_schema
-        if not isinstance(root, dict) or root.get("type") != "record":
+            types = AvroTypes(library.parse_schema(without_logical(self.container.schema)))
+        if isinstance(types.root, list) or types.root["type"] != "record":
             raise SchemaError(
                 f"File {file.shown} of stream {file.stream!r} holds Avro values that are no records.",
                 hint="Write records, one field for each column.",
                 file=file.shown,
                 stream=file.stream,
             )
-        named: dict[str, Any] = {}
         with _damage_as_value_error():
-            try:
-                self._schema = pa.schema([_field(field, named, file) for field in root["fields"]])
-            except RecursionError:
-                raise SchemaError(
-                    f"File {file.shown} of stream {file.stream!r} has an Avro type that contains itself, which no "
-                    "column can hold.",
-                    hint="Write the file with a schema that is not recursive.",
-                    file=file.shown,
-                    stream=file.stream,
-                ) from None
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the file."""
-        return self._schema
+            self.schema = pa.schema(types.fields())
+            self._records = AvroRecords(library, types)
 
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield all rows of the file."""
-        target = pa.schema([self._schema.field(name) for name in names])
-        while True:
-            with _damage_as_value_error():
-                rows = list(itertools.islice(self.reader, _BATCH_ROWS))
-                batch = _batch(rows, target)
-            if not rows:
-                return
-            yield batch
+        """Yield all rows of the file; each block has to hold the records that it claims, and nothing else."""
+        target = pa.schema([field.with_type(readable(field.type)) for field in map(self.schema.field, names)])
+        held: list[Any] = []
+        size = 0
+        for block in self.container.blocks():
+            for rows in self._records.rows(block):
+                held += rows
+                size += len(block.data)
+                if len(held) >= BATCH_ROWS or size >= _BATCH_BYTES:
+                    yield _batch(held, target)
+                    held, size = [], 0
+        if held:
+            yield _batch(held, target)
 
     def close(self) -> None:
         """Give the file back."""
-        self.source.close()
+        self.container.close()
 
 
 @contextmanager
 def _damage_as_value_error() -> Iterator[None]:
-    """Turn whatever fastavro's decoder raises on damaged data into one error."""
+    """Turn whatever a schema that is none raises into one error."""
     try:
         yield
-    except (OSError, SamzaError):
-        raise
     except Exception as error:
-        raise ValueError(f"{type(error).__name__}: {error}") from error
+        raise ValueError(f"its schema is none ({type(error).__name__}: {error})") from error
 
 
 def _batch(rows: list[Any], target: pa.Schema) -> pa.RecordBatch:
     if not target.names:
         return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], ["_"]).select([])
-    return pa.RecordBatch.from_arrays(
-        [pa.array([_arrow_value(r[f.name], f.type) for r in rows], f.type) for f in target], schema=target
-    )
-
-
-def _arrow_value(value: Any, kind: pa.DataType) -> Any:
-    if value is None or not kind.num_fields:
-        return value
-    if types.is_map(kind):
-        return [(key, _arrow_value(item, kind.item_type)) for key, item in value.items()]
-    if types.is_struct(kind):
-        return {
-            kind.field(place).name: _arrow_value(value[kind.field(place).name], kind.field(place).type)
-            for place in range(kind.num_fields)
-        }
-    return [_arrow_value(item, kind.value_type) for item in value]
-
-
-def _field(field: dict[str, Any], named: dict[str, Any], file: InputFile) -> pa.Field:
-    kind, nullable = _kind(field["type"], named, file, field["name"])
-    return pa.field(field["name"], kind, nullable)
-
-
-def _kind(schema: Any, named: dict[str, Any], file: InputFile, path: str) -> tuple[pa.DataType, bool]:
-    """Return the Arrow type of an Avro schema, and whether it may be null."""
-    if isinstance(schema, list):
-        members = [member for member in schema if member != "null"]
-        if len(members) != 1:
-            raise SchemaError(
-                f"File {file.shown} of stream {file.stream!r} has column {path!r} as a union of {len(members)} Avro "
-                "types.",
-                hint='Only unions of "null" and one other type have a column type; write the file with one of the '
-                f"types, or {READ_BY_SPARK}.",
-                file=file.shown,
-                stream=file.stream,
-                column=path,
-            )
-        return _kind(members[0], named, file, path)[0], len(members) < len(schema)
-    if isinstance(schema, str):
-        if schema in _SIMPLE:
-            return _SIMPLE[schema], schema == "null"
-        return _kind(named[schema], named, file, path)
-    name = schema["type"]
-    if "name" in schema:
-        named[schema["name"]] = schema
-    logical = schema.get("logicalType")
-    if logical == "decimal":
-        return pa.decimal128(int(schema["precision"]), int(schema.get("scale", 0))), False
-    if logical in _LOGICAL:
-        return _LOGICAL[logical], False
-    if name == "record":
-        return pa.struct([_field(inner, named, file) for inner in schema["fields"]]), False
-    if name == "array":
-        items = _kind(schema["items"], named, file, path)[0]
-        if types.is_null(items) or (types.is_struct(items) and not items.num_fields) or _is_empty(schema["items"]):
-            raise SchemaError(
-                f"File {file.shown} of stream {file.stream!r} has column {path!r} as an array of Avro values that "
-                "take no bytes.",
-                hint="A few bytes could stand for any number of them; write the file without the column.",
-                file=file.shown,
-                stream=file.stream,
-                column=path,
-            )
-        return pa.list_(items), False
-    if name == "map":
-        return pa.map_(pa.string(), _kind(schema["values"], named, file, path)[0]), False
-    if name in _SIMPLE:
-        return _SIMPLE[name], False
-    return _kind(name, named, file, path)  # {"type": {…}} and {"type": "SomeName"}
-
-
-def _is_empty(schema: Any) -> bool:
-    return isinstance(schema, dict) and schema.get("type") == "fixed" and not schema.get("size")
+    return pa.RecordBatch.from_arrays([column([row[f.name] for row in rows], f.type) for f in target], schema=target)
 
 
 class AvroOutput:
@@ -234,24 +136,40 @@ class AvroOutput:
     def __init__(self, library: ModuleType, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, codec: str) -> None:
         self.kinds = [(field.name, field.type) for field in schema]
         fields = [{"name": field.name, "type": _avro(field.type, f"{field.name}_", field.nullable)} for field in schema]
-        record = library.parse_schema({"type": "record", "name": "message", "fields": fields})
-        self.writer = library.write.Writer(sink, record, codec=codec)
+        record = {"type": "record", "name": "message", "fields": fields}
+        self.records = library.parse_schema({"type": "array", "items": record})
+        self.library = library
+        self.container = ContainerWriter(sink, record, codec)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append records."""
-        for start in range(0, batch.num_rows, _BATCH_ROWS):
-            part = batch.slice(start, _BATCH_ROWS)
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            part = batch.slice(start, BATCH_ROWS)
             columns = [
                 [_avro_value(value, kind) for value in part.column(place).to_pylist()]
                 for place, (_, kind) in enumerate(self.kinds)
             ]
             names = [name for name, _ in self.kinds]
-            for values in zip(*columns, strict=True):
-                self.writer.write(dict(zip(names, values, strict=True)))
+            rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+            some = max(1, BLOCK_BYTES * len(rows) // max(part.nbytes, 1))
+            for first in range(0, len(rows), some):
+                self._write(rows[first : first + some])
+
+    def _write(self, rows: list[dict[str, Any]]) -> None:
+        """Append records, as an array of them without its beginning and its end."""
+        sink = io.BytesIO()
+        self.library.schemaless_writer(sink, self.records, rows)
+        data = sink.getvalue()[len(long_bytes(len(rows))) : -1]
+        if len(data) > LARGEST_BLOCK and len(rows) > 1:
+            half = len(rows) // 2
+            self._write(rows[:half])
+            self._write(rows[half:])
+        else:
+            self.container.write(len(rows), data)
 
     def close(self) -> None:
         """Write the last block."""
-        self.writer.flush()
+        self.container.flush()
 
 
 def _avro_value(value: Any, kind: pa.DataType) -> Any:

@@ -1,87 +1,246 @@
-"""Blocks of an Avro file, of which none may unpack to more than memory holds: the library unpacks each as a whole."""
+"""Object containers of Avro: a header, and blocks, each checked against what it says of itself.
+
+A block says how many records it has and how many bytes; a mark that the header names stands behind each. Codecs are
+those of Python and Arrow, so that no file needs a further library. Of no block is more unpacked than a limit.
+"""
 
 from __future__ import annotations
 
 import bz2
+import json
 import lzma
+import os
 import zlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
-LARGEST_BLOCK = 128 * 2**20
+LARGEST_BLOCK = 64 * 2**20
 """Bytes of a block. Writers end one after some ten kilobytes, or behind the record that is larger."""
 
-_DEFLATE_RATIO = 1032
-"""More than this deflate cannot pack: what is short enough need not be looked at."""
+CODECS = ("null", "deflate", "snappy", "zstandard", "bzip2", "xz")
 
-_SMALL = 64
-"""Reads of lengths and marks are no blocks."""
+_MAGIC = b"Obj\x01"
+_MARK = 16
+_LONGEST = 10
+"""Bytes of the longest whole number."""
+
+BLOCK_BYTES = 64 * 2**10
+"""Bytes after which a written block ends."""
 
 _STEP = 2**20
 
+_DICTIONARY_BYTES = 2**28
+"""Bytes that xz may take beside what it unpacks: four times what its strongest setting needs."""
 
-class BlockSource:
-    """A file as the library reads it.
 
-    A block that would unpack to too much is a ``ValueError`` before it is unpacked.
-    """
+class Block(NamedTuple):
+    """Block of a container: its number from 1, how many records it claims to have, and its bytes, unpacked."""
+
+    number: int
+    claimed: int
+    data: bytes
+
+
+class Container:
+    """A container that is read from its start to its end. What is no container is a ``ValueError``."""
 
     def __init__(self, source: pa.NativeFile) -> None:
         self.source = source
-        self.codec = ""
+        if source.read(len(_MAGIC)) != _MAGIC:
+            raise ValueError("it does not begin as Avro files do")
+        metadata = self._metadata()
+        self._mark = self._bytes(_MARK, "the header")
+        self.codec = metadata.get("avro.codec", b"null").decode()
+        if self.codec not in CODECS:
+            raise ValueError(f"its codec is {self.codec!r}, and those that can be read are {', '.join(CODECS)}")
+        if "avro.schema" not in metadata:
+            raise ValueError("its header has no schema")
+        self.schema: Any = json.loads(metadata["avro.schema"])
 
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes; a block is read at once, as a whole."""
-        data: bytes = self.source.read(size) if size >= 0 else self.source.read()
-        if self.codec and len(data) > _SMALL and unpacks_to_more(data, self.codec, LARGEST_BLOCK):
-            raise ValueError(f"a block of {len(data)} bytes unpacks to more than {LARGEST_BLOCK // 2**20} MiB")
-        return data
+    def blocks(self) -> Iterator[Block]:
+        """Yield all blocks up to the end of the file; one that is cut off, or has another mark, is a ``ValueError``."""
+        number = 0
+        while (first := self.source.read(1)) != b"":
+            number += 1
+            where = f"block {number}"
+            count, size = self._long(where, first), self._long(where)
+            if count < 0 or not 0 <= size <= LARGEST_BLOCK:
+                raise ValueError(f"{where} claims {count} records in {size} bytes{_most(size)}")
+            data = self._bytes(size, where)
+            if self._bytes(_MARK, where) != self._mark:
+                raise ValueError(f"{where} does not end with the mark of the file")
+            yield Block(number, count, self._unpacked(data, where))
 
     def close(self) -> None:
         """Give the file back."""
         self.source.close()
 
+    def _unpacked(self, data: bytes, where: str) -> bytes:
+        try:
+            found = unpacked(data, self.codec, LARGEST_BLOCK)
+        except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:
+            raise ValueError(f"{where} cannot be unpacked ({self.codec}): {error}") from error
+        if found is None:
+            raise ValueError(f"{where} of {len(data)} bytes unpacks to more than {LARGEST_BLOCK // 2**20} MiB")
+        return found
 
-def unpacks_to_more(data: bytes, codec: str, limit: int) -> bool:
-    """Return whether packed bytes unpack to more than a limit; what they unpack to is thrown away.
+    def _metadata(self) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        while (count := self._long("the header")) != 0:
+            if count < 0:
+                count = -count
+                self._long("the header")  # the bytes of these entries
+            for _ in range(count):
+                name = self._sized().decode()
+                found[name] = self._sized()
+        return found
 
-    The library rejects damaged ones.
-    """
-    if codec == "deflate":
-        return len(data) * _DEFLATE_RATIO > limit and _grows(
-            zlib.decompressobj(-15), data, limit, lambda found: found.unconsumed_tail
-        )
-    if codec == "bzip2":
-        return _grows(bz2.BZ2Decompressor(), data, limit, lambda found: b"")
-    if codec == "xz":
-        return _grows(lzma.LZMADecompressor(), data, limit, lambda found: b"")
-    if codec == "zstandard":
-        return _stream_grows(data, limit)
-    return False  # the others pack little, and say at the beginning how much it is
+    def _sized(self) -> bytes:
+        return self._bytes(self._long("the header"), "the header")
 
+    def _bytes(self, size: int, where: str) -> bytes:
+        if not 0 <= size <= LARGEST_BLOCK:
+            raise ValueError(f"{where} claims {size} bytes{_most(size)}")
+        data: bytes = self.source.read(size)
+        if len(data) < size:
+            raise ValueError(f"the file ends within {where}")
+        return data
 
-def _grows(unpacker: Any, data: bytes, limit: int, left: Callable[[Any], bytes]) -> bool:
-    total = 0
-    try:
-        while not unpacker.eof:
-            found = unpacker.decompress(data, _STEP)
-            total += len(found)
-            data = left(unpacker)
-            if total > limit or not (found or data):
+    def _long(self, where: str, first: bytes = b"") -> int:
+        """Return the whole number that is next: zigzag, seven bits a byte."""
+        found = shift = 0
+        for _ in range(_LONGEST):
+            byte = (first or self._bytes(1, where))[0]
+            first = b""
+            found |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
                 break
-    except (zlib.error, OSError, lzma.LZMAError):
-        return False
-    return total > limit
+        else:
+            raise ValueError(f"{where} has a number of more than {_LONGEST} bytes")
+        return (found >> 1) ^ -(found & 1)
 
 
-def _stream_grows(data: bytes, limit: int) -> bool:
-    total = 0
-    try:
-        with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-            while total <= limit and (found := stream.read(_STEP)):
-                total += len(found)
-    except OSError:
-        return False
-    return total > limit
+def _most(size: int) -> str:
+    return f", and at most {LARGEST_BLOCK // 2**20} MiB are read at once" if size > LARGEST_BLOCK else ""
+
+
+def unpacked(data: bytes, codec: str, limit: int) -> bytes | None:
+    """Return what packed bytes unpack to, None where that is more than a limit; a checksum that is there is compared.
+
+    Damaged ones are a ``ValueError``, or the error of the codec.
+    """
+    if codec == "null":
+        return data if len(data) <= limit else None
+    if codec == "deflate":
+        # Some writers leave a part of zlib's trailer behind the end, so that what follows it says nothing.
+        found = zlib.decompressobj(-15).decompress(data, limit + 1)
+        return found if len(found) <= limit else None
+    if codec in ("bzip2", "xz"):
+        return _whole(bz2.BZ2Decompressor if codec == "bzip2" else _xz, data, limit)
+    if codec == "snappy":
+        return _from_snappy(data, limit)
+    found = b""
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        while len(found) <= limit and (more := stream.read(_STEP)):
+            found += more
+    return found if len(found) <= limit else None
+
+
+def _xz() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(memlimit=_DICTIONARY_BYTES)
+
+
+def _whole(unpacker: Callable[[], Any], data: bytes, limit: int) -> bytes | None:
+    """Return what the streams unpack to, all of them up to their ends, where their checksums are."""
+    found = b""
+    while data:
+        stream = unpacker()
+        found += stream.decompress(data, limit + 1 - len(found))
+        if len(found) > limit:
+            return None
+        if not stream.eof:
+            raise ValueError("its bytes end before its end")
+        data = stream.unused_data
+    return found
+
+
+def _from_snappy(data: bytes, limit: int) -> bytes | None:
+    """Return what a block of snappy unpacks to; behind it stands the CRC-32 of that."""
+    size = shift = 0
+    for byte in data[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > limit:
+        return None
+    packed, checksum = data[:-4], data[-4:]
+    found: bytes = pa.decompress(packed, size, "snappy", asbytes=True) if size else b""
+    if zlib.crc32(found) != int.from_bytes(checksum, "big"):
+        raise ValueError("its checksum is another one")
+    return found
+
+
+def _packed(data: bytes, codec: str) -> bytes:
+    if codec == "null":
+        return data
+    if codec == "deflate":
+        packer = zlib.compressobj(wbits=-15)
+        return packer.compress(data) + packer.flush()
+    if codec == "bzip2":
+        return bz2.compress(data)
+    if codec == "xz":
+        return lzma.compress(data)
+    packed: bytes = pa.compress(data, "snappy" if codec == "snappy" else "zstd", asbytes=True)
+    return packed + zlib.crc32(data).to_bytes(4, "big") if codec == "snappy" else packed
+
+
+class ContainerWriter:
+    """Writer of a container: records, as bytes, are gathered to blocks."""
+
+    def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: Any, codec: str) -> None:
+        self._sink = sink
+        self._codec = codec
+        self._mark = os.urandom(_MARK)
+        self._held: list[bytes] = []
+        self._count = self._size = 0
+        metadata = {"avro.codec": codec.encode(), "avro.schema": json.dumps(schema).encode()}
+        entries = [_sized(name.encode()) + _sized(value) for name, value in metadata.items()]
+        sink.write(_MAGIC + long_bytes(len(entries)) + b"".join(entries) + long_bytes(0) + self._mark)
+
+    def write(self, count: int, data: bytes) -> None:
+        """Take encoded records, and write a block when there are enough."""
+        self._held.append(data)
+        self._count += count
+        self._size += len(data)
+        if self._size >= BLOCK_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the records that are held back."""
+        if self._count:
+            packed = _packed(b"".join(self._held), self._codec)
+            self._sink.write(long_bytes(self._count) + _sized(packed) + self._mark)
+        self._held, self._count, self._size = [], 0, 0
+
+
+def _sized(data: bytes) -> bytes:
+    return long_bytes(len(data)) + data
+
+
+def long_bytes(number: int) -> bytes:
+    r"""Return a whole number of 64 bits as Avro writes it.
+
+    >>> long_bytes(-1), long_bytes(64)
+    (b'\x01', b'\x80\x01')
+    """
+    left = (number << 1) ^ (number >> 63)
+    found = bytearray()
+    while left > 0x7F:
+        found.append((left & 0x7F) | 0x80)
+        left >>= 7
+    found.append(left)
+    return bytes(found)

@@ -18,8 +18,10 @@ from airflow_samza.errors import SchemaError
 from airflow_samza.quoting import plainly
 from airflow_samza.schema import type_from_arrow
 from airflow_samza.systems.dictionaries import batch_of, is_encoded_as
-from airflow_samza.systems.files.formats.file_format import LEAVE_RECORDS_OUT
+from airflow_samza.systems.files.formats.file_format import LEAVE_RECORDS_OUT, READ_BY_SPARK
+from airflow_samza.systems.files.formats.no_column import NoColumn
 from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.formats.plain_types import as_plain, plain_type
 from airflow_samza.systems.files.formats.utf8 import is_text
 
 
@@ -125,13 +127,14 @@ class Conformer:
         ):
             return column
         try:
+            column = as_plain(column)
             return cast(column, field.type, truncate=self.options.truncate_timestamps)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(
                 f"File {self.file} of stream {self.stream!r} has values in column {field.name!r} "
                 f"({shown(column.type)}) that do not fit"
                 f" the declared {shown(field.type)}: {plainly(str(error).splitlines()[0])}.",
-                hint=f"Declare {field.name!r} as {shown(column.type)}"
+                hint=_declaration(field.name, column.type)
                 + (
                     ', or set the stream\'s option truncate_timestamps="true".'
                     if types.is_timestamp(field.type)
@@ -161,15 +164,21 @@ def cast(column: pa.Array, target: pa.DataType, *, truncate: bool = False) -> pa
 def shown(kind: pa.DataType) -> str:
     """Return an Arrow type as a user writes it in DDL; as Arrow names it where DDL has no word."""
     try:
-        return type_from_arrow(kind).ddl()
+        return type_from_arrow(plain_type(kind)).ddl()
     except SchemaError:
-        return str(kind)
+        if not types.is_struct(kind):
+            return str(kind)
+        inner = [kind.field(place) for place in range(kind.num_fields)]
+        return f"struct<{','.join(f'{field.name}:{shown(field.type)}' for field in inner)}>"
 
 
 def _fits(found: pa.DataType, wanted: pa.DataType, options: FileOptions) -> Any:
     """Return whether casting can be tried; single values may still be rejected."""
     if types.is_dictionary(found):
         return _fits(found.value_type, wanted, options)
+    found = plain_type(found)
+    if isinstance(found, NoColumn):
+        return False
     if found.equals(wanted) or types.is_null(found):
         return True
     if types.is_struct(wanted):
@@ -206,7 +215,7 @@ def _reject_type(file: str, stream: str, column: str, found: pa.DataType, wanted
     raise SchemaError(
         f"File {file} of stream {stream!r} has the column {column!r} as {shown(found)}, and it is declared as "
         f"{shown(wanted)}.",
-        hint=f"Declare {column!r} as {shown(found)} and convert it in the application, or write the file with the "
+        hint=f"{_declaration(column, found, ' and convert it in the application')}, or write the file with the "
         "declared type.",
         file=file,
         stream=stream,
@@ -214,6 +223,15 @@ def _reject_type(file: str, stream: str, column: str, found: pa.DataType, wanted
         declared=shown(wanted),
         found=shown(found),
     )
+
+
+def _declaration(column: str, found: pa.DataType, more: str = "") -> str:
+    """Return what to do about a column's type, without a full stop: only a type that can be declared is named."""
+    try:
+        type_from_arrow(plain_type(found))
+    except SchemaError:
+        return f"Leave {column!r} out of the declared schema, as no column type here holds it, or {READ_BY_SPARK}"
+    return f"Declare {column!r} as {shown(found)}{more}"
 
 
 def _reject_missing(file: str, stream: str, field: pa.Field, found: pa.Schema) -> NoReturn:

@@ -50,6 +50,7 @@ class CsvFormat:
     """The format ``csv``."""
 
     extension = "csv"
+    codecs = ()
     times = FOUR_DIGITS
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> CsvInput:

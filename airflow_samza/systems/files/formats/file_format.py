@@ -11,7 +11,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.errors import ConfigError, SamzaError, TopicError
 from airflow_samza.systems.files.formats.failures import is_missing, is_of_storage, translate
 from airflow_samza.systems.files.formats.options import CODECS, FileOptions, compression_of
 from airflow_samza.systems.files.formats.packing import Unit
@@ -129,9 +130,10 @@ class FileWriter(Protocol):
 
 
 class FileFormat(Protocol):
-    """Format of files: reading, cutting into units, writing."""
+    """Format of files: reading, cutting into units, writing. ``codecs``: what ``compression`` may be of an output."""
 
     extension: str
+    codecs: tuple[str, ...]
 
     @property
     def times(self) -> Times | None:
@@ -166,6 +168,19 @@ def open_format(name: str) -> FileFormat:
     }[name]
     found: FileFormat = getattr(import_module(f"airflow_samza.systems.files.formats.{module}"), kind)()
     return found
+
+
+def check_codec(kind: FileFormat, format_name: str, options: FileOptions, stream: str) -> None:
+    """Reject, with a ``ConfigError``, a codec that files of a format are not written with."""
+    if options.compression and options.compression not in kind.codecs:
+        known = f"Files of {format_name} are written with {', '.join(kind.codecs)}." if kind.codecs else ""
+        raise ConfigError(
+            f"Option 'compression' of stream {stream!r} is {options.compression!r}, and no file of {format_name} is "
+            "written so.",
+            hint=f"{did_you_mean(options.compression, kind.codecs)}{known or 'Leave it out, or write Parquet.'}",
+            key="compression",
+            value=options.compression,
+        )
 
 
 def concatenated(texts: pa.LargeStringArray) -> bytes:

@@ -46,6 +46,7 @@ class JsonLinesFormat:
     """The format ``json``."""
 
     extension = "json"
+    codecs = ()
     times = FOUR_DIGITS
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> JsonLinesInput:

@@ -68,6 +68,8 @@ class FileOptions:
                     value=text,
                 )
             values[name] = _boolean(stream, name, str(text)) if isinstance(known[name].default, bool) else str(text)
+            if name == "compression":
+                values[name] = str(text).strip().lower()
         found = cls(**values)  # type: ignore[arg-type]
         check_mode(stream.name, stream.options)
         for name in ("delimiter", "quote", "escape"):

@@ -13,6 +13,7 @@ from pyarrow import orc, types
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, READ_BY_SPARK, InputFile, TimeRange, changed
 from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.formats.orc_tail import OrcTail
 from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.times import NANOSECONDS
 
@@ -24,6 +25,7 @@ class OrcFormat:
     """The format ``orc``."""
 
     extension = "orc"
+    codecs = ("zlib", "zstd", "snappy", "lz4", "uncompressed")
     times = NANOSECONDS
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> OrcInput:
@@ -54,6 +56,9 @@ class OrcInput:
         self.file = file
         self.source = file.random_access()
         self.orc = orc.ORCFile(self.source)
+        self.tail = OrcTail.read(self.source)
+        if self.tail is not None and (sum(self.tail.stripes) != self.tail.rows or self.tail.rows != self.orc.nrows):
+            raise ValueError(f"its tail has {self.tail.rows} rows, and its stripes have {sum(self.tail.stripes)}")
 
     @property
     def schema(self) -> pa.Schema:
@@ -72,6 +77,8 @@ class OrcInput:
         self._reject_huge(len(wanted))
         for stripe in range(start, count if end is None else end):
             batch = self.orc.read_stripe(stripe, columns=wanted).select(list(names))
+            if self.tail is not None and batch.num_rows != self.tail.stripes[stripe]:
+                raise ValueError(f"stripe {stripe} has {batch.num_rows} rows instead of {self.tail.stripes[stripe]}")
             for row in range(0, batch.num_rows, BATCH_ROWS):
                 yield batch.slice(row, BATCH_ROWS)
 

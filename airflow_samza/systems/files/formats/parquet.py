@@ -16,7 +16,7 @@ from pyarrow import types
 from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, InputFile, TimeRange, changed
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.packing import Unit
-from airflow_samza.systems.files.formats.parquet_footer import check_columns
+from airflow_samza.systems.files.formats.parquet_footer import check_columns, check_counts
 from airflow_samza.systems.files.formats.row_groups import may_fulfil, plain_columns
 
 ROW_GROUP_ROWS = 131_072
@@ -51,6 +51,7 @@ class ParquetFormat:
     """The format ``parquet``."""
 
     extension = "parquet"
+    codecs = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
     times = None
 
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> ParquetInput:
@@ -87,10 +88,11 @@ class ParquetInput:
         self.file = file
         self.source = file.random_access()
         # INT96, which older Spark writes, has nanoseconds in its form only; microseconds cover its whole range.
-        self.parquet = pq.ParquetFile(self.source, coerce_int96_timestamp_unit="us")
+        self.parquet = pq.ParquetFile(self.source, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
         self.schema: pa.Schema = self.parquet.schema_arrow
         metadata = self.parquet.metadata
         check_columns(metadata, file.size)
+        check_counts(metadata, self.parquet.schema)
         repeating = repeating_texts(metadata, self.schema) if file.dictionaries else []
         # Arrow reads a row group ahead as a whole, which saves requests to a remote storage; a large one comes page by
         # page instead.
@@ -103,6 +105,7 @@ class ParquetInput:
                 metadata=metadata,
                 read_dictionary=repeating,
                 coerce_int96_timestamp_unit="us",
+                page_checksum_verification=True,
                 pre_buffer=not large,
                 buffer_size=_PAGE_BUFFER if large else 0,
             )
@@ -138,8 +141,14 @@ class ParquetInput:
                 yield from _empty_rows(self.parquet.metadata.row_group(group).num_rows)
             return
         for some in read_together(self.parquet.metadata, groups):
-            rows = batch_rows([self.parquet.metadata.row_group(group) for group in some], names)
-            yield from self.parquet.iter_batches(rows, row_groups=some, columns=list(names), use_threads=False)
+            together = [self.parquet.metadata.row_group(group) for group in some]
+            rows = batch_rows(together, names)
+            left = sum(group.num_rows for group in together)
+            for batch in self.parquet.iter_batches(rows, row_groups=some, columns=list(names), use_threads=False):
+                left -= batch.num_rows
+                yield batch
+            if left:
+                raise ValueError(f"the footer has {abs(left)} rows {'more' if left > 0 else 'fewer'} than the pages")
 
     def close(self) -> None:
         """Give the file back."""
@@ -254,6 +263,7 @@ class ParquetOutput:
                 compression=self.compression,
                 use_dictionary=dictionaries,
                 write_statistics=columns_with_statistics(self.schema),
+                write_page_checksum=True,
             )
         if self.rows:
             self.writer.write_table(table, row_group_size=self.rows)

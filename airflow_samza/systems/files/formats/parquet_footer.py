@@ -28,6 +28,23 @@ def check_columns(metadata: pq.FileMetaData, size: int) -> None:
         error.__traceback__ = None
 
 
+def check_counts(metadata: pq.FileMetaData, schema: pq.ParquetSchema) -> None:
+    """Raise a ``ValueError`` where the counts of rows that a footer has at several places differ."""
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    rows = sum(group.num_rows for group in groups)
+    if metadata.num_rows not in (rows, 0):  # 0: some writers leave it out, and it is not what is read
+        raise ValueError(f"its footer has {metadata.num_rows} rows, and its row groups have {rows}")
+    flat = [place for place in range(metadata.num_columns) if not schema.column(place).max_repetition_level]
+    for number, group in enumerate(groups):
+        for place in flat:
+            values = group.column(place).num_values
+            if values != group.num_rows:
+                raise ValueError(
+                    f"row group {number} has {group.num_rows} rows, and {values} values of column "
+                    f"{group.column(place).path_in_schema!r}"
+                )
+
+
 class _Nothing:
     """A file of a size, of which no byte can be read."""
 

@@ -1,0 +1,190 @@
+"""Records of a block of Avro: as many as it claims, up to its last byte.
+
+The library reads a block as one array. What the length or the depth of whose values data decide, an array of nulls or
+a record inside of itself, it never sees: that is read over here, so that no file fills a stack or the memory.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from airflow_samza.systems.files.formats.avro_blocks import Block, long_bytes
+from airflow_samza.systems.files.formats.avro_types import AvroTypes
+
+BATCH_ROWS = 16_384
+"""Records turned into Python objects at once."""
+
+MOST_EMPTY = 2**20
+"""Records without a byte in a file: twenty bytes can claim any number of them."""
+
+
+class AvroRecords:
+    """Reader of the records of one file."""
+
+    def __init__(self, library: ModuleType, types: AvroTypes) -> None:
+        self._library = library
+        self._types = types
+        self._record = types.root
+        self._least = types.least_bytes(types.root)
+        self._empty = 0
+        self._array = library.parse_schema({"type": "array", "items": types.root})
+        self._runs = self._in_runs()
+
+    def _in_runs(self) -> list[tuple[Any, list[Any]]]:
+        """Return the fields in their order: runs that the library reads (a schema), or fields to read over."""
+        runs: list[tuple[Any, list[Any]]] = []
+        run: list[Any] = []
+        for field in self._record["fields"]:
+            if self._types.unread(field["type"]) is None:
+                run.append(field)
+                continue
+            runs += [(self._parsed(run), []), (None, [field["type"]])]
+            run = []
+        return [*runs, (self._parsed(run), [])]
+
+    def _parsed(self, fields: list[Any]) -> Any:
+        """Return a record of some fields as the library takes it: with a named type where it comes up first."""
+        defined: set[str] = set()
+        record = {"type": "record", "name": "samza_run", "fields": [self._defined(one, defined) for one in fields]}
+        return self._library.parse_schema(record)
+
+    def _defined(self, schema: Any, defined: set[str]) -> Any:
+        if isinstance(schema, list):
+            return [self._defined(one, defined) for one in schema]
+        if isinstance(schema, str):
+            if schema not in self._types.named or schema in defined:
+                return schema
+            schema = self._types.named[schema]
+        if schema.get("type") in ("record", "error", "enum", "fixed"):
+            if schema["name"] in defined:
+                return schema["name"]
+            defined.add(schema["name"])
+        return {
+            key: [self._defined(one, defined) for one in value]
+            if key == "fields"
+            else self._defined(value, defined)
+            if key in ("type", "items", "values")
+            else value
+            for key, value in schema.items()
+            if not key.startswith("__")
+        }
+
+    def rows(self, block: Block) -> Iterator[list[dict[str, Any]]]:
+        """Yield the records of a block in pieces; one that does not hold what it claims is a ``ValueError``."""
+        number, count, data = block
+        if count * self._least > len(data):
+            raise ValueError(f"block {number} claims {count} records, more than its {len(data)} bytes can hold")
+        try:
+            if self._least == 0:
+                yield from self._without_bytes(block)
+            elif len(self._runs) == 1 and count <= BATCH_ROWS:
+                yield self._as_array(block)
+            else:
+                yield from self._one_by_one(block)
+        except _Wrong as error:
+            raise ValueError(f"block {number} {error}") from error
+        except Exception as error:
+            raise ValueError(
+                f"block {number} does not hold the {count} records that it claims ({type(error).__name__}: {error})"
+            ) from error
+
+    def _as_array(self, block: Block) -> list[dict[str, Any]]:
+        source = io.BytesIO(long_bytes(block.claimed) + block.data + b"\0")
+        rows: list[dict[str, Any]] = self._library.schemaless_reader(source, self._array, None)
+        if len(rows) != block.claimed or source.read(1):
+            raise _Wrong(f"has bytes behind the {block.claimed} records that it claims")
+        return rows
+
+    def _one_by_one(self, block: Block) -> Iterator[list[dict[str, Any]]]:
+        source = io.BytesIO(block.data)
+        rows: list[dict[str, Any]] = []
+        for _ in range(block.claimed):
+            row: dict[str, Any] = {}
+            for schema, over in self._runs:
+                if schema is not None:
+                    row.update(self._library.schemaless_reader(source, schema, None))
+                for one in over:
+                    source.seek(self._end_of(one, block.data, source.tell()))
+            rows.append(row)
+            if len(rows) == BATCH_ROWS:
+                yield rows
+                rows = []
+        if source.read(1):
+            raise _Wrong(f"has bytes behind the {block.claimed} records that it claims")
+        if rows:
+            yield rows
+
+    def _without_bytes(self, block: Block) -> Iterator[list[dict[str, Any]]]:
+        if block.data:
+            raise _Wrong("has bytes, and its records take none")
+        self._empty += block.claimed
+        if self._empty > MOST_EMPTY:
+            raise _Wrong(
+                f"claims {block.claimed} records that take no bytes, and of such at most {MOST_EMPTY:,} of a file are "
+                "read"
+            )
+        row = self._library.schemaless_reader(io.BytesIO(), self._record, None)
+        for start in range(0, block.claimed, BATCH_ROWS):
+            yield [row] * min(BATCH_ROWS, block.claimed - start)
+
+    def _end_of(self, schema: Any, data: bytes, place: int) -> int:
+        """Return the place behind a value; its depth is a list's here, not a stack's."""
+        left = [schema]
+        while left:
+            found = self._types.resolved(left.pop())
+            if isinstance(found, list):
+                chosen, place = _long(data, place)
+                if not 0 <= chosen < len(found):
+                    raise ValueError("a union has no such branch")
+                left.append(found[chosen])
+                continue
+            name = found["type"]
+            if name in ("record", "error"):
+                left.extend(field["type"] for field in reversed(found["fields"]))
+            elif name in ("array", "map"):
+                count, place = _long(data, place)
+                if count < 0:  # the bytes of the items are there
+                    size, place = _long(data, place)
+                    place += _sized(size, data, place)
+                    left.append(found)
+                elif count:
+                    items = ["string", found["values"]] if name == "map" else [found["items"]]
+                    left.append(found)
+                    if any(self._types.least_bytes(one) for one in items):
+                        left.extend(list(reversed(items)) * _sized(count, data, place))
+            elif name in ("int", "long", "enum"):
+                _, place = _long(data, place)
+            elif name in ("string", "bytes"):
+                size, place = _long(data, place)
+                place += _sized(size, data, place)
+            elif name != "null":
+                place += _sized(self._types.least_bytes(found), data, place)
+        return place
+
+
+class _Wrong(ValueError):
+    """Claim of a block that does not hold."""
+
+
+def _sized(size: int, data: bytes, place: int) -> int:
+    """Return a size, or a count of values of which each takes a byte, where so much is left."""
+    if not 0 <= size <= len(data) - place:
+        raise EOFError("its bytes end within a record")
+    return size
+
+
+def _long(data: bytes, place: int) -> tuple[int, int]:
+    found = shift = 0
+    while shift < 70:
+        if place >= len(data):
+            raise EOFError("its bytes end within a record")
+        byte = data[place]
+        place += 1
+        found |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (found >> 1) ^ -(found & 1), place
+    raise ValueError("a number of more than ten bytes")

@@ -1,0 +1,301 @@
+"""Types of Avro as columns: which column a field of a record is, and how its values become one.
+
+Logical types are ours, not the library's: it gives the numbers and bytes that a file holds, so that a value that no
+Python object can hold is none for it. A logical type that is not known, or not sound, is left out of account, as the
+format demands.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types
+
+from airflow_samza.systems.files.formats.no_column import NoColumn
+
+LOGICAL = "samza.logicalType"
+"""The name under which logical types stand in a schema that the library gets: it has none of its own to apply."""
+
+_SIMPLE: dict[str, pa.DataType] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
+    "enum": pa.string(),
+    "fixed": pa.binary(),
+}
+
+_TIMES: dict[tuple[str, str], pa.DataType] = {
+    ("int", "date"): pa.date32(),
+    ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", "UTC"),
+    ("long", "timestamp-nanos"): pa.timestamp("ns", "UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+}
+"""Logical types by what they are made of; a time of day is made a number by whoever reads the file."""
+
+_WIDEST = 38
+
+_LEAST_BYTES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "string": 1, "bytes": 1}
+
+_WIDENED = (({"int", "long"}, pa.int64()), ({"float", "double"}, pa.float64()))
+"""Unions of numbers, as Spark widens them."""
+
+
+def without_logical(schema: Any) -> Any:
+    """Return a schema in which the library sees no logical types."""
+    if isinstance(schema, list):
+        return [without_logical(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        key: without_logical(value) if key in _INSIDE else value
+        for key, value in schema.items()
+        if key not in ("default", "aliases")  # a file holds every field, so these say nothing about it
+    }
+    if "logicalType" in found:
+        found[LOGICAL] = found.pop("logicalType")
+    return found
+
+
+_INSIDE = ("type", "items", "values", "fields")
+
+_COMPOSED = ("record", "error", "array", "map")
+
+_MOST_FIELDS = 100_000
+"""Fields of all records of a file, those of a type counted wherever it stands: a kilobyte can describe any number."""
+
+
+class AvroTypes:
+    """Types of the records of one file, by names; ``root`` is their schema, as the library has parsed it."""
+
+    def __init__(self, root: Any) -> None:
+        self.named: dict[str, Any] = {}
+        self._register(root)
+        self.root = self.resolved(root)
+        self._inside = {name: self._names_in(kind) for name, kind in self.named.items()}
+        self._least: dict[str, int] = {}
+        self._fields = 0
+
+    def _register(self, schema: Any) -> None:
+        if isinstance(schema, list):
+            for one in schema:
+                self._register(one)
+        elif isinstance(schema, dict):
+            if schema.get("type") in ("record", "error", "enum", "fixed"):
+                self.named[schema["name"]] = schema
+            for inner in (schema.get("type"), schema.get("items"), schema.get("values")):
+                self._register(inner)
+            for field in schema.get("fields", ()):
+                self._register(field["type"])
+
+    def _names_in(self, kind: dict[str, Any]) -> set[str]:
+        """Return the named types of which a type is made, those inside of other named ones apart."""
+        found: set[str] = set()
+        left = list(_parts(kind))
+        while left:
+            one = self.resolved(left.pop())
+            if isinstance(one, list):
+                left.extend(one)
+            elif "name" in one:
+                found.add(one["name"])
+            else:
+                left.extend(_parts(one))
+        return found
+
+    def _all_within(self, direct: set[str]) -> set[str]:
+        """Return these named types, and those of which they are made, at any depth."""
+        found: set[str] = set()
+        left = set(direct)
+        while left:
+            name = left.pop()
+            if name not in found:
+                found.add(name)
+                left |= self._inside[name]
+        return found
+
+    def resolved(self, schema: Any) -> Any:
+        """Return the type behind names and brackets: a list (a union), or a dictionary with a simple ``type``."""
+        while not isinstance(schema, list):
+            if isinstance(schema, str):
+                if schema in _SIMPLE:
+                    return {"type": schema}
+                schema = self.named[schema]
+            kind = schema["type"]
+            if isinstance(kind, str) and (kind in _SIMPLE or kind in _COMPOSED):
+                return schema
+            schema = kind
+        return schema
+
+    def fields(self) -> list[pa.Field]:
+        """Return the columns of a record; one that can be none has the type :class:`NoColumn`."""
+        found = []
+        for field in self.root["fields"]:
+            why = self.unread(field["type"])
+            kind, nullable = (NoColumn(why), True) if why else self._column(field["type"])
+            found.append(pa.field(field["name"], kind, nullable))
+        return found
+
+    def unread(self, schema: Any) -> str | None:
+        """Return the reason why the library must not read values of a type, None when it may.
+
+        Their depth, or their length, is what the data say.
+        """
+        names = self._all_within(self._names_in({"type": "array", "items": schema}))
+        if any(name in self._all_within(self._inside[name]) for name in names):
+            return "an Avro type that contains itself"
+        if any(self._has_empty_items(one) for one in ([schema], *(_parts(self.named[name]) for name in names))):
+            return "an array of Avro values that take no bytes"
+        return None
+
+    def _has_empty_items(self, parts: Iterable[Any]) -> bool:
+        left = list(parts)
+        while left:
+            one = self.resolved(left.pop())
+            if isinstance(one, list):
+                left.extend(one)
+            elif one["type"] == "array" and self.least_bytes(one["items"]) == 0:
+                return True
+            elif "name" not in one:
+                left.extend(_parts(one))
+        return False
+
+    def _column(self, schema: Any) -> tuple[pa.DataType, bool]:
+        """Return the column type, and whether it may be null."""
+        found = self.resolved(schema)
+        if not isinstance(found, list):
+            return self._plain(found), found["type"] == "null"
+        kinds = [kind for kind in map(self.resolved, found) if kind["type"] != "null"]
+        nullable = len(kinds) < len(found)
+        if not kinds:
+            return pa.null(), True
+        if len(kinds) == 1:
+            return self._plain(kinds[0]), nullable
+        for numbers, widened in _WIDENED:
+            if all(kind["type"] in numbers and LOGICAL not in kind for kind in kinds):
+                return widened, nullable
+        shown = " and ".join(str(kind.get("name", kind["type"])) for kind in kinds)
+        return NoColumn(f"a union of the Avro types {shown}"), nullable
+
+    def _plain(self, schema: dict[str, Any]) -> pa.DataType:
+        name, logical = schema["type"], schema.get(LOGICAL)
+        if logical == "decimal" and name in ("bytes", "fixed"):
+            precision, scale = schema.get("precision"), schema.get("scale", 0)
+            if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision and precision > 0:
+                if precision <= _WIDEST:
+                    return pa.decimal128(precision, scale)
+                return NoColumn(f"decimal({precision},{scale})")
+        if logical == "uuid" and (name == "string" or (name == "fixed" and schema.get("size") == 16)):
+            return pa.string()
+        if (name, logical) in _TIMES:
+            return _TIMES[name, str(logical)]
+        if name in ("record", "error"):
+            inner = []
+            for field in schema["fields"]:
+                self._fields += 1
+                if self._fields > _MOST_FIELDS:
+                    raise ValueError(f"its schema has more than {_MOST_FIELDS:,} fields")
+                kind, nullable = self._column(field["type"])
+                inner.append(pa.field(field["name"], kind, nullable))
+            return pa.struct(inner)
+        if name == "array":
+            items = self._column(schema["items"])[0]
+            return items if isinstance(items, NoColumn) else pa.list_(items)
+        if name == "map":
+            values = self._column(schema["values"])[0]
+            return values if isinstance(values, NoColumn) else pa.map_(pa.string(), values)
+        return _SIMPLE[name]
+
+    def least_bytes(self, schema: Any) -> int:
+        """Return the bytes that a value takes at least; 0 is what it always takes."""
+        found = self.resolved(schema)
+        if isinstance(found, list):
+            return 1 + min((self.least_bytes(one) for one in found), default=0)
+        name = found["type"]
+        if name not in ("record", "error"):
+            return int(found["size"]) if name == "fixed" else _LEAST_BYTES.get(name, 1)
+        if found["name"] not in self._least:
+            self._least[found["name"]] = 1  # while it is computed: a record inside of itself takes some
+            self._least[found["name"]] = sum(self.least_bytes(field["type"]) for field in found["fields"])
+        return self._least[found["name"]]
+
+
+def _parts(kind: dict[str, Any]) -> Iterator[Any]:
+    if kind["type"] in ("record", "error"):
+        yield from (field["type"] for field in kind["fields"])
+    elif kind["type"] == "array":
+        yield kind["items"]
+    elif kind["type"] == "map":
+        yield kind["values"]
+
+
+def readable(kind: pa.DataType) -> pa.DataType:
+    """Return the type without the fields that can be no column."""
+    if types.is_struct(kind):
+        inner = [kind.field(place) for place in range(kind.num_fields)]
+        return pa.struct([f.with_type(readable(f.type)) for f in inner if not isinstance(f.type, NoColumn)])
+    if types.is_map(kind):
+        return pa.map_(kind.key_type, readable(kind.item_type))
+    return pa.list_(readable(kind.value_type)) if types.is_list(kind) else kind
+
+
+def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return values as the library reads them, as a column of a type of :meth:`AvroTypes.fields`."""
+    if types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        if not fields:
+            return pa.array([None if value is None else {} for value in values], kind)
+        inner = [column([None if row is None else row[f.name] for row in values], f.type) for f in fields]
+        return pa.StructArray.from_arrays(inner, fields=fields, mask=_missing(values))
+    if types.is_map(kind):
+        pairs = [list(row.items()) if row is not None else () for row in values]
+        keys = pa.array([key for row in pairs for key, _ in row], pa.string())
+        items = column([item for row in pairs for _, item in row], kind.item_type)
+        return pa.MapArray.from_arrays(_offsets(pairs, values), keys, items)
+    if types.is_list(kind):
+        items = column([item for row in values if row is not None for item in row], kind.value_type)
+        return pa.ListArray.from_arrays(_offsets(values, values), items)
+    if types.is_temporal(kind):
+        return pa.array(values, pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+    if types.is_decimal(kind):
+        return _decimals(values, kind)
+    if types.is_string(kind) and any(isinstance(value, bytes) for value in values):
+        return pa.array([None if value is None else str(uuid.UUID(bytes=value)) for value in values], kind)
+    return pa.array(values, kind)
+
+
+def _missing(values: Sequence[Any]) -> pa.Array:
+    return pa.array([value is None for value in values], pa.bool_())
+
+
+def _offsets(lists: Sequence[Any], values: Sequence[Any]) -> pa.Array:
+    """Return where each list begins; a place that is null makes its list null."""
+    ends = np.cumsum([0, *(0 if one is None else len(one) for one in lists)], dtype=np.int64)
+    if ends[-1] > np.iinfo(np.int32).max:
+        raise ValueError("more items in lists than a column can hold")
+    return pa.array(ends.astype(np.int32), mask=np.array([*(value is None for value in values), False]))
+
+
+def _decimals(values: Sequence[bytes | None], kind: pa.Decimal128Type) -> pa.Array:
+    """Return whole numbers in bytes, the first ones the highest, as decimals of the type's scale."""
+    beyond = 10**kind.precision
+    held = bytearray()
+    for value in values:
+        number = int.from_bytes(value or b"", "big", signed=True)
+        if not -beyond < number < beyond:
+            raise ValueError(f"a decimal of more than the {kind.precision} digits of its type")
+        held += number.to_bytes(16, "little", signed=True)
+    nulls = pa.array([value is not None for value in values], pa.bool_())
+    return pa.Array.from_buffers(kind, len(values), [nulls.buffers()[1], pa.py_buffer(bytes(held))])
