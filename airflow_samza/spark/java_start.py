@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,12 +45,14 @@ class SessionRequest:
         choose_pythons(self.conf)
         settings = self._settings()
         is_local = parse_master(self.master).is_local
+        own: AbstractContextManager[dict[str, str]] = nullcontext({})
         if is_local:
             sweep_left_behind()
+            own = own_folders(self.conf)
         with (
             archived_classes(wanted(self.class_archives, self.master, self.conf)),
             quick_start(self.conf),
-            own_folders(self.conf) if is_local else nullcontext({}) as folders,
+            own as folders,
         ):
             settings = {**settings, **folders}
             _start_java({"spark.app.name": self.name, "spark.master": self.master, **settings})

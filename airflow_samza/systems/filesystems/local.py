@@ -248,7 +248,7 @@ class LocalFilesystem:
 
     def list(self, directory: str) -> list[str]:  # noqa: D102
         try:
-            with self._inside("list", f"{directory}/.") as (folder, _):
+            with self._inside("list", f"{directory or '.'}/.") as (folder, _):
                 names = _names(folder)
         except FileNotFoundError:
             return []
@@ -301,7 +301,7 @@ class LocalFilesystem:
             os.rmdir(name, dir_fd=folder)
 
     def delete_temporary(self, directory: str, before: float) -> None:  # noqa: D102
-        with contextlib.suppress(FileNotFoundError), self._inside("delete", f"{directory}/.") as (folder, _):
+        with contextlib.suppress(FileNotFoundError), self._inside("delete", f"{directory or '.'}/.") as (folder, _):
             for name in _names(folder):
                 if not name.startswith(TEMPORARY_PREFIX):
                     continue
@@ -327,7 +327,7 @@ class LocalFilesystem:
         return self._stat("read", path).st_mtime
 
     def make_dirs(self, directory: str) -> None:  # noqa: D102
-        with self._inside("write", f"{directory}/.", make=True):
+        with self._inside("write", f"{directory or '.'}/.", make=True):
             pass
 
 

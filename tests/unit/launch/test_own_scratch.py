@@ -21,6 +21,7 @@ from airflow_samza.launch.local_java import LOCAL_DIRS, SOCKET_FOLDER, local_doo
 from airflow_samza.launch.own_scratch import own_local_dirs, own_scratch, socket_folder, sweep_left_behind
 from airflow_samza.launch.spark_settings import UNIX_SOCKETS
 from airflow_samza.private_folder import scratch_folder
+from airflow_samza.runs.records import liveness
 
 MAKES = """
 import sys, time
@@ -110,7 +111,7 @@ def test_what_a_process_still_uses_stays_though_its_owner_is_dead(short: Path, t
 def test_owners_of_an_earlier_boot_are_dead_and_those_of_other_hosts_and_containers_are_not_known(
     short: Path, change: str, swept: bool
 ) -> None:
-    host, boot, namespace = module.liveness.place().split("/", 2)
+    host, boot, namespace = liveness.place().split("/", 2)
     if change == "other":
         host = "other"
     elif change == "boot":
