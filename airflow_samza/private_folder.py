@@ -129,9 +129,9 @@ def _foreign(found: os.stat_result) -> str | None:
         return f"belongs to the user {_name_of(found.st_uid)}"
     shared = stat.S_ISLNK(found.st_mode) or (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX)
     if not shared and found.st_mode & stat.S_IWOTH:
-        return "everybody may write"
+        return "may be written by everybody"
     if not shared and found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid):
-        return f"the group {_group_of(found.st_gid)} may write"
+        return f"may be written by the group {_group_of(found.st_gid)}"
     return None
 
 

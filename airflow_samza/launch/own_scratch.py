@@ -14,11 +14,9 @@ import shutil
 import socket
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
-
-import psutil
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.private_folder import private_folder, scratch_folder
@@ -84,9 +82,9 @@ def sweep_left_behind(*, dry: bool = False) -> list[str]:
     try:
         top = scratch_folder(_FOLDER)
         dead = [path for path in _below(top) if _is_left(path)]
-        used = _used(dead) if dead else set()
+        used = liveness.named_by_processes([f"{path}/" for path in dead]) if dead else set()
         for path in dead:
-            if path in used:
+            if f"{path}/" in used:  # by a Java whose starter has just died
                 continue
             found += [path, *(place for place in _local_dirs(path) if os.path.isdir(place))]
         found += _silent_sockets(scratch_folder(_SOCKETS))
@@ -126,17 +124,6 @@ def _owner(folder: str) -> Mapping[str, Any]:
         found = json.load(file)
         return found if isinstance(found, dict) else {}
     return {}
-
-
-def _used(folders: Iterable[str]) -> set[str]:
-    """Return the folders of which a living process was told on its command line: a Java whose starter has just died."""
-    found: set[str] = set()
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.uids().real == os.geteuid():
-                words = " ".join(process.cmdline())
-                found |= {folder for folder in folders if f"{folder}/" in words}
-    return found
 
 
 def _note_place(place: str) -> None:

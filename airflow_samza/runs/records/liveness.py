@@ -13,7 +13,8 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -72,6 +73,17 @@ def process_is_there(who: Mapping[str, Any]) -> bool | None:
         return False
     except psutil.AccessDenied:
         return True
+
+
+def named_by_processes(texts: Sequence[str]) -> set[str]:
+    """Return the texts that stand among the arguments of a process of this user that is there."""
+    found: set[str] = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.uids().real == os.geteuid():
+                words = " ".join(process.cmdline())
+                found |= {text for text in texts if text in words}
+    return found
 
 
 def is_alive(who: Mapping[str, Any], heartbeat: float | None, *, now: float | None = None) -> bool:

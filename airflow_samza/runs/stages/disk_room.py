@@ -35,7 +35,7 @@ def full_disk(files: Filesystem, *, is_here: bool, why: str = "") -> StorageFull
         if free is not None and free < LEAST_BYTES:
             return StorageFull(
                 f"The disk of {what} {path} is full ({size(free)} free){why}.",
-                hint=f"{hint}, then try again: nothing that was committed is lost.",
+                hint=f"{hint}, then try again.",
                 path=path,
                 free=free,
             )

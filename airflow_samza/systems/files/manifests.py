@@ -20,6 +20,7 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.filesystems.filesystem import LOOK_WHO
 
 FOLDER = "_samza"
 _PART = re.compile(r"part-\d{5,}-(?P<producer>[0-9a-f]{12})-g(?P<generation>\d+(?:\.\d+)*)-e(?P<epoch>\d+)\.[a-z]+")
@@ -71,7 +72,7 @@ def own_path(output: Location, path: str) -> Location:
             if os.path.islink(place.path):
                 raise TopicError(
                     f"{place} is a link, and links in the folder of an output's records are not followed.",
-                    hint="Look who has put it there, and delete it.",
+                    hint=LOOK_WHO,
                     path=str(place),
                     link=True,
                 )

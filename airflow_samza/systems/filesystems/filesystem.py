@@ -146,6 +146,9 @@ def storage_errors(doing: str, location: str) -> Iterator[None]:
         raise_storage_error(error, doing, location)
 
 
+LOOK_WHO = "Look who has put it there, and delete it."
+"""The remedy for what nobody of ours has made."""
+
 NOTHING_LOST = "Nothing that was committed is lost; try again"
 TRYING_AGAIN = "nothing that was committed is lost by trying again"
 DELETED_MEANWHILE = "Something deletes under the root while a run writes there; stop it and try again."

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.filesystem import (
+    LOOK_WHO,
     TEMPORARY_PREFIX,
     check_below,
     raise_storage_error,
@@ -160,8 +161,7 @@ class LocalFilesystem:
                 where = self.location(path)
                 raise TopicError(
                     f"{where} is a link, and links below a root are not followed.",
-                    hint=f"Look who has put it there, and delete it. To keep files on another disk, mount that, or let "
-                    f"{self.root} itself be the link.",
+                    hint=f"{LOOK_WHO} To keep files on another disk, mount that, or let {self.root} be the link.",
                     path=where,
                     link=True,
                 )
@@ -179,7 +179,7 @@ class LocalFilesystem:
         where = self.location(path)
         raise TopicError(
             f"{where} is no regular file, and is not read.",
-            hint="Look who has put it there, and delete it.",
+            hint=LOOK_WHO,
             path=where,
         )
 

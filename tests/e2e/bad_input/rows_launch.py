@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import psutil
 
+from airflow_samza.cli.environment import find_environment
 from airflow_samza.cli.warm_commands import end_runners
 from airflow_samza.engine.heart import Heart
 from airflow_samza.engine.pulse import silent
@@ -26,6 +27,7 @@ from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages import heartbeats
+from airflow_samza.runs.stages.disk_room import full_disk
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark.spark_engine import SparkEngine
@@ -304,6 +306,45 @@ def _(scene: Scene) -> str:
         raise heart.gone
 
     return raised(fail).replace(f"process {started.pid}", "process 4712")
+
+
+@row("launch", "A disk that is full, so that a stage runner can report nothing", "by the task or command that waits")
+def _(scene: Scene) -> str:
+    here = os.statvfs(scene.folder)
+    full = os.statvfs_result((*here[:3], 0, 0, *here[5:]))
+    scene.monkeypatch.setattr(os, "statvfs", lambda path: full)
+    found = full_disk(
+        open_filesystem(str(scene.folder / "samza")),
+        is_here=True,
+        why=", and the stage runner (worker-1, process 4711) can report nothing",
+    )
+    assert found is not None
+    return str(found)
+
+
+@row("launch", "A link below a root", "by whoever reads, writes or deletes there; `gc` goes on with the rest")
+def _(scene: Scene) -> str:
+    files = open_filesystem(str(scene.folder / "samza"))
+    files.make_dirs("topics/clicks")
+    os.symlink(scene.folder, files.location("topics/clicks/segments"))
+    return raised(lambda: files.list("topics/clicks/segments"))
+
+
+@row("launch", "A pipe among the files of a root", "by whoever reads it; `gc` goes on with the rest")
+def _(scene: Scene) -> str:
+    files = open_filesystem(str(scene.folder / "samza"))
+    files.make_dirs("topics/clicks")
+    os.mkfifo(files.location("topics/clicks/topic.json"))
+    return raised(lambda: files.read("topics/clicks/topic.json"))
+
+
+@row("launch", "A `samza.toml` that others may write, and nobody has named", "by every command that looks for one")
+def _(scene: Scene) -> str:
+    file = scene.folder / "samza.toml"
+    file.write_text('[env.dev]\nroot = "samza"\n')
+    file.chmod(0o666)
+    scene.monkeypatch.chdir(scene.folder)
+    return raised(lambda: find_environment("dev"))
 
 
 def _spark_submit(scene: Scene, *lines: str) -> SubmitOptions:

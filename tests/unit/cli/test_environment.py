@@ -279,7 +279,7 @@ def test_rejects_a_file_found_that_others_may_write(
 ) -> None:
     below(file, monkeypatch)
     file.chmod(mode)
-    assert f"{file} {who} may write" in rejected()
+    assert f"{file} may be written by {who}" in rejected()
 
 
 def test_rejects_a_file_found_in_a_folder_that_others_may_write_unless_it_is_sticky(
@@ -287,7 +287,7 @@ def test_rejects_a_file_found_in_a_folder_that_others_may_write_unless_it_is_sti
 ) -> None:
     below(file, monkeypatch)
     file.parent.chmod(0o777)
-    assert f"{file} lies in {file.parent}, which everybody may write" in rejected()
+    assert f"{file} lies in {file.parent}, which may be written by everybody" in rejected()
     file.parent.chmod(0o1777)
     assert find_environment("dev", variables={"EVENTS_PASSWORD": ""}).name == "dev"
 
@@ -302,10 +302,10 @@ def test_rejects_a_link_found_of_another_user_and_one_to_a_file_that_others_may_
     below(file, monkeypatch)
     assert find_environment("dev", variables={"EVENTS_PASSWORD": ""}).file == file
     (other / "real.toml").chmod(0o666)
-    assert "everybody may write" in rejected()
+    assert "may be written by everybody" in rejected()
     (other / "real.toml").chmod(0o644)
     other.chmod(0o777)
-    assert f"lies in {other}, which everybody may write" in rejected()
+    assert f"lies in {other}, which may be written by everybody" in rejected()
     other.chmod(0o755)
     foreign(file)
     assert "belongs to the user" in rejected()
@@ -321,7 +321,7 @@ def test_a_group_may_write_a_file_found_when_nobody_else_is_in_it(file: Path, mo
         if fine:
             assert find_environment("dev", variables={"EVENTS_PASSWORD": ""}).name == "dev"
         else:
-            assert f"the group {me} may write" in rejected()
+            assert f"may be written by the group {me}" in rejected()
 
 
 @pytest.mark.parametrize(

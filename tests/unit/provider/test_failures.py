@@ -54,7 +54,7 @@ def test_only_what_is_retryable_is_retried(kind: type[SamzaError]) -> None:
 
 QUOTES = {
     "a message": MessageError(
-        "f in map 'm' raised ValueError, on the message Visit(email='c@d.de').", hint="Mend c@d.de.", operator="m"
+        "f in map 'm' raised ValueError, on the message Visit(email='c@d.de').", hint="Leave c@d.de out.", operator="m"
     ),
     "a key": PushError("The key 'c@d.de' comes twice.", table="people"),
     "a file": TopicError("File a.csv of stream 's' is unreadable: 'c@d.de' is no int.", reason="'c@d.de' is no int"),
