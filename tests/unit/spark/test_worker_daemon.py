@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
+import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from types import ModuleType
 
-from airflow_samza.spark.worker_daemon import COLLECT_AFTER, quiet_collector, without_zip
+import pytest
+
+from airflow_samza.private_folder import scratch_folder
+from airflow_samza.spark.worker_daemon import (
+    COLLECT_AFTER,
+    SOCKET_FOLDER,
+    close_sockets,
+    listen_alone,
+    quiet_collector,
+    without_zip,
+)
 from airflow_samza.task.messages.messages import CHUNK
 
 
@@ -50,3 +64,40 @@ def test_the_zip_of_another_spark_stays_before_an_installed_pyspark(tmp_path: Pa
     others, own = str(elsewhere / "python/lib/pyspark.zip"), str(installed / "pyspark/python/lib/pyspark.zip")
     assert without_zip([others, own, str(installed)]) == [others, str(installed)]
     assert without_zip([own]) == [own]
+
+
+def test_a_local_spark_keeps_the_private_folder_that_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = scratch_folder("p", "x", "s")
+    monkeypatch.setenv(SOCKET_FOLDER, given)
+    assert close_sockets()
+    assert os.environ[SOCKET_FOLDER] == given
+
+
+def test_a_folder_for_all_users_is_left_for_a_private_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="s", dir="/tmp") as short:
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        monkeypatch.setenv(SOCKET_FOLDER, str(tmp_path))
+        assert close_sockets()
+        assert os.environ[SOCKET_FOLDER] == scratch_folder("sockets")
+
+
+def test_where_no_private_folder_has_a_short_path_only_its_user_connects_to_a_daemon(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    far = tmp_path / ("x" * 60)
+    far.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(far))
+    monkeypatch.setenv(SOCKET_FOLDER, str(tmp_path))
+    assert not close_sockets()
+    assert os.environ[SOCKET_FOLDER] == str(tmp_path)
+    before = os.umask(0o022)
+    try:
+        daemon = ModuleType("daemon")
+        daemon.worker = lambda *arguments: (arguments, os.umask(0o022))  # type: ignore[attr-defined]
+        listen_alone(daemon)
+        with tempfile.TemporaryDirectory(prefix="s", dir="/tmp") as short, socket.socket(socket.AF_UNIX) as listens:
+            listens.bind(f"{short}/.sock")
+            assert stat.S_IMODE(os.stat(f"{short}/.sock").st_mode) == 0o700
+        assert daemon.worker(1, 2) == ((1, 2), 0o022)
+    finally:
+        os.umask(before)
