@@ -213,6 +213,7 @@ NULLS = [
 ]  # fmt: skip
 
 FOUND = [
+    "1.5 BETWEEN CASE WHEN u IS NULL THEN 0 ELSE 2147483648 END::int AND CAST(true AS int)", "1.5 BETWEEN 2 AND CAST(x AS int)",
     "nullif(1.5 * 0.10, pmod(CAST(mq[1] AS int), coalesce(7, i)))", "try_divide(mp['a'], CAST(upper(h) AS double))",
     "CAST((ai[-1] * nullif(k, k)) AS timestamp)", "t + (1Y + CAST(i AS tinyint))", "j + 1 + i", "j * 2 * i",
     "right(concat_ws('-', h, btrim(ax[0], 'a ')), -1)", "(sign(e) IS NULL) AND (CAST(x AS date) BETWEEN '1970-01-01' "

@@ -13,7 +13,15 @@ from airflow_samza.task.expressions.casts import cast
 from airflow_samza.task.expressions.chains import Chain, reject_deep
 from airflow_samza.task.expressions.dates import extract
 from airflow_samza.task.expressions.dropped import Guard, folded
-from airflow_samza.task.expressions.expression import BOOLEAN, VOID, Expression, UnsupportedExpression, column, literal
+from airflow_samza.task.expressions.expression import (
+    BOOLEAN,
+    DECIDED_AHEAD,
+    VOID,
+    Expression,
+    UnsupportedExpression,
+    column,
+    literal,
+)
 from airflow_samza.task.expressions.functions import FUNCTIONS
 from airflow_samza.task.expressions.intervals import interval_of, moved_by_days, shifted_by
 from airflow_samza.task.expressions.letter_case import FUNCTIONS as CASE_CHANGES
@@ -252,9 +260,12 @@ class NodeCompiler:
 
     def _between(self, node: Any) -> Expression:
         only(node, "this", "low", "high")
-        return predicates.between(
-            self._side(node.this), self.compile(node.args["low"]), self.compile(node.args["high"])
-        )
+        low, high = node.args["low"], node.args["high"]
+        found = predicates.between(self._side(node.this), self.compile(low), self.compile(high))
+        known = self.guard.facts.is_constant
+        if found.fallible and known(node.this) and (known(low) or known(high)):
+            raise UnsupportedExpression(DECIDED_AHEAD)
+        return found
 
     def _case(self, node: Any) -> Expression:
         only(node, "this", "ifs", "default")
