@@ -73,14 +73,14 @@ def _(scene: Scene) -> str:
 @row("files", "A damaged Avro file", STAGE)
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
-    path = scene.write("data/views/1.avro")
+    path, mark = scene.write("data/views/1.avro"), b"0123456789abcdef"
     with open(path, "wb") as file:
         fields = [{"name": "member_id", "type": "long"}, {"name": "country", "type": "string"}]
         record = {"type": "record", "name": "view", "fields": [*fields, {"name": "dwell_ms", "type": "long"}]}
         rows = [{"member_id": number, "country": "NL", "dwell_ms": 1500} for number in range(10)]
-        fastavro.writer(file, record, rows, codec="null", sync_marker=bytes(16))
+        fastavro.writer(file, record, rows, codec="null", sync_marker=mark)
     data = path.read_bytes()
-    place = data.index(bytes(16)) + 16
+    place = data.index(mark) + len(mark)
     path.write_bytes(data[:place] + b"\x04" + data[place + 1 :])  # 2 records instead of 10
     return scene.run()
 

@@ -103,4 +103,8 @@ def test_a_java_that_is_killed_at_its_start_is_named_by_the_signal(
     launch: Any = java_gateway.launch_gateway
     with open(tmp_path / "log", "wb") as log, pytest.raises(PySparkRuntimeError) as caught:
         launch(popen_kwargs={"stderr": log})
+    trace = caught.tb
+    while (process := trace.tb_frame.f_locals.get("proc")) is None and trace.tb_next is not None:
+        trace = trace.tb_next
+    process.stdin.close()  # PySpark leaves it open
     assert why_java_ended(caught.value, (tmp_path / "log").read_text().splitlines()) == reason
