@@ -106,5 +106,6 @@ def test_a_java_that_is_killed_at_its_start_is_named_by_the_signal(
     trace = caught.tb
     while (process := trace.tb_frame.f_locals.get("proc")) is None and trace.tb_next is not None:
         trace = trace.tb_next
+    assert process is not None
     process.stdin.close()  # PySpark leaves it open
     assert why_java_ended(caught.value, (tmp_path / "log").read_text().splitlines()) == reason
