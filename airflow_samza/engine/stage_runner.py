@@ -28,7 +28,8 @@ from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
 from airflow_samza.launch.bindings_json import bindings_from_json
-from airflow_samza.launch.log_lines import details_in, most_informative_line
+from airflow_samza.launch.java import why_java_ended
+from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.own_scratch import leave_scratch
 from airflow_samza.launch.root_handover import take_root_access
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS, engine_name
@@ -147,7 +148,7 @@ class StageRunner:
         except Exception as error:
             why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             raise StageFailed(
-                f"Spark does not start: {self._java_said() if _JAVA_ENDED in why else why}",
+                f"Spark does not start: {self._java_said(error) if _JAVA_ENDED in why else why}",
                 hint=details_in(self._files.location(self._folder.log)),
                 log=self._folder.log,
             ) from error
@@ -158,13 +159,13 @@ class StageRunner:
         except Exception:  # no link is worth a run
             log.warning("where Spark shows its jobs cannot be noted", exc_info=True)
 
-    def _java_said(self) -> str:
+    def _java_said(self, error: BaseException) -> str:
         """Return the reason why Java has ended, from what it has printed into this runner's log."""
         written = self._files.local_path(self._folder.log) or self._settings.get("output", "")
         lines = (
             Path(written).read_text(encoding="utf-8", errors="replace").splitlines() if os.path.isfile(written) else []
         )
-        return most_informative_line(lines) if lines else "Java ended before it was up"
+        return why_java_ended(error, lines)
 
     def _take_requests(self) -> bool:
         found = False

@@ -6,11 +6,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_samza.errors import RuntimeMissing
+from airflow_samza.launch.log_lines import killed_by, most_informative_line
 
 OLDEST = 17
 """The oldest Java that Spark 4 starts on."""
@@ -27,6 +28,26 @@ INSTALL = (
 
 # A cold `java -version` takes under a second; on a machine under heavy load it has been seen to take twenty.
 _VERSION_TIMEOUT_SECONDS = 60
+
+
+_SAYS_NOTHING = "WARNING: Using incubator modules"
+"""The line with which every Java of Spark's begins."""
+
+
+def why_java_ended(error: BaseException, lines: Sequence[str]) -> str:
+    """Return the reason why Java ended before it was up, from PySpark's error about it and what Java has printed.
+
+    A signal is known by the exit code of the process, which PySpark keeps to itself, in a variable.
+    """
+    trace = error.__traceback__
+    while trace is not None:
+        code = getattr(trace.tb_frame.f_locals.get("proc"), "returncode", None)
+        killed = killed_by(code) if isinstance(code, int) else None
+        if killed is not None:
+            return f"Java was {killed}"
+        trace = trace.tb_next
+    said = [line for line in lines if line.strip() and not line.startswith(_SAYS_NOTHING)]
+    return most_informative_line(said) if said else "Java ended before it was up"
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from airflow_samza.launch.driver_files import leave_driver
 from airflow_samza.launch.handover import leave_settings, withdraw_settings
 from airflow_samza.launch.host_needs import check_scratch, check_user
 from airflow_samza.launch.java import find_java
-from airflow_samza.launch.log_lines import most_informative_line
+from airflow_samza.launch.log_lines import killed_by, most_informative_line
 from airflow_samza.launch.masters import YARN, Master, SubmitOptions, parse_master
 from airflow_samza.launch.runner_python import KEY, check_pythons, environment_for, find_environment
 from airflow_samza.launch.runner_settings import GAVE_WAY, POLL_SECONDS, RunnerSettings
@@ -218,7 +218,9 @@ def _await_claim(
             if driver_is_over and before is not None and before.accepts(files):
                 return  # it gave way to one that had claimed its place just before
             if exit_code is not None and (driver_is_over or not (started.in_cluster and exit_code == 0)):
-                what = f"{started.name} ended with exit code {exit_code}" if not driver_is_over else "it has ended"
+                killed = killed_by(exit_code)
+                how = f"was {killed}" if killed else f"ended with exit code {exit_code}"
+                what = "it has ended" if driver_is_over else f"{started.name} {how}"
                 _reject_full_disk(files, started, what)
                 raise _did_not_start(files, settings, started, what, _reach(files))
             if time.monotonic() - looked > SILENT_SECONDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 
 WHOLE_TRACEBACK = "The runner's log has the whole traceback."
@@ -14,9 +15,13 @@ def details_in(log: str = "") -> str:
     return f"Details are in the stage runner's log{f': {log}' if log else '.'}"
 
 
+_SIGNALS = 64
+"""A shell adds 128 to the number of the signal that has ended what it ran."""
+
 _ERROR = re.compile(r"\bERROR\b|Exception\b|\berror:|Error\b|\bFAILED\b|airflow_samza:")
 _FRAME = re.compile(r"\s+at ")
 _EMPTY_WORDS = re.compile(
+    r"WARNING: Using incubator modules|"
     r"Error: (Could not create the Java Virtual|A fatal exception has occurred)|Error occurred during initialization of"
 )
 _YARN_FAILED = re.compile(r"Application application_\w+ finished with failed status")
@@ -25,6 +30,18 @@ _YARN_REASONS = (
     re.compile(r"Application diagnostics message: (\S.*)"),  # of a driver that has ended
 )
 _THREAD = re.compile(r'Exception in thread "[^"]*" ')
+
+
+def killed_by(exit_code: int) -> str | None:
+    """Return the signal that has ended a process, by its exit code; None when none has.
+
+    >>> killed_by(-9), killed_by(143), killed_by(1)
+    ('killed by signal 9 (out of memory?)', 'killed by signal 15', None)
+    """
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    if not 0 < number < _SIGNALS:
+        return None
+    return f"killed by signal {number}{' (out of memory?)' if number == signal.SIGKILL else ''}"
 
 
 def most_informative_line(lines: Sequence[str]) -> str:

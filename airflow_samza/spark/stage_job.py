@@ -26,6 +26,9 @@ log = logging.getLogger("airflow_samza.runner")
 # A worker that dies without a word (killed, out of memory) may succeed at once; a second silent death is reported.
 JOB_TRIES = 2
 
+_CALLING = re.compile(r"An error occurred while calling \S+\.?$")
+"""The first line of an error of Java's: which of its objects was called, of which nobody knows more than a number."""
+
 _WORKER_DIED = (
     "Python worker exited unexpectedly",
     "Python worker process",
@@ -150,6 +153,8 @@ def _suspects(program: StageProgram) -> str:
 def _first_line(text: str) -> str:
     """Return the most informative line of a failed job: the one in which a Python traceback ends, else the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and _CALLING.match(lines[0]):
+        lines = [lines[1].removeprefix(": "), *lines[2:]]
     traced = next(
         (number for number, line in enumerate(lines) if line.endswith("Traceback (most recent call last):")), None
     )

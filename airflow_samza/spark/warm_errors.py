@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from airflow_samza.engine.pulse import AGAIN
 from airflow_samza.errors import SamzaError, StageFailed, StageLost
-from airflow_samza.launch.log_lines import details_in, most_informative_line
+from airflow_samza.launch.java import why_java_ended
+from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.warm_places import WarmPlace
 
 
@@ -18,5 +19,5 @@ def as_told(error: BaseException, what: str, place: WarmPlace) -> SamzaError:
     why = f"{type(error).__name__}: {first}"
     if "JAVA_GATEWAY_EXITED" in why:
         with open(place.log, encoding="utf-8", errors="replace") as file:
-            why = most_informative_line(file.read().splitlines())
+            why = why_java_ended(error, file.read().splitlines())
     return StageFailed(f"Spark does not start: {why}", hint=details_in())

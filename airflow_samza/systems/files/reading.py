@@ -17,6 +17,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import batch_of
 from airflow_samza.systems.files.formats.conform import Conformer, cast, shown
 from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange, open_format
+from airflow_samza.systems.files.formats.limits import check_values
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.packing import Split
 from airflow_samza.systems.files.formats.text_values import parse_text
@@ -165,10 +166,14 @@ class FilesConsumer:
                 dictionaries=file.dictionaries,
                 any_bytes=self.format_name in ("parquet", "orc"),
             )
+            row = 0
             for batch in opened.batches(split.start, split.end, conformer.names, within):
                 if isinstance(batch, Unreadable):
+                    row += 1
                     yield batch
                     continue
+                check_values(batch, row, file.shown, file.stream)
+                row += batch.num_rows
                 for conformed in fitting(conformer, batch) if file.tolerant else (conformer.apply(batch),):
                     known = isinstance(conformed, Unreadable) or not hive
                     yield conformed if known else _with_constants(conformed, wanted, hive, file)

@@ -87,7 +87,7 @@ def unchanged(root: Location, file: InputFile, found: FoundFile, format_name: st
         watched = UnchangedFile(root, file, found)
         try:
             yield watched
-        except (SamzaError, OSError, pa.ArrowException, EOFError, ValueError) as error:
+        except (SamzaError, OSError, pa.ArrowException, EOFError, ValueError, MemoryError) as error:
             if not (isinstance(error, OSError) and is_of_storage(error)):
                 watched.check_end()
             raise

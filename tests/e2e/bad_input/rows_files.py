@@ -7,6 +7,7 @@ import gzip
 import os
 from typing import Any
 
+import fastavro
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +22,7 @@ PLAN = "by `plan`"
 STAGE = "by the stage"
 
 
-def parquet(scene: Scene, name: str, **columns: list[Any]) -> None:
+def parquet(scene: Scene, name: str, **columns: Any) -> None:
     file = scene.folder / "data" / "views" / name
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns), file)
@@ -66,6 +67,43 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.write("data/views/1.csv").write_bytes("member_id,country,dwell_ms\n".encode("utf-16"))
+    return scene.prepare()
+
+
+@row("files", "A damaged Avro file", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    path, mark = scene.write("data/views/1.avro"), b"0123456789abcdef"
+    with open(path, "wb") as file:
+        fields = [{"name": "member_id", "type": "long"}, {"name": "country", "type": "string"}]
+        record = {"type": "record", "name": "view", "fields": [*fields, {"name": "dwell_ms", "type": "long"}]}
+        rows = [{"member_id": number, "country": "NL", "dwell_ms": 1500} for number in range(10)]
+        fastavro.writer(file, record, rows, codec="null", sync_marker=mark)
+    data = path.read_bytes()
+    place = data.index(mark) + len(mark)
+    path.write_bytes(data[:place] + b"\x04" + data[place + 1 :])  # 2 records instead of 10
+    return scene.run()
+
+
+@row("files", "A Parquet file with a text that is too large", STAGE)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    parquet(scene, "1.parquet", member_id=[7], country=["x" * (65 << 20)], dwell_ms=[1500])
+    return scene.run()
+
+
+@row("files", "A column of a type that no stream has", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f"{VIEWS}.send_to({OUT})")
+    parquet(scene, "1.parquet", member_id=pa.array([7], pa.duration("us")), country=["NL"], dwell_ms=[1500])
+    return scene.prepare()
+
+
+@row("files", "A codec that a format does not have", PLAN)
+def _(scene: Scene) -> str:
+    options = 'format="avro", options={"compression": "snapy"}'
+    scene.application(f'{VIEWS}.send_to(app.output_stream("out", system="lake", {options}))')
+    scene.views()
     return scene.prepare()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import RuntimeMissing
+from airflow_samza.launch.java import why_java_ended
 from airflow_samza.spark import java_start, session
 from airflow_samza.spark.java_start import EarlyJava, SessionRequest
 
@@ -76,3 +77,35 @@ def test_a_java_that_runs_already_is_not_looked_for(monkeypatch: pytest.MonkeyPa
     settings = SessionRequest("views", "spark://here", {"spark.a": "1"}).start_java()
     assert settings["spark.a"] == "1"
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("kill -9 $$", "Java was killed by signal 9 (out of memory?)"),
+        ("exit 137", "Java was killed by signal 9 (out of memory?)"),
+        ("exit 1", "Java ended before it was up"),
+        ("echo 'Error: no room' >&2; exit 1", "Error: no room"),
+    ],
+)
+def test_a_java_that_is_killed_at_its_start_is_named_by_the_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, reason: str
+) -> None:
+    from pyspark import java_gateway
+    from pyspark.errors import PySparkRuntimeError
+
+    program = tmp_path / "bin/spark-submit"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho 'WARNING: Using incubator modules: jdk.incubator.vector' >&2\n{end}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    launch: Any = java_gateway.launch_gateway
+    with open(tmp_path / "log", "wb") as log, pytest.raises(PySparkRuntimeError) as caught:
+        launch(popen_kwargs={"stderr": log})
+    trace = caught.tb
+    while (process := trace.tb_frame.f_locals.get("proc")) is None and trace.tb_next is not None:
+        trace = trace.tb_next
+    assert process is not None
+    process.stdin.close()  # PySpark leaves it open
+    assert why_java_ended(caught.value, (tmp_path / "log").read_text().splitlines()) == reason

@@ -106,6 +106,16 @@ def test_one_silent_death_is_tried_again_and_two_are_reported(tmp_path: Path) ->
     assert "ran out of memory" in error.hint
 
 
+def test_the_reason_of_javas_is_shown_and_not_which_of_its_objects_was_called(tmp_path: Path) -> None:
+    called = "An error occurred while calling o282.collectToPython.\n"
+    error = failure(f"{called}: org.apache.spark.SparkException: {DIED}\n\tat scala.Option.foreach", tmp_path)
+    assert "Python worker exited unexpectedly (crashed)" in error.sentence
+    assert "o282" not in error.sentence
+    assert "ran out of memory" in error.hint
+    error = failure(f"{called}: java.lang.OutOfMemoryError: Java heap space\n\tat java.base/x", tmp_path)
+    assert error.sentence.endswith("failed: java.lang.OutOfMemoryError: Java heap space")
+
+
 def test_what_is_no_death_is_not_tried_again(tmp_path: Path) -> None:
     frame = Frame("[DIVIDE_BY_ZERO] Division by zero.")
     with pytest.raises(StageFailed, match="DIVIDE_BY_ZERO"):

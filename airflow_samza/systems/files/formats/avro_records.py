@@ -93,10 +93,14 @@ class AvroRecords:
 
     def _as_array(self, block: Block) -> list[dict[str, Any]]:
         source = io.BytesIO(long_bytes(block.claimed) + block.data + b"\0")
-        rows: list[dict[str, Any]] = self._library.schemaless_reader(source, self._array, None)
-        if len(rows) != block.claimed or source.read(1):
-            raise _Wrong(f"has bytes behind the {block.claimed} records that it claims")
-        return rows
+        try:
+            rows: list[dict[str, Any]] = self._library.schemaless_reader(source, self._array, None)
+            if len(rows) == block.claimed and not source.read(1):
+                return rows
+        except Exception:  # what stands behind the records was read as more of them
+            for _ in self._one_by_one(block):
+                pass
+        raise _Wrong(f"has bytes behind the {block.claimed} records that it claims")
 
     def _one_by_one(self, block: Block) -> Iterator[list[dict[str, Any]]]:
         source = io.BytesIO(block.data)

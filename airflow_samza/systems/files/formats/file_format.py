@@ -205,6 +205,15 @@ def reading(file: InputFile, format_name: str) -> Iterator[None]:
         if is_of_storage(error):
             raise translate(error, path=file.shown, stream=file.stream, doing="read") from error
         raise damaged(file, format_name, error) from error
+    except MemoryError as error:
+        raise TopicError(
+            f"File {file.shown} of stream {file.stream!r} takes more memory to be read than its task may have"
+            f"{f': {error}' if str(error) else ''}.",
+            hint=f"Declare only columns that are needed, {LEAVE_FILE_OUT}, {READ_BY_SPARK}, or give the workers more "
+            "(spark.executor.pyspark.memory).",
+            file=file.shown,
+            stream=file.stream,
+        ) from error
     except (pa.ArrowException, EOFError, ValueError, UnicodeDecodeError) as error:
         raise damaged(file, format_name, error) from error
 

@@ -12,6 +12,7 @@ from pyarrow import orc, types
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, READ_BY_SPARK, InputFile, TimeRange, changed
+from airflow_samza.systems.files.formats.limits import LARGEST_PIECE, LARGEST_VALUE, too_large
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.orc_tail import OrcTail
 from airflow_samza.systems.files.formats.packing import Unit
@@ -75,6 +76,7 @@ class OrcInput:
         # Without any column a stripe would not show its rows: read the first one and drop it.
         wanted = list(names) or self.orc.schema.names[:1]
         self._reject_huge(len(wanted))
+        self._reject_text(wanted)
         for stripe in range(start, count if end is None else end):
             batch = self.orc.read_stripe(stripe, columns=wanted).select(list(names))
             if self.tail is not None and batch.num_rows != self.tail.stripes[stripe]:
@@ -97,6 +99,22 @@ class OrcInput:
                 file=self.file.shown,
                 stream=self.file.stream,
             )
+
+    def _reject_text(self, wanted: Sequence[str]) -> None:
+        """Reject columns whose texts, by the tail, are more than a stripe of them may hold."""
+        if self.tail is None:
+            return
+        for name in wanted:
+            size = self.tail.text.get(self.orc.schema.get_field_index(name), 0)
+            rows, stripes = max(self.tail.rows, 1), max(len(self.tail.stripes), 1)
+            if size // rows > LARGEST_VALUE or size // stripes > LARGEST_PIECE:
+                raise too_large(
+                    self.file.shown,
+                    self.file.stream,
+                    name,
+                    f"{size / 2**20:,.0f} MiB of text in {rows:,} row{'s'[: rows != 1]}",
+                    f"{stripes} stripe{'s'[: stripes != 1]}",
+                )
 
     def close(self) -> None:
         """Give the file back."""

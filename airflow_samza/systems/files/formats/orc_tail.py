@@ -16,7 +16,7 @@ _TEXT_STATISTICS = (4, 8)
 
 @dataclass(frozen=True)
 class OrcTail:
-    """What the tail says: ``rows`` of the file, rows of each stripe, and bytes of text of each top column by place.
+    """Contents of the tail: ``rows`` of the file, rows of each stripe, and bytes of text of each top column by place.
 
     ``text`` lacks columns that are no text, and all where the writer left no statistics.
     """

@@ -14,9 +14,17 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, InputFile, TimeRange, changed
+from airflow_samza.systems.files.formats.limits import (
+    LARGEST_BATCH,
+    LARGEST_PIECE,
+    LARGEST_VALUE,
+    in_batches,
+    too_large,
+)
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.parquet_footer import check_columns, check_counts
+from airflow_samza.systems.files.formats.parquet_pages import pages_of
 from airflow_samza.systems.files.formats.row_groups import may_fulfil, plain_columns
 
 ROW_GROUP_ROWS = 131_072
@@ -43,6 +51,9 @@ _LOOKED_AT = 1 << 17
 
 _PLACE_BYTES = 1.5
 """Bytes of a place in a dictionary, with the dictionary itself, up to which it is kept."""
+
+_SHORT_BYTES = 16
+"""Bytes of a value in a file, on average, below which it is a place in a dictionary rather than a text."""
 
 _UNITS = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
 
@@ -94,21 +105,28 @@ class ParquetInput:
         check_columns(metadata, file.size)
         check_counts(metadata, self.parquet.schema)
         repeating = repeating_texts(metadata, self.schema) if file.dictionaries else []
+        self._repeating = repeating
+        self._decoded: list[str] = []
         # Arrow reads a row group ahead as a whole, which saves requests to a remote storage; a large one comes page by
         # page instead.
         large = any(
             compressed_size(metadata.row_group(group)) > READ_AHEAD_BYTES for group in range(metadata.num_row_groups)
         )
+        self._large = large
         if repeating or large:
-            self.parquet = pq.ParquetFile(
-                self.source,
-                metadata=metadata,
-                read_dictionary=repeating,
-                coerce_int96_timestamp_unit="us",
-                page_checksum_verification=True,
-                pre_buffer=not large,
-                buffer_size=_PAGE_BUFFER if large else 0,
-            )
+            self.parquet = self._again(repeating, large)
+
+    def _again(self, dictionaries: list[str], large: bool) -> pq.ParquetFile:
+        """Return another reader of the file, which gives some columns with their dictionaries."""
+        return pq.ParquetFile(
+            self.source,
+            metadata=self.parquet.metadata,
+            read_dictionary=dictionaries,
+            coerce_int96_timestamp_unit="us",
+            page_checksum_verification=True,
+            pre_buffer=not large,
+            buffer_size=_PAGE_BUFFER if large else 0,
+        )
 
     def groups(self, start: int, end: int, within: TimeRange | None) -> list[int]:
         """Return the row groups of [start, end) that statistics do not rule out, by the slice and the file's bounds."""
@@ -140,15 +158,81 @@ class ParquetInput:
             for group in groups:
                 yield from _empty_rows(self.parquet.metadata.row_group(group).num_rows)
             return
+        fitting = {group: self._fitting(group, names) for group in groups}  # before a page is unpacked
+        self._bound(groups, names)
         for some in read_together(self.parquet.metadata, groups):
             together = [self.parquet.metadata.row_group(group) for group in some]
-            rows = batch_rows(together, names)
+            rows = min([batch_rows(together, names), *(fitting[group] for group in some)])
             left = sum(group.num_rows for group in together)
             for batch in self.parquet.iter_batches(rows, row_groups=some, columns=list(names), use_threads=False):
                 left -= batch.num_rows
-                yield batch
+                for piece in in_batches(batch):
+                    yield self._plain(piece)
             if left:
                 raise ValueError(f"the footer has {abs(left)} rows {'more' if left > 0 else 'fewer'} than the pages")
+
+    def _bound(self, groups: Sequence[int], names: Sequence[str]) -> None:
+        """Have columns read with their dictionaries where these make a batch of any size of a few bytes.
+
+        Where values take few bytes, Arrow reads a dictionary with its places as fast as the texts. Elsewhere the
+        dictionary alone is looked at first: it seldom has long values.
+        """
+        metadata = self.parquet.metadata
+        found = dict.fromkeys(self._decoded)
+        for group in groups:
+            for place in range(metadata.num_columns):
+                column = metadata.row_group(group).column(place)
+                name = column.path_in_schema
+                if name in names and name not in self._repeating and may_grow(metadata, self.schema, group, place):
+                    short = column.total_uncompressed_size <= _SHORT_BYTES * column.num_values
+                    if short or self._longest(group, name) * min(BATCH_ROWS, column.num_values) > LARGEST_PIECE:
+                        found[name] = None
+        if len(found) > len(self._decoded):
+            self._decoded = list(found)
+            self.parquet = self._again([*self._repeating, *self._decoded], self._large)
+
+    def _longest(self, group: int, name: str) -> int:
+        """Return the bytes of the longest value in the dictionary of a column."""
+        if name in self._decoded:
+            return 0
+        first = next(self._again([name], True).iter_batches(1, row_groups=[group], columns=[name]), None)
+        if first is None or not types.is_dictionary(first.column(0).type):
+            return 0
+        return pc.max(pc.binary_length(first.column(0).dictionary)).as_py() or 0
+
+    def _plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch with columns decoded of which the dictionary was only read to bound what they take."""
+        if not any(name in self._decoded for name in batch.schema.names):
+            return batch
+        columns = [
+            column.dictionary_decode() if name in self._decoded and types.is_dictionary(column.type) else column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+    def _fitting(self, number: int, names: Sequence[str]) -> int:
+        """Return the rows of a row group that fit into a batch by its pages; a page that is too large is rejected."""
+        group = self.parquet.metadata.row_group(number)
+        rows = BATCH_ROWS
+        for place in range(group.num_columns):
+            column = group.column(place)
+            name = column.path_in_schema.partition(".")[0]
+            if name not in names or column.physical_type != "BYTE_ARRAY":
+                continue
+            if column.total_uncompressed_size <= LARGEST_VALUE:
+                continue  # no value, and no page, can be larger
+            for page in pages_of(self.source, column):
+                mean = page.size // max(page.values, 1)
+                if page.size > LARGEST_PIECE or mean > LARGEST_VALUE:
+                    raise too_large(
+                        self.file.shown,
+                        self.file.stream,
+                        name,
+                        f"a page of {page.size / 2**20:,.0f} MiB for {page.values:,} value{'s'[: page.values != 1]}",
+                        f"row group {number}",
+                    )
+                rows = min(rows, max(1, LARGEST_BATCH // max(mean, 1)))
+        return rows
 
     def close(self) -> None:
         """Give the file back."""
@@ -185,7 +269,8 @@ def batch_rows(groups: Sequence[pq.RowGroupMetaData], names: Sequence[str]) -> i
     )
     rows = sum(group.num_rows for group in groups)
     fitting: int = BATCH_BYTES * rows // max(size, 1)
-    return max(min(BATCH_ROWS, fitting), _LEAST_ROWS)
+    least: int = min(_LEAST_ROWS, max(1, LARGEST_BATCH * rows // max(size, 1)))
+    return max(min(BATCH_ROWS, fitting), least)
 
 
 def repeating_texts(metadata: pq.FileMetaData, schema: pa.Schema) -> list[str]:
@@ -204,6 +289,19 @@ def repeating_texts(metadata: pq.FileMetaData, schema: pa.Schema) -> list[str]:
         and column.has_dictionary_page
         and column.total_uncompressed_size <= _PLACE_BYTES * max(column.num_values, 1)
     ]
+
+
+def may_grow(metadata: pq.FileMetaData, schema: pa.Schema, group: int, place: int) -> bool:
+    """Return whether a column has a dictionary by which a batch of it might be larger than any piece should be."""
+    column = metadata.row_group(group).column(place)
+    name = column.path_in_schema
+    return bool(
+        column.has_dictionary_page
+        and column.physical_type == "BYTE_ARRAY"
+        and name in schema.names
+        and (types.is_string(schema.field(name).type) or types.is_binary(schema.field(name).type))
+        and column.total_uncompressed_size * min(BATCH_ROWS, column.num_values) > LARGEST_PIECE
+    )
 
 
 def _empty_rows(rows: int) -> Iterator[pa.RecordBatch]:

@@ -63,13 +63,13 @@ def as_plain(column: pa.Array) -> pa.Array:
         fields = [kind.field(place).with_type(one.type) for place, one in enumerate(inner)]
         return pa.StructArray.from_arrays(inner, fields=fields, mask=pc.is_null(column))
     if types.is_map(kind):
-        return pa.MapArray.from_arrays(_offsets(column), as_plain(column.keys), as_plain(column.items))
+        return pa.MapArray.from_arrays(offsets_of(column), as_plain(column.keys), as_plain(column.items))
     if not types.is_list(kind):
         column = pc.cast(column, pa.list_(kind.value_type))
-    return pa.ListArray.from_arrays(_offsets(column), as_plain(column.values))
+    return pa.ListArray.from_arrays(offsets_of(column), as_plain(column.values))
 
 
-def _offsets(column: pa.Array) -> pa.Array:
+def offsets_of(column: pa.Array) -> pa.Array:
     """Return where each list begins; a place that is null makes its list null."""
     missing = np.append(pc.is_null(column).to_numpy(zero_copy_only=False), False)
     return pa.array(column.offsets.to_numpy(), pa.int32(), mask=missing)

@@ -43,7 +43,7 @@ KNOWS_COUNTS = ["null.avro", "deflate.avro", "zstandard.avro", "ours.orc"]
 
 
 def results(root: Path, name: str) -> list[dict[str, Any]]:
-    """What a reader in a process of its own says of a file: it may end its process."""
+    """Return the lines of a reader in a process of its own, which a file may end."""
     program = str(Path(__file__).parents[3] / "support/flipped_files.py")
     done = subprocess.run(
         [sys.executable, program, name, str(root), str(STEP)],

@@ -97,7 +97,10 @@ def logical(base: str, logical_type: str, **more: Any) -> dict[str, Any]:
 
 
 def by_hand(format_name: str, kind: str, text: str, read_as: str | None, value: Any) -> Cell:
-    return Cell(format_name, kind, "by hand", read_as, value, lambda path: path.write_text(text) and None)
+    def make(path: Path) -> None:
+        path.write_text(text)
+
+    return Cell(format_name, kind, "by hand", read_as, value, make)
 
 
 def by_spark(format_name: str, kind: str, column: str, read_as: str, value: Any, **more: Any) -> Cell:

@@ -1,0 +1,104 @@
+"""The pages of a column in a Parquet file, by their headers: how large they are when they are unpacked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_HEADERS = (256, 64 * 2**10, 16 * 2**20)
+"""Bytes in which a header is looked for: most are short, and some have statistics with long texts."""
+
+_DICTIONARY = 2
+
+
+class Page(NamedTuple):
+    """A page: its bytes when it is unpacked, how many values it has, and whether it is a dictionary."""
+
+    size: int
+    values: int
+    is_dictionary: bool
+
+
+def pages_of(source: pa.NativeFile, column: pq.ColumnChunkMetaData) -> Iterator[Page]:
+    """Yield the pages of a column of a row group; a header that is none is a ``ValueError``."""
+    place = column.data_page_offset
+    if column.has_dictionary_page and column.dictionary_page_offset is not None:
+        place = min(place, column.dictionary_page_offset) if column.dictionary_page_offset > 0 else place
+    end = place + column.total_compressed_size
+    left = column.num_values
+    while place < end and left > 0:
+        header, length = _header(source, place)
+        packed, size = int(header.get(3, 0)), int(header.get(2, 0))
+        if packed < 0 or size < 0:
+            raise ValueError(f"a page of column {column.path_in_schema!r} claims {size} bytes")
+        inner = header.get(5) or header.get(8) or header.get(7) or {}
+        page = Page(size, int(inner.get(1, 0)), header.get(1) == _DICTIONARY)
+        yield page
+        left -= 0 if page.is_dictionary else page.values
+        place += length + packed
+
+
+def _header(source: pa.NativeFile, place: int) -> tuple[dict[int, Any], int]:
+    for size in _HEADERS:
+        data = source.read_at(size, place)
+        try:
+            return _struct(data, 0)
+        except IndexError:
+            if len(data) < size:
+                break
+    raise ValueError(f"the header of a page at byte {place} cannot be read")
+
+
+def _struct(data: bytes, place: int, depth: int = 0) -> tuple[dict[int, Any], int]:
+    """Return the fields of a struct in Thrift's compact form, and the place behind it."""
+    found: dict[int, Any] = {}
+    number = 0
+    while (head := data[place]) != 0:
+        place += 1
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, place = _zigzag(data, place)
+        found[number], place = _value(data, place, head & 15, depth)
+    return found, place + 1
+
+
+def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[Any, int]:
+    if depth > 8:
+        raise ValueError("the header of a page is too deep")
+    if kind in (1, 2):
+        return kind == 1, place
+    if kind == 3:
+        return data[place], place + 1
+    if kind in (4, 5, 6):
+        return _zigzag(data, place)
+    if kind == 7:
+        return None, place + 8
+    if kind == 8:
+        size, place = _varint(data, place)
+        if place + size > len(data):
+            raise IndexError
+        return None, place + size
+    if kind == 12:
+        return _struct(data, place, depth + 1)
+    raise ValueError("the header of a page has a field of an unknown kind")
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    found = shift = 0
+    while shift < 70:
+        byte = data[place]
+        place += 1
+        found |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return found, place
+    raise ValueError("the header of a page has a number of more than ten bytes")
+
+
+def _zigzag(data: bytes, place: int) -> tuple[int, int]:
+    number, place = _varint(data, place)
+    return (number >> 1) ^ -(number & 1), place
