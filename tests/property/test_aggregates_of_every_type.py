@@ -85,7 +85,7 @@ _NESTED = ("array", "map", "struct")
 
 
 def is_rejected(function: str, kind: str) -> bool:
-    """Whether the plan rejects an aggregate over a type."""
+    """True where the plan rejects an aggregate over a type."""
     word = kind.partition("<")[0].partition("(")[0]
     if function in ("sum", "avg"):
         return word not in _NUMBERS
