@@ -52,6 +52,8 @@ class Heart:
         self._carried, self._carried_at = -1, -math.inf
         self._bringing = threading.Lock()
         self._beaten_at = self._looked_at = -math.inf
+        self._heard_at = time.monotonic()
+        """The time that the last sign of life has which others can read."""
         self.is_there = True
         """Result of the last look at this runner's place: is it still under the root?"""
         self.gone: StageLost | None = None
@@ -67,14 +69,18 @@ class Heart:
 
     def _beat(self) -> None:
         troubles = Troubles(log, "writing the heartbeat")
+        full: StorageFull | None = None
         while True:
+            # Also where there is room again by now: whoever waits has seen this silence.
+            if full is not None and time.monotonic() - self._heard_at >= SILENT_SECONDS - HEARTBEAT_SECONDS:
+                self._give_up_attempts(full)
             try:
                 self._write()
                 troubles.over()
+                full = None
             except (SamzaError, OSError) as error:
                 troubles.met(error)
-                if isinstance(error, StorageFull) and troubles.seconds >= SILENT_SECONDS:
-                    self._give_up_attempts(error)
+                full = error if isinstance(error, StorageFull) else full
             self._look_after_spark()
             time.sleep(HEARTBEAT_SECONDS)
 
@@ -113,8 +119,9 @@ class Heart:
             return
         if now - self._beaten_at >= pace.beats(0.0):
             self._records.write_statuses()  # first: who hears a sign of life knows what came before
+            at = time.monotonic()
             replace(self._files, self._folder.heartbeat, self._sign_of_life())
-            self._beaten_at = now
+            self._beaten_at, self._heard_at = now, at
         if looks:
             self._records.look_who_took_over()
 
