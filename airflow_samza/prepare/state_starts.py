@@ -124,6 +124,7 @@ def _checkpoint(
     offsets: dict[str, Mapping[int, int]] = {}
     sources: dict[str, Mapping[int, Any]] = {}
     marks: dict[tuple[str, int], Mapping[str, Any]] = {}
+    silences: dict[tuple[str, int], Mapping[str, Any]] = {}
     for checkpoint in known:
         for op_id, progress in checkpoint.operators.items():
             operators.setdefault(present.get(op_id, op_id), _renamed(progress, present))
@@ -133,9 +134,12 @@ def _checkpoint(
             sources.setdefault(stream_id, checkpoint.sources[stream_id])
         for entry in checkpoint.control.get("watermarks", ()):
             marks.setdefault((entry["stream"], entry["partition"]), entry)
+        for entry in checkpoint.heard.get("watermarks", ()):
+            silences.setdefault((entry["stream"], entry["partition"]), entry)
     return TaskCheckpoint(
         offsets=dict(sorted(offsets.items())),
         control={"watermarks": list(marks.values())},
+        heard={"watermarks": list(silences.values())},
         sources=sources,
         operators={op_id: progress for op_id, progress in operators.items() if op_id in stage.operators},
     )
