@@ -75,7 +75,9 @@ def joined(first: Any, second: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("made", "name"), [(merged, "merge all"), (merged_behind_topics, "merge all"), (joined, "join pairs")], ids=str
+    ("made", "name"),
+    [(merged, "merge all"), (merged_behind_topics, "merge all"), (joined, "join pairs")],
+    ids=["merged", "behind topics", "joined"],
 )
 def test_a_merge_or_join_of_an_input_that_may_fall_silent_is_warned_of(made: Any, name: str) -> None:
     (warning,) = meeting(made)
