@@ -70,11 +70,17 @@ def did_you_mean(name: str, known: Iterable[str], what: str = "") -> str:
     >>> did_you_mean("log", ["logs"], "the system ")
     "Did you mean the system 'logs'? "
     """
+    near = nearest(name, known)
+    return "" if near is None else f"Did you mean {what}{near!r}? "
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """Return the name that is most like another, in any letter case; None where none is so much alike (0 to 1)."""
     import difflib
 
     by_lower = {other.lower(): other for other in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, 1)
-    return f"Did you mean {what}{by_lower[near[0]]!r}? " if near else ""
+    near = difflib.get_close_matches(name.lower(), by_lower, 1, likeness)
+    return by_lower[near[0]] if near else None
 
 
 def unknown_mode(what: str, mode: str, known: Sequence[str], **facts: object) -> ConfigError:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.rejections import did_you_mean, listed
+from airflow_samza.application.rejections import did_you_mean, listed, nearest
 from airflow_samza.config import BATCH_SIZE, CHOOSER_CLASS, CHOOSER_WAIT_FOR_HEAD, Config
 from airflow_samza.errors import ConfigError
 from airflow_samza.system_kinds import EMBEDDED
@@ -63,8 +62,8 @@ def check_chooser_keys(spec: ApplicationSpec, config: Config, systems: Mapping[s
 def _check_stream_key(key: str, match: re.Match[str], read: list[_Read], config: Config) -> None:
     system, stream, setting = match["system"], match["stream"], match["setting"]
     if setting not in _SETTINGS:  # Samza has more keys of streams, of which none is much like these
-        if meant := difflib.get_close_matches(setting.lower(), _SETTINGS, 1, 0.75):
-            raise _no_key(key, [key.removesuffix(setting) + meant[0]], config)
+        if meant := nearest(setting, _SETTINGS, 0.75):
+            raise _no_key(key, [key.removesuffix(setting) + meant], config)
         return
     if system is None:
         if all(each.stream_id != stream for each in read):

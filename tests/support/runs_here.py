@@ -34,6 +34,7 @@ def run_stage(
     """Runs a stage to its result, in this process."""
     files = open_filesystem(root)
     handle = StageHandle(plan.application, plan.run_id, stage, Generation(plan.generation, generation))
+    files.make_dirs(handle.folder.attempts)  # as if it had been submitted
     run_attempt(engine or LocalEngine(), files, run_bindings(plan.systems, bindings or {}), Attempt(handle), {})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -30,6 +31,13 @@ def speak(here: Here, stream: str, *minutes: int) -> None:
     )
 
 
+def has_sent(here: Here, topic: str) -> bool:
+    try:
+        return bool(here.rows(topic))
+    except KeyError:  # there is no such topic yet
+        return False
+
+
 def minutes(here: Here) -> list[int]:
     return [row["window_start"].minute for row in here.rows("minutes")]
 
@@ -41,9 +49,13 @@ def test_a_continuous_run_leaves_an_input_out_that_falls_silent_and_takes_it_in_
     speak(here, "silent", 0)
     speak(here, "spoken", 0)
     plan = here.plan(f"tests.support.silent_apps:{application}", "run", mode="continuous", config=TIMEOUT)
-    threads = [threading.Thread(target=here.stages, args=(plan, stage.stage_id)) for stage in plan.plan.stages]
+    threads = [
+        threading.Thread(target=here.stages, args=(plan, stage.stage_id), daemon=True) for stage in plan.plan.stages
+    ]
     for thread in threads:
         thread.start()
+    for stage in plan.plan.stages[:-1]:  # what speaks last is not left out: the silent input has to have spoken
+        until(functools.partial(has_sent, here, plan.stream(stage.outputs[0]).spec.name), 60)
     speak(here, "spoken", *range(1, 8))
     until(lambda: 6 in minutes(here), 60)
     speak(here, "silent", 7)
