@@ -31,11 +31,8 @@ def speak(here: Here, stream: str, *minutes: int) -> None:
     )
 
 
-def has_sent(here: Here, topic: str) -> bool:
-    try:
-        return bool(here.rows(topic))
-    except KeyError:  # there is no such topic yet
-        return False
+def has_sent(here: Here, stream: str) -> bool:
+    return any((here.root / "topics").glob(f"*-{stream}/run/*/commits/*"))
 
 
 def minutes(here: Here) -> list[int]:
@@ -55,7 +52,7 @@ def test_a_continuous_run_leaves_an_input_out_that_falls_silent_and_takes_it_in_
     for thread in threads:
         thread.start()
     for stage in plan.plan.stages[:-1]:  # what speaks last is not left out: the silent input has to have spoken
-        until(functools.partial(has_sent, here, plan.stream(stage.outputs[0]).spec.name), 60)
+        until(functools.partial(has_sent, here, stage.outputs[0]), 60)
     speak(here, "spoken", *range(1, 8))
     until(lambda: 6 in minutes(here), 60)
     speak(here, "silent", 7)
