@@ -131,14 +131,14 @@ def test_a_shuffle_in_a_transform_is_rejected_with_the_partition_by(lake: Lake) 
 
 
 def test_a_stage_before_its_upstream_is_rejected(lake: Lake) -> None:
-    second = lake.runtime.prepare(RunRequest(APPLICATION, "run 1", generation=2))
+    second = lake.runtime.prepare(RunRequest(APPLICATION, "run 1", generation=2, reuse=False))
     with pytest.raises(StageError, match="which the stage 'views' has not finished in this run") as caught:
         lake.runtime.run_stage(second, "by-country")
     assert "clear 'by-country' with its upstream" in caught.value.hint
 
 
 def test_a_topic_without_end_of_stream_does_not_complete_a_stage(lake: Lake) -> None:
-    third = lake.runtime.prepare(RunRequest(APPLICATION, "run 1", generation=3))
+    third = lake.runtime.prepare(RunRequest(APPLICATION, "run 1", generation=3, reuse=False))
     log = LogSystem("log", SystemBinding("log", {"root": str(lake.folder / "root")}))
     topic = third.intermediate("by-country", Generation(3, 1)).spec.name
     import pyarrow as pa
