@@ -21,6 +21,7 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan, StageReuse
 from airflow_samza.runs.records.stage_result import CODE, StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.systems.capabilities import RemembersWriters
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -139,8 +140,14 @@ def _gone(
     found: Mapping[str, StageReuse],
 ) -> str:
     """Return what a kept stage wrote and somebody needs that is there no more; empty where all is."""
+    sent = {output.stream_id for output in result.outputs if output.messages}
     for stream_id in stage.outputs:
         if not run.is_own(stream_id):
+            bound = run.stream(stream_id)
+            system = systems.get(bound.system) if stream_id in sent else None
+            producer = run.producer(stage.stage_id)
+            if isinstance(system, RemembersWriters) and system.standing(bound.spec, producer) is None:
+                return f"what it wrote to {stream_id} is there no more"
             continue
         readers = [other for other in run.plan.stages if stream_id in other.inputs and other is not stage]
         if all(found[reader.stage_id].kept for reader in readers):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -140,6 +141,16 @@ def test_a_run_again_keeps_everything_where_nothing_has_changed(shop: Shop) -> N
     fresh = shop.run("--again", "--fresh")
     assert fresh.returncode == 0, fresh.stderr
     assert fresh.stderr.count("runs: the run was asked to run all stages") == 2
+    assert shop.rows == SUMS
+
+
+def test_a_run_again_writes_an_output_that_somebody_has_deleted(shop: Shop) -> None:
+    assert shop.run().returncode == 0
+    shutil.rmtree(shop.folder / "out")
+    found = shop.run("--again")
+    assert found.returncode == 0, found.stderr
+    assert "runs: what it wrote to totals is there no more" in found.stderr
+    assert "Stage sales keeps its result" in found.stderr
     assert shop.rows == SUMS
 
 
