@@ -144,10 +144,11 @@ def _gone(
     for stream_id in stage.outputs:
         if not run.is_own(stream_id):
             bound = run.stream(stream_id)
-            system = systems.get(bound.system) if stream_id in sent else None
-            producer = run.producer(stage.stage_id)
-            if isinstance(system, RemembersWriters) and system.standing(bound.spec, producer) is None:
-                return f"what it wrote to {stream_id} is there no more"
+            system: object = systems.get(bound.system)
+            if stream_id in sent and isinstance(system, RemembersWriters):
+                producer = run.producer(stage.stage_id)
+                if system.standing(bound.spec, producer) is None:
+                    return f"what it wrote to {stream_id} is there no more"
             continue
         readers = [other for other in run.plan.stages if stream_id in other.inputs and other is not stage]
         if all(found[reader.stage_id].kept for reader in readers):
