@@ -214,7 +214,7 @@ def test_a_browser_lists_an_input_topic_and_shows_its_messages_masked(
         topics = browser.get_by_role("table", name="Topics", exact=True)
         topics.wait_for()
         cells = topics.get_by_role("row").filter(has_text="input").locator("td").all_inner_texts()
-        assert cells[:5] == ["visits", "input", "events (kafka)", "2", "6"]
+        assert cells[:5] == ["visits", "input", "events (kafka)", "2", "6 offsets"]
         topics.get_by_role("link", name="visits", exact=True).click()
         browser.get_by_role("button", name="Show", exact=True).click()
         messages = browser.get_by_role("table", name="Messages of partition 0 of visits")
