@@ -25,7 +25,7 @@ from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.parquet_footer import check_columns, check_counts
 from airflow_samza.systems.files.formats.parquet_pages import pages_of
-from airflow_samza.systems.files.formats.row_groups import may_fulfil, plain_columns
+from airflow_samza.systems.files.formats.row_groups import may_fulfil, plain_columns, stored_columns
 
 ROW_GROUP_ROWS = 131_072
 """Rows of a written row group: small enough that a file of a few million rows can be split among several tasks."""
@@ -162,7 +162,7 @@ class ParquetInput:
         self._bound(groups, names)
         for some in read_together(self.parquet.metadata, groups):
             together = [self.parquet.metadata.row_group(group) for group in some]
-            rows = min([batch_rows(together, names), *(fitting[group] for group in some)])
+            rows = min([batch_rows(together, self.schema, names), *(fitting[group] for group in some)])
             left = sum(group.num_rows for group in together)
             for batch in self.parquet.iter_batches(rows, row_groups=some, columns=list(names), use_threads=False):
                 left -= batch.num_rows
@@ -179,11 +179,11 @@ class ParquetInput:
         """
         metadata = self.parquet.metadata
         found = dict.fromkeys(self._decoded)
+        plain = [each for each in plain_columns(self.schema).items() if each[0] in names]
         for group in groups:
-            for place in range(metadata.num_columns):
+            for name, place in plain:
                 column = metadata.row_group(group).column(place)
-                name = column.path_in_schema
-                if name in names and name not in self._repeating and may_grow(metadata, self.schema, group, place):
+                if name not in self._repeating and may_grow(column, self.schema.field(name).type):
                     short = column.total_uncompressed_size <= _SHORT_BYTES * column.num_values
                     if short or self._longest(group, name) * min(BATCH_ROWS, column.num_values) > LARGEST_PIECE:
                         found[name] = None
@@ -214,9 +214,8 @@ class ParquetInput:
         """Return the rows of a row group that fit into a batch by its pages; a page that is too large is rejected."""
         group = self.parquet.metadata.row_group(number)
         rows = BATCH_ROWS
-        for place in range(group.num_columns):
+        for place, name in enumerate(stored_columns(self.schema)):
             column = group.column(place)
-            name = column.path_in_schema.partition(".")[0]
             if name not in names or column.physical_type != "BYTE_ARRAY":
                 continue
             if column.total_uncompressed_size <= LARGEST_VALUE:
@@ -258,15 +257,11 @@ def read_together(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[
         yield some
 
 
-def batch_rows(groups: Sequence[pq.RowGroupMetaData], names: Sequence[str]) -> int:
+def batch_rows(groups: Sequence[pq.RowGroupMetaData], schema: pa.Schema, names: Sequence[str]) -> int:
     """Return the rows of a batch of these columns: fewer where rows are wide, so that batches need no more memory."""
-    wanted = set(names)
-    size = sum(
-        group.column(place).total_uncompressed_size
-        for group in groups
-        for place in range(group.num_columns)
-        if group.column(place).path_in_schema.partition(".")[0] in wanted
-    )
+    asked = set(names)
+    wanted = [place for place, name in enumerate(stored_columns(schema)) if name in asked]
+    size = sum(group.column(place).total_uncompressed_size for group in groups for place in wanted)
     rows = sum(group.num_rows for group in groups)
     fitting: int = BATCH_BYTES * rows // max(size, 1)
     least: int = min(_LEAST_ROWS, max(1, LARGEST_BATCH * rows // max(size, 1)))
@@ -291,15 +286,12 @@ def repeating_texts(metadata: pq.FileMetaData, schema: pa.Schema) -> list[str]:
     ]
 
 
-def may_grow(metadata: pq.FileMetaData, schema: pa.Schema, group: int, place: int) -> bool:
+def may_grow(column: pq.ColumnChunkMetaData, kind: pa.DataType) -> bool:
     """Return whether a column has a dictionary by which a batch of it might be larger than any piece should be."""
-    column = metadata.row_group(group).column(place)
-    name = column.path_in_schema
     return bool(
         column.has_dictionary_page
         and column.physical_type == "BYTE_ARRAY"
-        and name in schema.names
-        and (types.is_string(schema.field(name).type) or types.is_binary(schema.field(name).type))
+        and (types.is_string(kind) or types.is_binary(kind))
         and column.total_uncompressed_size * min(BATCH_ROWS, column.num_values) > LARGEST_PIECE
     )
 

@@ -22,22 +22,27 @@ _RULED_OUT: dict[str, Callable[[Any, Any, Any], bool]] = {
 """Conditions under which a comparison is true of no value between two."""
 
 
-def plain_columns(schema: pa.Schema) -> dict[str, int]:
-    """Return the plain columns of a file, with their places among the columns that Parquet stores.
+def stored_columns(schema: pa.Schema) -> list[str]:
+    """Return the column of a file to which each column that Parquet stores belongs, by place.
 
     The paths that a footer has are no names: ``a.b`` is a column of this name, or the field ``b`` of a column ``a``.
     """
-    found: dict[str, int] = {}
-    place = 0
-    for field in schema:
-        if not types.is_nested(field.type):
-            found[field.name] = place
-        place += _stored(field.type)
-    return found
+    return [field.name for field in schema for _ in range(_stored(field.type))]
+
+
+def plain_columns(schema: pa.Schema) -> dict[str, int]:
+    """Return the plain columns of a file, with their places among the columns that Parquet stores."""
+    plain = {field.name for field in schema if not types.is_nested(_storage(field.type))}
+    return {name: place for place, name in enumerate(stored_columns(schema)) if name in plain}
+
+
+def _storage(kind: pa.DataType) -> pa.DataType:
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
 def _stored(kind: pa.DataType) -> int:
     """Return the number of columns as which Parquet stores a type."""
+    kind = _storage(kind)
     if not types.is_nested(kind):
         return 1
     return sum(_stored(kind.field(place).type) for place in range(kind.num_fields))

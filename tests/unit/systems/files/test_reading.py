@@ -842,3 +842,12 @@ def test_a_column_with_a_dot_in_its_name_has_its_own_statistics(tmp_path: Path, 
     assert [row["a.b"] for row in bounded(tmp_path, stream)] == [1, 2]
     narrow = StreamSpec("dots", partitions=1, schema="`a.b` bigint", path="in", format="parquet")
     assert bounded(tmp_path, narrow, ColumnBound("a.b", "=", 2)) == [{"a.b": 2}]
+
+
+def test_columns_behind_one_of_several_stored_ones_have_their_own_statistics(tmp_path: Path) -> None:
+    pairs = pa.array([{"x": 7, "y": 8}, {"x": 7, "y": 8}], pa.struct([("x", pa.int64()), ("y", pa.int64())]))
+    opaque = pa.ExtensionArray.from_storage(pa.opaque(pairs.type, "pair", "somebody"), pairs)
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"pair": opaque, "n": pa.array([1, 2], pa.int64())}), tmp_path / "in/a.parquet")
+    stream = StreamSpec("pairs", partitions=1, schema="n bigint", path="in", format="parquet")
+    assert bounded(tmp_path, stream, ColumnBound("n", "=", 2)) == [{"n": 2}]
