@@ -16,6 +16,8 @@ from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
+from airflow_samza.systems.files.formats.varints import zigzag
+
 LARGEST_BLOCK = 64 * 2**20
 """Bytes of a block. Writers end one after some ten kilobytes, or behind the record that is larger."""
 
@@ -120,7 +122,7 @@ class Container:
                 break
         else:
             raise ValueError(f"{where} has a number of more than {_LONGEST} bytes")
-        return (found >> 1) ^ -(found & 1)
+        return zigzag(found)
 
 
 def _most(size: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow_samza.systems.files.formats.avro_blocks import Block, long_bytes
 from airflow_samza.systems.files.formats.avro_types import AvroTypes
+from airflow_samza.systems.files.formats.varints import read_varint, zigzag
 
 BATCH_ROWS = 16_384
 """Records turned into Python objects at once."""
@@ -181,14 +182,8 @@ def _sized(size: int, data: bytes, place: int) -> int:
 
 
 def _long(data: bytes, place: int) -> tuple[int, int]:
-    found = shift = 0
-    while shift < 70:
-        if place >= len(data):
-            raise EOFError("its bytes end within a record")
-        byte = data[place]
-        place += 1
-        found |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return (found >> 1) ^ -(found & 1), place
-    raise ValueError("a number of more than ten bytes")
+    try:
+        number, place = read_varint(data, place, "")
+    except IndexError:
+        raise EOFError("its bytes end within a record") from None
+    return zigzag(number), place

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from airflow_samza.systems.files.formats.varints import read_varint, zigzag
+
 _LARGEST_TAIL = 64 * 2**20
 _CODECS = {2: "snappy", 4: "lz4_raw", 5: "zstd", 6: "brotli"}
 _TEXT_STATISTICS = (4, 8)
@@ -165,17 +167,10 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    found = shift = 0
-    while shift < 70:
-        if place >= len(data):
-            raise ValueError("its tail ends within a number")
-        byte = data[place]
-        place += 1
-        found |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return found, place
-    raise ValueError("its tail has a number of more than ten bytes")
+    try:
+        return read_varint(data, place, "its tail has")
+    except IndexError:
+        raise ValueError("its tail ends within a number") from None
 
 
 def _number(value: int | bytes) -> int:
@@ -191,5 +186,4 @@ def _bytes(value: int | bytes) -> bytes:
 
 
 def _zigzag(value: int | bytes) -> int:
-    number = _number(value)
-    return (number >> 1) ^ -(number & 1)
+    return zigzag(_number(value))

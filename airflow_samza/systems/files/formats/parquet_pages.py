@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_samza.systems.files.formats.varints import read_varint, zigzag
+
 _HEADERS = (256, 64 * 2**10, 16 * 2**20)
 """Bytes in which a header is looked for: most are short, and some have statistics with long texts."""
 
@@ -88,17 +90,9 @@ def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[Any, int]:
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    found = shift = 0
-    while shift < 70:
-        byte = data[place]
-        place += 1
-        found |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return found, place
-    raise ValueError("the header of a page has a number of more than ten bytes")
+    return read_varint(data, place, "the header of a page has")
 
 
 def _zigzag(data: bytes, place: int) -> tuple[int, int]:
     number, place = _varint(data, place)
-    return (number >> 1) ^ -(number & 1), place
+    return zigzag(number), place
