@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.operator_spec import EventTime, OperatorSpec
+from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.stream import declare_anew
 from airflow_samza.application.windows import duration_text
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
@@ -16,7 +16,7 @@ from airflow_samza.errors import MessageError, PartitioningMismatch
 from airflow_samza.partitioner import partition_array
 from airflow_samza.planner.plan import KeyCheck
 from airflow_samza.planner.wording import columns_text, partition_before
-from airflow_samza.schema import Field, Schema
+from airflow_samza.schema import Field
 from airflow_samza.task.messages.event_times import known_micros
 from airflow_samza.task.messages.user_errors import cut_short
 from airflow_samza.task.operators.operator import Operator
@@ -69,15 +69,15 @@ class EventTimes:
     long as it is not before the earliest of them.
     """
 
-    def __init__(self, spec: OperatorSpec, time: EventTime, inputs: Schema, output: Schema) -> None:
+    def __init__(self, spec: OperatorSpec, former: Field, made: Field) -> None:
         self._spec = spec
-        self._former = _kind(inputs, time.column)
-        self._made = _kind(output, time.column)
+        self._former = former
+        self._made = made
         self._earliest: int | None = None
 
     def given(self, batch: pa.RecordBatch) -> None:
         """Note the event times of a batch that arrives."""
-        least = _least(batch, self._former) if self._made is not None else None
+        least = _least(batch, self._former)
         if least is not None and (self._earliest is None or least < self._earliest):
             self._earliest = least
 
@@ -95,7 +95,6 @@ class EventTimes:
 
     def _moved(self, batch: pa.RecordBatch, by: int) -> MessageError:
         location = f" ({self._spec.location})" if self._spec.location is not None else ""
-        assert self._made is not None
         column = self._made.name
         earliest = min(value for value in batch.column(column).to_pylist() if value is not None)
         return MessageError(
@@ -113,20 +112,17 @@ def checked_times(operator: Operator[Any]) -> EventTimes | None:
     time = operator.spec.event_time
     if time is None or time.max_delay_ms is not None or operator.output is None:
         return None
-    return EventTimes(operator.spec, time, operator.input, operator.output)
+    schemas = (operator.input, operator.output)
+    fields = [schema[time.column] for schema in schemas if time.column in schema]
+    if len(fields) < len(schemas) or any(field.type.name not in TIMES for field in fields):
+        return None
+    return EventTimes(operator.spec, *fields)
 
 
-def _kind(schema: Schema, column: str) -> Field | None:
-    """Return a column that holds times; None where there is no such column."""
-    return schema[column] if column in schema and schema[column].type.name in TIMES else None
-
-
-def _least(batch: pa.RecordBatch, field: Field | None) -> int | None:
+def _least(batch: pa.RecordBatch, field: Field) -> int | None:
     """Return the earliest time of a column, in microseconds; None where it has none."""
     import pyarrow.compute as pc
 
-    if field is None:
-        return None
     found = pc.min(known_micros(batch.column(field.name), field.type, field.name)).as_py()
     return int(found) if found is not None else None
 
