@@ -44,6 +44,7 @@ stack: setup ## Start an installation to try things with (Airflow on PostgreSQL 
 
 test: setup ## Run all tests but the nightly ones (ARGS="-k join" narrows them down).
 	@scripts/setup-browser.sh || true  # without one, the tests that need it fail and say so; the others run
+	@scripts/setup-databases.sh >/dev/null || true  # without PostgreSQL, the tests' Airflow is over SQLite
 	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs and not kafka" -n $(WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
 	@$(PYTHON_IN_VENV) -m airflow_samza.launch.class_archive_maker $(VENV)/class-archives || true  # without it, each Spark starts slower
 	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser or hdfs or kafka)" -n $(SERVER_WORKERS) --no-loadscope-reorder --ignore airflow_samza --ignore tests/unit $(ARGS) || [ $$? -eq 5 ]

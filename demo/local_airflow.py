@@ -29,6 +29,9 @@ from demo.airflow_settings import airflow_settings, free_port
 START_SECONDS = 400.0
 """A start takes about 30 s on two idle cores, and four times that on two busy ones."""
 
+_LAST_BYTES = 20_000
+"""Length of the end of Airflow's log that has the error with which its scheduler ended."""
+
 
 class LocalAirflow(AirflowApi):
     """One ``airflow standalone`` process tree.
@@ -54,6 +57,7 @@ class LocalAirflow(AirflowApi):
         super().__init__(home, port=port, env={**settings, **known, **(env or {})})
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._parts: dict[str, psutil.Process] = {}
+        self._restarts_left = 5
 
     def __enter__(self) -> Self:
         try:
@@ -135,11 +139,27 @@ class LocalAirflow(AirflowApi):
         return process
 
     def _ended(self) -> str | None:
-        """Return the process that has ended unasked. ``airflow standalone`` outlives its scheduler."""
+        """Return the process that has ended unasked. ``airflow standalone`` outlives its scheduler.
+
+        A scheduler that lost SQLite's lock to another process is started again, as a supervisor does.
+        """
         for name, process in list(self._processes.items()):  # others may kill one meanwhile
-            if process.poll() is not None:
+            if process.poll() is not None and not self._started_again(name):
                 return f"{name} ({process.returncode})"
-        return next((name for name, part in self._parts.items() if not _runs(part)), None)
+        ended = [name for name, part in list(self._parts.items()) if not _runs(part)]
+        return next((name for name in ended if not self._started_again(name)), None)
+
+    def _started_again(self, name: str) -> bool:
+        """Start a scheduler that ended with "database is locked"; return False for what ended otherwise."""
+        part = name.removeprefix("Airflow's ")
+        if part != "scheduler" or self._restarts_left == 0 or not self.log_file.exists():
+            return False
+        if b"database is locked" not in self.log_file.read_bytes()[-_LAST_BYTES:]:
+            return False
+        self._restarts_left -= 1
+        self._parts.pop(name, None)
+        self.start_part(part)
+        return True
 
 
 def process_family(pid: int) -> list[psutil.Process]:

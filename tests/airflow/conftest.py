@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from demo.databases import NoDatabase, running_postgres
 from demo.flights_data import prepare
 from demo.local_airflow import LocalAirflow
 from tests.support.folder_servers import serving
@@ -35,6 +37,48 @@ class FlightsAirflow:
     lineage: Path
 
 
+@contextmanager
+def database_settings(place: Path) -> Iterator[dict[str, str]]:
+    """Yield the settings of a PostgreSQL for Airflow, as installations have it; none where this machine has no server.
+
+    SQLite has one writer at a time: where a dozen runs write at once, the scheduler ends with "database is locked".
+    """
+    with ExitStack() as running:
+        try:
+            url = running.enter_context(running_postgres(place))
+        except NoDatabase:
+            yield {}
+        else:
+            yield {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": url}
+
+
+@contextmanager
+def airflow_of_tests(place: Path, folders: dict[str, Path], lineage: Path) -> Iterator[LocalAirflow]:
+    """Start Airflow over the example Dags, the tests' own, and those that tests write."""
+    with (
+        database_settings(place / "postgres") as database,
+        LocalAirflow(
+            place / "home",
+            dags={"examples": ROOT / "dags", "tests": Path(__file__).parent / "dags", "edited": folders["edited"]},
+            env={
+                **database,
+                "SAMZA_TEST_SIGNALS": str(folders["signals"]),
+                "AIRFLOW__SAMZA__POLL_INTERVAL": "0.2",
+                "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
+                    {"type": "file", "log_file_path": str(lineage), "append": True}
+                ),
+                "AIRFLOW__OPENLINEAGE__SELECTIVE_ENABLE": "True",
+            },
+            connections={
+                "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(folders["root"])}}),
+                "flights_data": json.dumps({"conn_type": "fs", "extra": {"path": str(folders["data"])}}),
+                "flights_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(folders["warehouse"])}}),
+            },
+        ) as airflow,
+    ):
+        yield airflow
+
+
 @pytest.fixture(scope="session")
 def flights(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[FlightsAirflow]:
     place = tmp_path_factory.mktemp("airflow")
@@ -43,22 +87,5 @@ def flights(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
         folder.mkdir()
     prepare(folders["data"])
     lineage = place / "lineage.jsonl"
-    airflow = LocalAirflow(
-        place / "home",
-        dags={"examples": ROOT / "dags", "tests": Path(__file__).parent / "dags", "edited": folders["edited"]},
-        env={
-            "SAMZA_TEST_SIGNALS": str(folders["signals"]),
-            "AIRFLOW__SAMZA__POLL_INTERVAL": "0.2",
-            "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
-                {"type": "file", "log_file_path": str(lineage), "append": True}
-            ),
-            "AIRFLOW__OPENLINEAGE__SELECTIVE_ENABLE": "True",
-        },
-        connections={
-            "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(folders["root"])}}),
-            "flights_data": json.dumps({"conn_type": "fs", "extra": {"path": str(folders["data"])}}),
-            "flights_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(folders["warehouse"])}}),
-        },
-    )
-    with serving(request.config, "tests/airflow", airflow):
+    with serving(request.config, "tests/airflow", airflow_of_tests(place, folders, lineage)) as airflow:
         yield FlightsAirflow(airflow, **folders, lineage=lineage)

@@ -139,3 +139,23 @@ def test_a_call_that_failed_otherwise_is_not_made_again(tmp_path: Path) -> None:
 
 def test_an_error_of_the_database_is_in_the_answer_of_the_local_airflow(tmp_path: Path) -> None:
     assert LocalAirflow(tmp_path, dags=tmp_path).environment["AIRFLOW__API__EXPOSE_STACKTRACE"] == "True"
+
+
+@pytest.mark.parametrize(("last_line", "restarted"), [("database is locked", 5), ("no space left on device", 0)])
+def test_a_scheduler_that_lost_the_lock_of_sqlite_is_started_again_five_times(
+    tmp_path: Path, last_line: str, restarted: int
+) -> None:
+    started: list[str] = []
+
+    class Dying(LocalAirflow):
+        def start_part(self, name: str) -> None:
+            started.append(name)
+            self._processes[name] = subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])
+            self._processes[name].wait()
+
+    airflow = Dying(tmp_path, dags=tmp_path)
+    airflow.log_file.write_text(last_line)
+    airflow.start_part("scheduler")
+    with pytest.raises(AirflowProblem, match=r"scheduler \(1\) ended while waiting for a run"):
+        airflow.wait_until(lambda: None, 600, "a run")
+    assert started == ["scheduler"] * (1 + restarted)
