@@ -58,16 +58,16 @@ if TYPE_CHECKING:
     from airflow_samza.planner.planner import ExecutionPlanner as ExecutionPlanner
     from airflow_samza.planner.planner import plan_shape as plan_shape
     from airflow_samza.provider.dag import SamzaDag as SamzaDag
-    from airflow_samza.provider.freshness_sensor import SamzaTableFreshnessSensor as SamzaTableFreshnessSensor
-    from airflow_samza.provider.freshness_sensor import TableFreshnessSensor as TableFreshnessSensor
-    from airflow_samza.provider.hooks import SamzaHook as SamzaHook
-    from airflow_samza.provider.operators import SamzaDrainOperator as SamzaDrainOperator
-    from airflow_samza.provider.operators import SamzaStopOperator as SamzaStopOperator
-    from airflow_samza.provider.operators import SamzaStreamOperator as SamzaStreamOperator
-    from airflow_samza.provider.operators import SamzaTablePushOperator as SamzaTablePushOperator
-    from airflow_samza.provider.operators import SamzaTableRollbackOperator as SamzaTableRollbackOperator
-    from airflow_samza.provider.operators import TablePushOperator as TablePushOperator
-    from airflow_samza.provider.operators import TableRollbackOperator as TableRollbackOperator
+    from airflow_samza.provider.hooks.samza import SamzaHook as SamzaHook
+    from airflow_samza.provider.operators.drain import SamzaDrainOperator as SamzaDrainOperator
+    from airflow_samza.provider.operators.drain import SamzaStopOperator as SamzaStopOperator
+    from airflow_samza.provider.operators.stream import SamzaStreamOperator as SamzaStreamOperator
+    from airflow_samza.provider.operators.table_push import SamzaTablePushOperator as SamzaTablePushOperator
+    from airflow_samza.provider.operators.table_push import SamzaTableRollbackOperator as SamzaTableRollbackOperator
+    from airflow_samza.provider.operators.table_push import TablePushOperator as TablePushOperator
+    from airflow_samza.provider.operators.table_push import TableRollbackOperator as TableRollbackOperator
+    from airflow_samza.provider.sensors.table_freshness import SamzaTableFreshnessSensor as SamzaTableFreshnessSensor
+    from airflow_samza.provider.sensors.table_freshness import TableFreshnessSensor as TableFreshnessSensor
     from airflow_samza.provider.task_group import SamzaTaskGroup as SamzaTaskGroup
     from airflow_samza.row import Row as Row
     from airflow_samza.schema import Schema as Schema
@@ -117,17 +117,16 @@ _HOMES = {
     "errors": ("SamzaError",),
     "planner.planner": ("ExecutionPlanner", "plan_shape"),
     "provider.dag": ("SamzaDag",),
-    "provider.hooks": ("SamzaHook",),
-    "provider.freshness_sensor": ("SamzaTableFreshnessSensor", "TableFreshnessSensor"),
-    "provider.operators": (
-        "SamzaDrainOperator",
-        "SamzaStopOperator",
-        "SamzaStreamOperator",
+    "provider.hooks.samza": ("SamzaHook",),
+    "provider.operators.drain": ("SamzaDrainOperator", "SamzaStopOperator"),
+    "provider.operators.stream": ("SamzaStreamOperator",),
+    "provider.operators.table_push": (
         "SamzaTablePushOperator",
         "SamzaTableRollbackOperator",
         "TablePushOperator",
         "TableRollbackOperator",
     ),
+    "provider.sensors.table_freshness": ("SamzaTableFreshnessSensor", "TableFreshnessSensor"),
     "provider.task_group": ("SamzaTaskGroup",),
     "row": ("Row",),
     "schema": ("Schema",),

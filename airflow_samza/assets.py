@@ -6,8 +6,6 @@ from airflow_samza.provider.assets import (
     pushed_table,
     shared_stream,
 )
-from airflow_samza.provider.kafka_assets import (
-    kafka_topic,
-)
+from airflow_samza.provider.kafka_assets import kafka_topic
 
 __all__ = ["kafka_topic", "pushed_table", "shared_stream"]

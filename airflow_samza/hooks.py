@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from airflow_samza.provider.hooks import (
-    SamzaHook,
-)
+from airflow_samza.provider.hooks.samza import SamzaHook
 
 __all__ = ["SamzaHook"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from airflow_samza.provider.stop_notifier import SamzaStopNotifier
+from airflow_samza.provider.notifications import SamzaStopNotifier
 
 __all__ = ["SamzaStopNotifier"]

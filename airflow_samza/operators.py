@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from airflow_samza.provider.operators import (
-    SamzaCleanupOperator,
-    SamzaDrainOperator,
-    SamzaPlanOperator,
-    SamzaRetentionOperator,
-    SamzaStopOperator,
-    SamzaStreamOperator,
+from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
+from airflow_samza.provider.operators.drain import SamzaDrainOperator, SamzaStopOperator
+from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.retention import SamzaRetentionOperator
+from airflow_samza.provider.operators.stream import SamzaStreamOperator
+from airflow_samza.provider.operators.table_push import (
     SamzaTablePushOperator,
     SamzaTableRollbackOperator,
     TablePushOperator,

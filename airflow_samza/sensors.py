@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from airflow_samza.provider.end_of_stream_sensor import (
-    SamzaEndOfStreamSensor,
-)
-from airflow_samza.provider.freshness_sensor import (
+from airflow_samza.provider.sensors.end_of_stream import SamzaEndOfStreamSensor
+from airflow_samza.provider.sensors.kafka_lag import SamzaKafkaLagSensor
+from airflow_samza.provider.sensors.table_freshness import (
     SamzaTableFreshnessSensor,
     TableFreshnessSensor,
-)
-from airflow_samza.provider.kafka_lag_sensor import (
-    SamzaKafkaLagSensor,
 )
 
 __all__ = ["SamzaEndOfStreamSensor", "SamzaKafkaLagSensor", "SamzaTableFreshnessSensor", "TableFreshnessSensor"]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from airflow_samza.provider.kafka_triggers import (
+from airflow_samza.provider.triggers.end_of_stream import SamzaEndOfStreamTrigger
+from airflow_samza.provider.triggers.kafka import (
     KafkaLagTrigger,
     KafkaMessagesTrigger,
 )
-from airflow_samza.provider.stream_triggers import (
-    SamzaEndOfStreamTrigger,
-)
-from airflow_samza.provider.table_triggers import (
-    TableFreshnessTrigger,
-    TablePushTrigger,
-)
-from airflow_samza.provider.triggers import (
+from airflow_samza.provider.triggers.runs import (
     SamzaProducersTrigger,
     SamzaRunTrigger,
     SamzaStageTrigger,
     SamzaStateTrigger,
+)
+from airflow_samza.provider.triggers.tables import (
+    TableFreshnessTrigger,
+    TablePushTrigger,
 )
 
 __all__ = [

@@ -16,7 +16,7 @@ def environment_of(conn_id: str) -> Environment:
 
     Systems are bound by connections in Dag files alone, so there are none.
     """
-    from airflow_samza.provider.hooks import SamzaHook
+    from airflow_samza.provider.hooks.samza import SamzaHook
 
     with looking_in_database():
         hook = SamzaHook(conn_id)

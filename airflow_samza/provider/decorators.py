@@ -14,8 +14,8 @@ from airflow.sdk.bases.decorator import DecoratedOperator, TaskDecorator, task_d
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.function_modules import FunctionModule
-from airflow_samza.provider.push_operators import SamzaTablePushOperator
-from airflow_samza.provider.stream_operator import SamzaStreamOperator
+from airflow_samza.provider.operators.stream import SamzaStreamOperator
+from airflow_samza.provider.operators.table_push import SamzaTablePushOperator
 
 
 class _OfFunction(DecoratedOperator):

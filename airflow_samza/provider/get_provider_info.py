@@ -44,7 +44,7 @@ def get_provider_info() -> dict[str, Any]:
             "airflow_samza.provider.links.OutputLink",
             "airflow_samza.provider.links.EndedRunLink",
         ],
-        "notifications": ["airflow_samza.provider.stop_notifier.SamzaStopNotifier"],
+        "notifications": ["airflow_samza.provider.notifications.SamzaStopNotifier"],
         "task-decorators": [
             {"name": "samza_stream", "class-name": "airflow_samza.provider.decorators.samza_stream_task"},
             {"name": "samza_push", "class-name": "airflow_samza.provider.decorators.samza_push_task"},
@@ -166,7 +166,7 @@ def get_provider_info() -> dict[str, Any]:
 def _samza_connection() -> dict[str, Any]:
     return {
         "connection-type": "samza",
-        "hook-class-name": "airflow_samza.provider.hooks.SamzaHook",
+        "hook-class-name": "airflow_samza.provider.hooks.samza.SamzaHook",
         "hook-name": "Samza",
         "ui-field-behaviour": {
             "hidden-fields": ["host", "schema", "login", "password", "port", "extra"],

@@ -56,7 +56,7 @@ async def await_brokers(conn_id: str) -> Brokers:
     """Return the brokers of a connection, without blocking the event loop."""
     from airflow.sdk import BaseHook
 
-    from airflow_samza.provider.client_threads import in_client_thread
+    from airflow_samza.provider.triggers.client_threads import in_client_thread
 
     try:
         connection = await BaseHook.aget_connection(conn_id)

@@ -13,7 +13,7 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 
 if TYPE_CHECKING:
-    from airflow_samza.provider.hooks import SamzaHook
+    from airflow_samza.provider.hooks.samza import SamzaHook
 
 
 def outputs_of(run: RunPlan, stage_ids: Sequence[str]) -> list[str]:

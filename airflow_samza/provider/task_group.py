@@ -16,12 +16,14 @@ from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.titles import stage_named
-from airflow_samza.provider.auto_mode import AUTO, SamzaAutoPlanOperator
 from airflow_samza.provider.connections.alias import connection_id
 from airflow_samza.provider.mapped import is_known_later, reject_known_later, reject_mapping
-from airflow_samza.provider.operators import SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
+from airflow_samza.provider.operators.auto_mode import AUTO, SamzaAutoPlanOperator
+from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
+from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import FUSED, MODES, check_mode
+from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.parsed_application import parse_application
-from airflow_samza.provider.planning import FUSED, MODES, check_mode
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED
 
 PLAN_TASK = "plan"

@@ -168,7 +168,7 @@ def test_airflow_lists_the_provider(flights: Any) -> None:
     assert told[0]["Provider"] == "airflow-samza"
     hooks = json.loads(flights.airflow.cli("providers", "hooks", "--output", "json"))
     assert [hook["class"] for hook in hooks if hook["connection_type"] == "samza"] == [
-        "airflow_samza.provider.hooks.SamzaHook"
+        "airflow_samza.provider.hooks.samza.SamzaHook"
     ]
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from airflow.sdk import BaseHook, Connection
 
-from airflow_samza.provider import deferred_progress
-from airflow_samza.provider.deferred_progress import WatchedSystems
 from airflow_samza.provider.stats import gauges_of
+from airflow_samza.provider.triggers import deferred_progress
+from airflow_samza.provider.triggers.deferred_progress import WatchedSystems
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.stage_progress import stage_progress, systems_asked

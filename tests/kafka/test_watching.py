@@ -16,8 +16,8 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_samza.assets import kafka_topic
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider import kafka_triggers
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowNotFoundException, TaskDeferred
+from airflow_samza.provider.triggers import kafka as kafka_triggers
 from airflow_samza.sensors import SamzaKafkaLagSensor
 from airflow_samza.systems.kafka.group_offsets import commit_offsets
 from airflow_samza.triggers import KafkaLagTrigger, KafkaMessagesTrigger
@@ -217,7 +217,7 @@ def test_events_keep_their_distance_also_over_a_restart(
         slept.append(seconds)
         topics.send(topic, numbered([1]))
 
-    monkeypatch.setattr("airflow_samza.provider.kafka_triggers.asyncio.sleep", sleep)
+    monkeypatch.setattr("airflow_samza.provider.triggers.kafka.asyncio.sleep", sleep)
     assert first_event(trigger(topic, store, at_most_every=3600))["messages"] == 1
     assert 3500 < slept[0] <= 3600
 

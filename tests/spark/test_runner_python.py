@@ -97,7 +97,7 @@ def test_the_command_line_runs_stages_in_another_environment(project: Path, pyth
 def test_an_operator_runs_its_stage_in_the_environment_of_the_connection(
     project: Path, python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow_samza.provider.operators import SamzaStreamOperator
+    from airflow_samza.provider.operators.stream import SamzaStreamOperator
     from tests.unit.provider.conftest import context_of
 
     extra = {"root": str(project / "root"), "runner_python": str(python)}

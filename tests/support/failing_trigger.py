@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_samza.provider.triggers import SamzaStageTrigger
+from airflow_samza.provider.triggers.runs import SamzaStageTrigger
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 

@@ -19,11 +19,11 @@ from airflow_samza.prepare.bound_systems import declared_systems, run_bindings, 
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.run_streams import described
 from airflow_samza.provider.backfill.slices import Slice, for_slice, request_of
-from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.dataset_names import DatasetName, dataset_at, unvarying
 from airflow_samza.provider.lineage.push_lineage import table_dataset
-from airflow_samza.provider.planning import PlanningOperator
-from airflow_samza.provider.push_operators import TableOperator
+from airflow_samza.provider.operators.planning import PlanningOperator
+from airflow_samza.provider.operators.table_push import TableOperator
 from airflow_samza.provider.run_tasks import run_tasks, tasks_before
 from airflow_samza.runs.tables.pins import push_stream
 

@@ -17,8 +17,8 @@ from airflow_samza.prepare.run_request import FRESH
 from airflow_samza.provider.backfill.awaited import Awaited, awaited, awaited_by, others_before
 from airflow_samza.provider.backfill.slices import Slice, find_dag, for_slice, planning_tasks, request_of, slices_of
 from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.hooks import SamzaHook
-from airflow_samza.provider.planning import FUSED, PlanningOperator
+from airflow_samza.provider.hooks.samza import SamzaHook
+from airflow_samza.provider.operators.planning import FUSED, PlanningOperator
 from airflow_samza.provider.run_identity import partition_key_of, run_id_of
 from airflow_samza.runs.progress.run_costs import (
     Estimate,

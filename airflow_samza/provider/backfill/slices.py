@@ -15,9 +15,9 @@ from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.airflow_versions import dags_in, scheduler_form
 from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.planning import PlanningOperator
+from airflow_samza.provider.operators.planning import PlanningOperator
+from airflow_samza.provider.operators.samza_operator import SamzaOperator
 from airflow_samza.provider.run_identity import interval_of, run_id_of
-from airflow_samza.provider.samza_operator import SamzaOperator
 
 Task = TypeVar("Task", bound=SamzaOperator)
 

@@ -28,7 +28,7 @@ from airflow_samza.runs.records.stage_result import OutputResult, StageResult
 from airflow_samza.runs.tables.table_version import TableVersion
 
 if TYPE_CHECKING:
-    from airflow_samza.provider.hooks import SamzaHook
+    from airflow_samza.provider.hooks.samza import SamzaHook
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.task.program.column_sources import IDENTITY, NOTHING, TRANSFORMATION, ColumnSource, StreamLineage
 
 if TYPE_CHECKING:
-    from airflow_samza.provider.hooks import SamzaHook
+    from airflow_samza.provider.hooks.samza import SamzaHook
 
 
 @dataclass

@@ -20,7 +20,7 @@ from airflow_samza.runs.records.stage_result import InputResult, OutputResult, S
 from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
-    from airflow_samza.provider.hooks import SamzaHook
+    from airflow_samza.provider.hooks.samza import SamzaHook
     from airflow_samza.task.program.column_sources import StreamLineage
 
 log = logging.getLogger(__name__)

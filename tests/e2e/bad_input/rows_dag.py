@@ -93,7 +93,7 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     _home(scene)
     from airflow_samza.provider import airflow_versions
-    from airflow_samza.provider.push_operators import SamzaTablePushOperator
+    from airflow_samza.provider.operators.table_push import SamzaTablePushOperator
 
     scene.monkeypatch.setattr(airflow_versions, "events_take_partitions", lambda: False)
     scene.monkeypatch.setattr(airflow_versions, "airflow_version", lambda: "3.2.2")
@@ -153,8 +153,8 @@ def _(scene: Scene) -> str:
 @row("dag", "A drain where no run is running", "by the task")
 def _(scene: Scene) -> str:
     _home(scene)
-    from airflow_samza.provider.hooks import SamzaHook
-    from airflow_samza.provider.operators import SamzaDrainOperator
+    from airflow_samza.provider.hooks.samza import SamzaHook
+    from airflow_samza.provider.operators.drain import SamzaDrainOperator
 
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.monkeypatch.setattr(SamzaHook, "root", str(scene.folder / "samza"))

@@ -43,7 +43,7 @@ def _(scene: Scene) -> str:
 @row("plan", "A connection of a system that is not defined", PLAN)
 def _(scene: Scene) -> str:
     from airflow_samza.provider.airflow_versions import AirflowNotFoundException
-    from airflow_samza.provider.hooks import SamzaHook
+    from airflow_samza.provider.hooks.samza import SamzaHook
 
     def missing(conn_id: str) -> None:
         raise AirflowNotFoundException(conn_id)

@@ -22,13 +22,17 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.planner import plan_shape
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.provider import settling, stage_watch, stream_operator
+from airflow_samza.provider import stage_watch
 from airflow_samza.provider.dag import SamzaDag
-from airflow_samza.provider.hooks import SamzaHook
-from airflow_samza.provider.operators import SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
+from airflow_samza.provider.hooks.samza import SamzaHook
+from airflow_samza.provider.operators import stream as stream_operator
+from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
+from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.samza_operator import SamzaOperator
+from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.producer_tasks import ProducerTasks
-from airflow_samza.provider.samza_operator import SamzaOperator
 from airflow_samza.provider.task_group import SamzaTaskGroup
+from airflow_samza.provider.triggers import settling
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.names import safe
 from airflow_samza.systems.system import SystemBinding

@@ -30,7 +30,7 @@ def _outside_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_root_of_a_connection_is_looked_up_in_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_samza.provider.hooks.SamzaHook", look)
+    monkeypatch.setattr("airflow_samza.provider.hooks.samza.SamzaHook", look)
     with pytest.raises(KeyboardInterrupt):
         environment_of("samza_default")
     assert "MetastoreBackend" in found

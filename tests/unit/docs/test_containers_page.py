@@ -16,7 +16,7 @@ from airflow_samza.errors import ConfigError
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.provider import containers
 from airflow_samza.provider.connections.spark import SparkPlace
-from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.hooks.samza import SamzaHook
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "operate/containers.md").read_text(encoding="utf-8")

@@ -201,7 +201,7 @@ def make_result() -> Any:
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RememberingRuntime:
     """The remembering runtime in the hook's place for the real one."""
-    from airflow_samza.provider.hooks import SamzaHook
+    from airflow_samza.provider.hooks.samza import SamzaHook
 
     remembering = RememberingRuntime()
     monkeypatch.setattr(SamzaHook, "get_conn", lambda self: remembering)
@@ -219,6 +219,6 @@ def stage_failed() -> StageFailed:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Triggers speak at once: no scheduler of Airflow's has to hear of anything before."""
-    from airflow_samza.provider import settling
+    from airflow_samza.provider.triggers import settling
 
     monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.0)

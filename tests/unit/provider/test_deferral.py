@@ -12,7 +12,6 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_samza.errors import ConfigError, StageFailed
-from airflow_samza.provider import stream_operator as stream_operator_module
 from airflow_samza.provider.airflow_versions import (
     AirflowException,
     AirflowFailException,
@@ -22,10 +21,12 @@ from airflow_samza.provider.airflow_versions import (
     TaskDeferred,
 )
 from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
-from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.dataset_names import path_dataset
-from airflow_samza.provider.operators import SamzaPlanOperator, SamzaStreamOperator
-from airflow_samza.provider.triggers import SamzaStageTrigger
+from airflow_samza.provider.operators import stream as stream_operator_module
+from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.stream import SamzaStreamOperator
+from airflow_samza.provider.triggers.runs import SamzaStageTrigger
 from tests.support.airflow_names import deserialize, serialize
 
 VIEWS = "provider_applications:views"
@@ -70,7 +71,7 @@ def run_to_the_end(operator: SamzaStreamOperator, make_context: Any, **task: Any
         except TaskDeferred as deferred:
             deferrals += 1
             path, given = deferred.trigger.serialize()
-            assert path == "airflow_samza.provider.triggers.SamzaStageTrigger"
+            assert path == "airflow_samza.triggers.SamzaStageTrigger"
             SamzaStageTrigger(**stored_and_read(given))
             stored = stored_and_read(deferred.kwargs)
             fresh = stream_operator(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import airflow_samza
+from airflow_samza.provider.triggers import class_path
 from tests.unit.test_planning_is_light import modules_loaded_by, of_runners
 
 ROOT = Path(__file__).parents[3]
@@ -71,8 +72,29 @@ def test_the_import_paths_load_neither_spark_nor_arrow_and_no_trigger_unasked(tm
     )
     heavy = ("airflow_samza.spark", "airflow_samza.engine", "pyspark", "py4j", "pyarrow", "pandas", "sqlglot")
     assert not {name for name in loaded if name.startswith(heavy)}
-    assert not {name for name in loaded if name.startswith("airflow_samza.") and name.endswith("triggers")}
+    assert not {name for name in loaded if name.startswith("airflow_samza.provider.triggers.")}
+    assert "airflow_samza.triggers" not in loaded
 
 
 def test_the_path_of_triggers_loads_nothing_of_runners_and_spark(tmp_path: Path) -> None:
     assert of_runners(modules_loaded_by("import airflow_samza.triggers", tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("triggers", "SamzaStageTrigger"),
+        ("triggers", "SamzaRunTrigger"),
+        ("triggers", "SamzaStateTrigger"),
+        ("triggers", "SamzaProducersTrigger"),
+        ("table_triggers", "TablePushTrigger"),
+        ("table_triggers", "TableFreshnessTrigger"),
+        ("stream_triggers", "SamzaEndOfStreamTrigger"),
+        ("kafka_triggers", "KafkaLagTrigger"),
+        ("kafka_triggers", "KafkaMessagesTrigger"),
+    ],
+)
+def test_a_trigger_that_0_1_has_deferred_a_task_with_is_loaded_by_its_former_path(module: str, name: str) -> None:
+    public = importlib.import_module("airflow_samza.triggers")
+    assert getattr(importlib.import_module(f"airflow_samza.provider.{module}"), name) is getattr(public, name)
+    assert class_path(getattr(public, name)) == f"airflow_samza.triggers.{name}"

@@ -11,10 +11,11 @@ from airflow.sdk.bases import xcom
 
 from airflow_samza.provider import page_addresses
 from airflow_samza.provider.consoles import console_address
-from airflow_samza.provider.drain_operator import SamzaDrainOperator
 from airflow_samza.provider.links import ENDED_RUN, OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
-from airflow_samza.provider.operators import SamzaPlanOperator, SamzaStreamOperator
-from airflow_samza.provider.triggers import SamzaStageTrigger
+from airflow_samza.provider.operators.drain import SamzaDrainOperator
+from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.stream import SamzaStreamOperator
+from airflow_samza.provider.triggers.runs import SamzaStageTrigger
 from airflow_samza.runs.progress import run_list
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.folders import RunFolder, write_once
@@ -170,7 +171,7 @@ def test_the_end_of_a_task_keeps_what_its_trigger_wrote(make_context: Any) -> No
 def test_a_drain_links_to_the_run_that_it_ends(
     runtime: Any, make_context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow_samza.provider import drain_operator
+    from airflow_samza.provider.operators import drain as drain_operator
 
     run = SimpleNamespace(application="views", run_id="run-1", generation=1)
     note_origin(

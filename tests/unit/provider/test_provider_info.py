@@ -14,7 +14,7 @@ from airflow.triggers.base import BaseTrigger
 
 from airflow_samza import provider
 from airflow_samza.provider.get_provider_info import get_provider_info
-from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.hooks.samza import SamzaHook
 
 KINDS: dict[type, str] = {
     BaseSensorOperator: "sensors",

@@ -13,10 +13,13 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset
 
 from airflow_samza.errors import StageFailed, UnknownName
-from airflow_samza.provider import cleanup_operator
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException, AirflowSkipException
-from airflow_samza.provider.hooks import SamzaHook
-from airflow_samza.provider.operators import PLAN_TEXT, SamzaCleanupOperator, SamzaPlanOperator, SamzaStreamOperator
+from airflow_samza.provider.hooks.samza import SamzaHook
+from airflow_samza.provider.operators import cleanup as cleanup_module
+from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
+from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import PLAN_TEXT
+from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.parsed_application import parse_application
 from airflow_samza.provider.plan_note import PLAN_NOTE
 from airflow_samza.provider.run_tasks import run_tasks, scopes_to_close
@@ -423,6 +426,6 @@ def test_what_follows_a_cleanup_of_nothing_runs_only_behind_a_success(
     _, tasks = by_plan()
     cleanup = cleanup_task()
     tasks >> cleanup >> EmptyOperator(task_id="report")
-    monkeypatch.setattr(cleanup_operator, "task_states", lambda of_run, tasks: dict.fromkeys(tasks, state))
+    monkeypatch.setattr(cleanup_module, "task_states", lambda of_run, tasks: dict.fromkeys(tasks, state))
     with pytest.raises(error):
         planned.closed(cleanup)

@@ -18,7 +18,7 @@ from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.provider.backfill import preview as backfill_preview
 from airflow_samza.provider.backfill import slices as backfill_slices
 from airflow_samza.provider.backfill.preview import BackfillPreview, SlicePreview, preview_backfill
-from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.run_identity import interval_of
 from airflow_samza.runs.records.data_interval import DataInterval
 from tests.support.runs_here import Here

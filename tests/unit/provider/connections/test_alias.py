@@ -10,18 +10,15 @@ from airflow.sdk import DAG
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.assets import pushed_table, shared_stream
-from airflow_samza.provider.freshness_sensor import SamzaTableFreshnessSensor
-from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.outlets import output_alias
-from airflow_samza.provider.operators import (
-    SamzaCleanupOperator,
-    SamzaDrainOperator,
-    SamzaPlanOperator,
-    SamzaRetentionOperator,
-    SamzaStreamOperator,
-    SamzaTablePushOperator,
-    SamzaTableRollbackOperator,
-)
+from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
+from airflow_samza.provider.operators.drain import SamzaDrainOperator
+from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.retention import SamzaRetentionOperator
+from airflow_samza.provider.operators.stream import SamzaStreamOperator
+from airflow_samza.provider.operators.table_push import SamzaTablePushOperator, SamzaTableRollbackOperator
+from airflow_samza.provider.sensors.table_freshness import SamzaTableFreshnessSensor
 from airflow_samza.provider.task_group import SamzaTaskGroup
 
 VIEWS = "provider_applications:views"

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
 from airflow_samza.provider.connections.spark import SparkPlace
-from airflow_samza.provider.hooks import SamzaHook
+from airflow_samza.provider.hooks.samza import SamzaHook
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, conn_id: str, **fields: Any) -> None:

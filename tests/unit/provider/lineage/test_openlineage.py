@@ -27,7 +27,8 @@ from airflow_samza.provider.lineage.openlineage_facets import (
 )
 from airflow_samza.provider.lineage.push_lineage import PushLineage, push_lineage
 from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
-from airflow_samza.provider.operators import SamzaPlanOperator, SamzaStreamOperator
+from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult

@@ -24,7 +24,7 @@ from airflow_samza.provider.lineage import outlets
 from airflow_samza.provider.lineage.dataset_names import DatasetName, path_dataset
 from airflow_samza.provider.lineage.outlets import DATA_INTERVAL, Slice, alias_of_all, announce, output_alias, slice_of
 from airflow_samza.provider.lineage.task_lineage import names_in
-from airflow_samza.provider.operators import SamzaStreamOperator
+from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
 from airflow_samza.systems.filesystems.local import LocalFilesystem

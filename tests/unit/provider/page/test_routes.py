@@ -431,7 +431,7 @@ def test_a_connection_that_is_not_there_is_one_sentence(page: Page, monkeypatch:
     page.run()
     page.rewrite(conn_id="none")
     from airflow_samza.provider.airflow_versions import AirflowNotFoundException
-    from airflow_samza.provider.hooks import SamzaHook
+    from airflow_samza.provider.hooks.samza import SamzaHook
 
     def missing(*_: Any) -> Any:
         raise AirflowNotFoundException("none")

@@ -1,0 +1,603 @@
+"""SamzaHook: planner and runtime behind an Airflow connection. Operators call nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.errors import SamzaError
+from airflow_samza.prepare.run_request import PREVIOUS, RunRequest
+from airflow_samza.provider.airflow_versions import AirflowNotFoundException, conf
+from airflow_samza.provider.connections.alias import DEFAULT_CONNECTION, connection_id
+from airflow_samza.provider.connections.bindings import SUPPORTED, bind_connections, text_map, types_of
+from airflow_samza.provider.connections.fields import extra_of
+from airflow_samza.provider.connections.not_defined import known_here, not_defined
+from airflow_samza.provider.connections.spark import CONNECT_TYPE, SUBMIT_TYPES, SparkPlace, spark_place
+from airflow_samza.provider.containers import reject_own_disk, why_it_ends
+from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
+from airflow_samza.provider.get_provider_info import CONFIG_SECTION
+from airflow_samza.provider.hooks.root import RootHook
+from airflow_samza.provider.push_source import SOURCE_TYPES, source_options
+from airflow_samza.runs.lineage.lease_holder import holder_works
+from airflow_samza.runs.progress.run_list import note_origin
+from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.records import liveness
+from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.records.run_plan import STAGED
+from airflow_samza.runs.stages.run_ends import RunEnd
+from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, stage_status
+from airflow_samza.system_kinds import KINDS_OF_NAMES
+from airflow_samza.systems.filesystems.root_access import access_within
+
+if TYPE_CHECKING:
+    from airflow_samza.launch.runtime import SparkRuntime
+    from airflow_samza.provider.plan_ticket import PlanTicket
+    from airflow_samza.runs.progress.progress import ProgressReport
+    from airflow_samza.runs.records.data_interval import DataInterval
+    from airflow_samza.runs.records.run_plan import RunPlan
+    from airflow_samza.runs.records.stage_result import StageResult
+    from airflow_samza.runs.stages.stage_state import StageStatus
+    from airflow_samza.runs.tables.folder import TableFolder
+    from airflow_samza.runs.tables.table_version import TableVersion
+    from airflow_samza.runs.upkeep.kept_runs import Keep
+    from airflow_samza.systems.system import SystemBinding
+
+
+class PlannedRun(NamedTuple):
+    """A run's plan and the same as text, as the command line prints it."""
+
+    run: RunPlan
+    text: str
+
+
+class ClosedRun(NamedTuple):
+    """The result of closing a run: whether every stage had succeeded, which topics are kept, and how long."""
+
+    succeeded: bool
+    topics: Sequence[str]
+    keep: timedelta
+
+
+PLAN_ANEW = (
+    "Clear the plan task of this run with its downstream tasks: stages that have not changed keep their results. A "
+    "task that runs a whole application plans anew by itself when it is tried again."
+)
+"""The remedy for a run whose application has changed, in Airflow."""
+
+
+class SamzaHook(RootHook):
+    """A hook that plans applications, and submits, watches, cancels and finishes their stages.
+
+    Operators do their work with it; use it in a task of your own. Its methods raise
+    :class:`~airflow_samza.errors.SamzaError`.
+
+    ```python
+    def progress_of(application: str, run_id: str) -> list[str]:
+        hook = SamzaHook("samza_default")
+        run = hook.load_run(application, run_id)
+        handles = [hook.newest_handle(run, stage.stage_id) for stage in run.plan.stages]
+        return [f"{handle.stage_id}: {hook.status(handle).state}" for handle in handles]
+    ```
+
+    :param conn_id: The connection of type ``samza``. Default ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``; give one of the two.
+    :param systems: Connection ids by the names of the application's systems.
+    :param spark_conf: Spark settings, over those of the connection.
+    :param py_modules: Further Python code for the workers, by path: files, package folders, zips or wheels.
+    :param archives: Archives that the workers unpack, by path.
+    :param runner_python: The Python program of another environment that runs stage runners and workers, over the
+        connection's.
+    :param executor: The executor of the task that uses the hook. Default: Airflow's first. With an executor that gives
+        each task a container, stage runners end with the task.
+    """
+
+    conn_name_attr = "conn_id"
+    default_conn_name = DEFAULT_CONNECTION
+    conn_type = "samza"
+    hook_name = "Samza"
+
+    def __init__(
+        self,
+        conn_id: str | None = None,
+        *,
+        samza_conn_id: str | None = None,
+        systems: Mapping[str, str] | None = None,
+        spark_conf: Mapping[str, Any] | None = None,
+        py_modules: Sequence[str] = (),
+        archives: Sequence[str] = (),
+        runner_python: str | None = None,
+        executor: str | None = None,
+    ) -> None:
+        super().__init__(connection_id("The hook", conn_id, samza_conn_id))
+        self.systems = dict(systems or {})
+        self.spark_conf = text_map("spark_conf", spark_conf)
+        self.py_modules = tuple(py_modules)
+        self.archives = tuple(archives)
+        self.runner_python = runner_python
+        self.executor = executor
+        self.application = ""
+        """The application whose systems are bound, as far as an operator or a call has named one; hints go by it."""
+        self._runtime: SparkRuntime | None = None
+
+    def get_conn(self) -> SparkRuntime:
+        """Return the runtime under the root, with all systems bound."""
+        if self._runtime is None:
+            from airflow_samza.launch.runtime import SparkRuntime
+
+            place, root = self.spark_place(), self.root
+            self._runtime = SparkRuntime(
+                root,
+                self.bindings(),
+                default_system=self.default_system,
+                master=place.master,
+                submit=place.submit,
+                spark_conf=self._settings(place),
+                py_modules=self.py_modules,
+                archives=self.archives,
+                class_archives=conf.get(CONFIG_SECTION, "class_archives", fallback="") or None,
+                owner=self._owner(place),
+                access=self._find_access(root),
+                runner_python=self._runner_python(),
+                warm_runners=conf.get(CONFIG_SECTION, "warm_runners", fallback="") or None,
+                tenant=self.conn_id,
+                plan_anew=PLAN_ANEW,
+            )
+        return self._runtime
+
+    def _extra(self) -> dict[str, Any]:
+        return extra_of(self.conn_id, self._connection(self.conn_id))
+
+    def _settings(self, place: SparkPlace) -> dict[str, str]:
+        """Return the Spark settings of all stages: the hook's own over the connection's over the Spark connection's."""
+        return {**place.conf, **text_map("spark_conf", self._extra().get("spark_conf")), **self.spark_conf}
+
+    def _runner_python(self) -> str:
+        """Return the Python of stage runners: the hook's own, else the connection's; empty: this process's."""
+        return self.runner_python or str(self._extra().get("runner_python") or "")
+
+    @property
+    def default_system(self) -> str | None:
+        """The system of streams that name none, if the connection says one."""
+        return str(self._extra().get("default_system") or "") or None
+
+    def bindings(self) -> dict[str, SystemBinding]:
+        """Return the bindings of the systems, from their connections; secrets are marked."""
+        found: dict[str, SystemBinding] = {}
+        for name, conn_id in self.systems.items():
+            found |= bind_connections({name: conn_id}, partial(self._system_connection, name, conn_id))
+        return found
+
+    def _system_connection(self, name: str, conn_id: str, asked: str) -> Any:
+        """Return the connection that binds a system, or the one that it names to open a store.
+
+        One that is not there is named with the type that it should have.
+        """
+        if asked != conn_id:
+            return self._store_connection(asked)
+        try:
+            return self.get_connection(conn_id)
+        except AirflowNotFoundException:
+            types = types_of(self._declared_kind(name))
+            known = known_here([self.conn_id, *self.systems.values(), *self._asked([name, f"{name}_default"])])
+            said = "" if types else SUPPORTED
+            raise not_defined(conn_id, types or types_of("files"), said=said, binds=name, known=known) from None
+
+    def _source_connection(self, conn_id: str) -> Any:
+        return self._connection(conn_id, SOURCE_TYPES)
+
+    def _declared_kind(self, name: str) -> str | None:
+        """Return the kind of a system that the application declares, where this hook knows of one."""
+        if not self.application:
+            return None
+        try:
+            declared = load_application(self.application).spec({}).systems.get(name)
+        except Exception:  # whoever plans says what is wrong with it
+            return None
+        return declared.kind if declared is not None else KINDS_OF_NAMES.get(name)
+
+    def _asked(self, conn_ids: Sequence[str]) -> Iterator[str]:
+        """Yield those of a few connections that are there."""
+        for conn_id in conn_ids:
+            with suppress(Exception):  # backends of secrets raise what they like
+                self.get_connection(conn_id)
+                yield conn_id
+
+    def spark_place(self) -> SparkPlace:
+        """Return the Spark master of the Spark connection, and how it is reached; without one, this machine."""
+        spark_conn_id = str(self._extra().get("spark_conn_id") or "")
+        if not spark_conn_id:
+            return SparkPlace()
+        # The Spark provider would take one that is not there for YARN.
+        connection = self._connection(spark_conn_id, (SUBMIT_TYPES[0], CONNECT_TYPE))
+        start_seconds = conf.getfloat(CONFIG_SECTION, "driver_start_timeout", fallback=600.0)
+        return spark_place(spark_conn_id, connection, start_seconds)
+
+    def plan(
+        self,
+        application: str,
+        *,
+        run_id: str,
+        generation: int = 1,
+        interval: DataInterval | None = None,
+        config: Mapping[str, str] | None = None,
+        plans_anew: bool = False,
+        reuse: bool = True,
+        mode: str = STAGED,
+        state_from: str = PREVIOUS,
+        sections: Mapping[str, str] | None = None,
+        tables: Mapping[str, str] | None = None,
+        partition_key: str | None = None,
+        origin: Mapping[str, str] | None = None,
+    ) -> PlannedRun:
+        """Plan a run, and store the plan; the same generation again returns the stored plan, if nothing has changed.
+
+        Raises :class:`~airflow_samza.errors.StateBusy` at once if another run holds the application's state.
+
+        :param application: The application, as ``package.module:attribute``.
+        :param run_id: The id of the run.
+        :param generation: The number of the plan of this run, from 1.
+        :param interval: The data interval to read.
+        :param config: Configuration keys, over those of the application.
+        :param plans_anew: If true, a run whose application or options have changed is planned anew, as the next
+            generation; if false, that is an error.
+        :param reuse: If true, a run that is planned anew keeps the results of stages that have not changed.
+        :param mode: ``staged``, ``pipelined`` or ``continuous``.
+        :param state_from: ``previous``, ``fresh``, or the id of a run.
+        :param sections: The runs whose parts of shared streams are read, by stream. Default: all new ones.
+        :param tables: The versions of pushed tables, by table: ``current``, ``as_of_interval``, or the id of a push.
+        :param partition_key: The partition key of the data: a later run for the same key and interval replaces what
+            this one writes.
+        :param origin: The Dag run that asks; kept with the run's records.
+        """
+        request = RunRequest(
+            application,
+            run_id,
+            generation=generation,
+            plans_anew=plans_anew,
+            reuse=reuse,
+            config=config or {},
+            interval=interval,
+            partition_key=partition_key,
+            mode=mode,
+            state_from=state_from,
+            sections=sections or {},
+            tables=tables or {},
+        )
+        return self.plan_run(request, origin)
+
+    def plan_run(self, request: RunRequest, origin: Mapping[str, str] | None = None) -> PlannedRun:
+        """Plan a run from a request, as :meth:`plan` does.
+
+        :param request: The request.
+        :param origin: The Dag run that asks; kept with the run's records.
+        """
+        from airflow_samza.planner.explain import explain
+
+        self.application = self.application or request.application
+        run = self.get_conn().prepare(replace(request, wait_seconds=0.0))
+        if origin is not None:
+            note_origin(self.files, RunFolder(run.application, run.run_id), origin)
+        return PlannedRun(run, explain(run.plan, run.engine_texts, run.notes, run.reuse_texts))
+
+    def preview(self, request: RunRequest) -> RunPlan:
+        """Return the plan that a run would get now; nothing is stored.
+
+        :param request: The request.
+        """
+        self.application = self.application or request.application
+        return self.get_conn().preview(request)
+
+    def has_run(self, application: str, run_id: str) -> bool:
+        """Return whether a run of an application is on record.
+
+        :param application: The application's name.
+        :param run_id: The id of the run.
+        """
+        return bool(RunFolder(application, run_id).plan_generations(self.files))
+
+    def holder_works(self, application: str, app_id: str, grace_seconds: float) -> bool:
+        """Return whether the run that holds an application's state is running, so that waiting for it helps.
+
+        :param application: The application's name.
+        :param app_id: The id of its copy.
+        :param grace_seconds: The seconds without a sign of life after which a run counts as over
+            (``job.state.lease.grace.ms``).
+        """
+        return holder_works(self.files, application, app_id, grace_seconds)
+
+    def drain(self, run: RunPlan, who: str = "") -> None:
+        """End a pipelined or continuous run for good: messages that have arrived are processed, windows are flushed.
+
+        :param run: The plan of the run.
+        :param who: The name to keep on record.
+        """
+        self.get_conn().drain(run, who)
+
+    def stop(self, run: RunPlan, *, at: float | None = None, who: str = "") -> None:
+        """Stop a pipelined or continuous run for now: nothing is flushed, the state is kept.
+
+        :param run: The plan of the run.
+        :param at: The time of the end, in seconds since 1970. Default: now.
+        :param who: The name to keep on record.
+        """
+        self.get_conn().stop(run, who, at=at)
+
+    def abort(self, handle: StageHandle, why: str = "") -> None:
+        """Record that a stage failed for good; stages that read its output stop.
+
+        :param handle: The handle that :meth:`submit` returned.
+        :param why: The reason.
+        """
+        self.get_conn().abort(handle, why)
+
+    def load_plan(self, ticket: PlanTicket) -> RunPlan:
+        """Return the stored plan that a plan task's output names.
+
+        :param ticket: The output of a :class:`SamzaPlanOperator`.
+        """
+        return self.load_run(ticket.application, ticket.run_id, ticket.generation)
+
+    def load_run(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
+        """Return the stored plan of a run; raise :class:`~airflow_samza.errors.UnknownName` if there is none.
+
+        :param application: The application's name.
+        :param run_id: The id of the run.
+        :param generation: The number of the plan. Default: the newest.
+        """
+        return self.get_conn().load_plan(application, run_id, generation)
+
+    def reject_short_lived(self, task_id: str, executor: str | None = None) -> None:
+        """Reject deferring a task whose stage runner would end with it.
+
+        :param task_id: The task.
+        :param executor: The executor of that task.
+        """
+        connection, here = self._connection(self.conn_id), executor == self.executor
+        reject_short_lived(task_id, self.conn_id, connection, executor, self.spark_place().in_cluster, here=here)
+
+    def reject_own_disk(self) -> None:
+        """Reject a root on the disk of a container that ends with the task."""
+        why = why_it_ends(self.conn_id, self._connection(self.conn_id), self.executor)
+        if why is not None:
+            reject_own_disk(self.conn_id, self.root, why)
+
+    def submit(self, run: RunPlan, stage_id: str, generation: int = 1) -> StageHandle:
+        """Submit a stage and return its handle at once; a stage that runs already is not started again.
+
+        :param run: The plan of the run.
+        :param stage_id: The stage.
+        :param generation: The generation of the stage, from 1; a clear counts it up.
+        """
+        return self.get_conn().submit(run, stage_id, generation)
+
+    def status(self, handle: StageHandle) -> StageStatus:
+        """Return the status of a stage.
+
+        :param handle: The handle that :meth:`submit` returned.
+        """
+        return self.get_conn().status(handle)
+
+    def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
+        """Return the progress of a stage, by partition.
+
+        :param handle: The handle that :meth:`submit` returned.
+        :param status: Its status, where it is known already.
+        """
+        return self.get_conn().progress(handle, status)
+
+    def newest_handle(self, run: RunPlan, stage_id: str) -> StageHandle:
+        """Return the handle of the newest generation of a stage that was submitted under a plan.
+
+        :param run: The plan of the run.
+        :param stage_id: The stage.
+        """
+        return StageHandle(run.application, run.run_id, stage_id, newest_generation(self.files, run, stage_id))
+
+    def cancel(self, handle: StageHandle) -> None:
+        """Request the end of a stage's Spark work.
+
+        :param handle: The handle that :meth:`submit` returned.
+        """
+        self.get_conn().cancel(handle)
+
+    def finish(self, handle: StageHandle) -> StageResult:
+        """Return the result of a stage that has ended, or raise its error.
+
+        :param handle: The handle that :meth:`submit` returned.
+        """
+        return self.get_conn().finish(handle)
+
+    def last_lines(self, log: str) -> list[str]:
+        """Return the last lines of a stage runner's log, without secrets; none if the log is missing.
+
+        :param log: The path of the log, from the root on.
+        """
+        from airflow_samza.runs.stages.runner_log import last_lines
+
+        with suppress(SamzaError, OSError):
+            return last_lines(self.files, log, self.secrets())
+        return []
+
+    def secrets(self) -> list[object]:
+        """Return the secrets of the connections of systems and root, which no text may show."""
+        found: list[object] = [bound.options[name] for bound in self.bindings().values() for name in bound.secret]
+        return [*found, *(self.access.options[name] for name in self.access.secret)]
+
+    def push(
+        self,
+        application: str,
+        table: str,
+        source: Any,
+        push_id: str,
+        *,
+        source_conn_id: str | None = None,
+        interval: DataInterval | None = None,
+        config: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> StageHandle:
+        """Submit a push of a table and return its handle at once; a push that runs already is not started again.
+
+        :param application: The application, as ``package.module:attribute``.
+        :param table: The table's id.
+        :param source: What to read, as for :class:`SamzaTablePushOperator`.
+        :param push_id: The unique id of the version.
+        :param source_conn_id: A connection with URL, user and password of the source.
+        :param interval: The data interval of the rows.
+        :param config: Configuration keys, over those of the application.
+        :param options: ``mode``, ``columns``, ``deletes``, ``min_rows`` and others of :class:`SamzaTablePushOperator`.
+        """
+        self.application = self.application or application
+        secrets = source_options(source_conn_id, self._source_connection(source_conn_id)) if source_conn_id else None
+        given = {"interval": interval, "config": config, "secrets": secrets, **options}
+        return self.get_conn().push(application, table, source, push_id, **given)
+
+    def source_url(self, source_conn_id: str | None) -> str:
+        """Return the URL of the database of a connection, which may hold a password; empty without a connection.
+
+        :param source_conn_id: The connection.
+        """
+        return (
+            str(source_options(source_conn_id, self._source_connection(source_conn_id)).get("url", ""))
+            if source_conn_id
+            else ""
+        )
+
+    def finish_push(self, handle: StageHandle) -> TableVersion:
+        """Return the version that a push has made, or raise its error.
+
+        :param handle: The handle that :meth:`push` returned.
+        """
+        return self.get_conn().finish_push(handle)
+
+    def close_push(self, handle: StageHandle) -> None:
+        """End the runner of a push that is not retried.
+
+        :param handle: The handle that :meth:`push` returned.
+        """
+        write_once(self.files, handle.run.closed, RunEnd())
+
+    def rollback(
+        self, application: str, table: str, to: str | int, push_id: str, config: Mapping[str, str] | None = None
+    ) -> tuple[TableVersion, str]:
+        """Make an older version of a table current again, and return the new version with a text for a log.
+
+        Raises :class:`~airflow_samza.errors.NoSuchVersion` if the version does not exist or has expired.
+
+        :param application: The application, as ``package.module:attribute``.
+        :param table: The table's id.
+        :param to: The version: ``previous``, a number, or the id of its push.
+        :param push_id: The unique id of the new version; with a known id nothing is done.
+        :param config: Configuration keys, over those of the application.
+        """
+        from airflow_samza.runs.tables.rollback import rollback
+        from airflow_samza.runs.tables.version_text import rollback_text
+        from airflow_samza.runs.tables.versions import newest
+        from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
+
+        place = self.pushed_table(application, table, config)
+        with access_within(self.root, self.access):
+            bound = bind_system(place.system, self.bindings().get(place.system) or UNDER_ROOT, self.root)
+        made = rollback(self.files, place.system, place.topic, to, push_id, bound)
+        return made, rollback_text(made, newest(self.files, place.system, place.topic))
+
+    def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
+        """Return the place of a pushed table's versions.
+
+        :param application: The application, as ``package.module:attribute``.
+        :param table: The table's id.
+        :param config: Configuration keys, over those of the application.
+        """
+        return self.get_conn().pushed_table(application, table, config)
+
+    def close(self, run: RunPlan, *, after_success: timedelta, after_failure: timedelta) -> ClosedRun:
+        """End a run: its stage runners stop, its topics are marked to expire.
+
+        :param run: The plan of the run.
+        :param after_success: The time for which topics are kept if every stage has succeeded.
+        :param after_failure: The time for which they are kept otherwise.
+        """
+        runtime = self.get_conn()
+        succeeded = self.has_succeeded(run)
+        keep = after_success if succeeded else after_failure
+        return ClosedRun(succeeded, runtime.close(run, succeeded=succeeded, keep_seconds=keep.total_seconds()), keep)
+
+    @property
+    def keep(self) -> Keep:
+        """Return the number of runs that are kept, and the days: ``[samza] keep_runs`` and ``keep_runs_days``."""
+        from airflow_samza.runs.upkeep.kept_runs import Keep
+
+        usual = Keep()
+        runs = conf.getint(CONFIG_SECTION, "keep_runs", fallback=usual.runs)
+        return Keep(runs, conf.getfloat(CONFIG_SECTION, "keep_runs_days", fallback=usual.days))
+
+    def sweep_after(self, application: str, tell: Callable[[str], None]) -> None:
+        """Delete what has expired of an application, in at most ten seconds; it never raises.
+
+        :param application: The application's name.
+        :param tell: A function that logs a line.
+        """
+        self.get_conn().upkeep.sweep_after(application, self.keep, tell)
+
+    def results(self, run: RunPlan) -> list[StageResult]:
+        """Return the results of the stages of a run that have ended, in the order of the plan.
+
+        :param run: The plan of the run.
+        """
+        from airflow_samza.runs.records.folders import read_fixed
+        from airflow_samza.runs.records.stage_result import StageResult
+
+        files, folder = self.files, RunFolder(run.application, run.run_id)
+        paths = [
+            folder.stage(stage.stage_id, newest_generation(files, run, stage.stage_id)).result
+            for stage in run.plan.stages
+        ]
+        return [found for path in paths if (found := read_fixed(files, path, StageResult)) is not None]
+
+    def has_succeeded(self, run: RunPlan) -> bool:
+        """Return whether every stage of a run has succeeded, in its newest generation.
+
+        :param run: The plan of the run.
+        """
+        files = self.files
+        folder = RunFolder(run.application, run.run_id)
+        for stage in run.plan.stages:
+            known = [
+                generation
+                for generation in folder.generations(files, stage.stage_id)
+                if generation.plan == run.generation
+            ]
+            if not known:
+                return False
+            handle = StageHandle(run.application, run.run_id, stage.stage_id, known[-1])
+            if stage_status(files, handle).state != SUCCEEDED:
+                return False
+        return True
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Return whether root and Spark can be reached, and a text; for the button of the connection form."""
+        try:
+            from airflow_samza.launch.tried_place import try_place
+            from airflow_samza.prepare.root_check import check_root
+
+            self.get_conn()
+            warnings = check_root(self.files)
+            place = self.spark_place()
+            found = try_place(place.master, place.submit, self._settings(place), self._runner_python(), place.conf)
+            return True, " ".join([f"The root can be used, and {found}", *warnings])
+        except (SamzaError, OSError) as error:
+            return False, str(error)
+
+    def _owner(self, place: SparkPlace) -> str:
+        """Return the only user of the stage runners that this hook starts: this process, where they end with it.
+
+        Else nobody in particular.
+        """
+        if runner_outlives(self.conn_id, self._connection(self.conn_id), self.executor, place.in_cluster):
+            return ""
+        return f"{liveness.place()}/{os.getpid()}"

@@ -1,0 +1,222 @@
+"""The shared part of tasks that plan a run.
+
+Its mode, its slice of time, the state that it continues from, the sections that it reads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.application.rejections import unknown_mode
+from airflow_samza.application.windows import duration_ms
+from airflow_samza.config import Config
+from airflow_samza.errors import ConfigError, StateBusy
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.planner import plan_shape
+from airflow_samza.prepare.run_request import FRESH, PREVIOUS, PREVIOUS_ALIAS, RunRequest
+from airflow_samza.provider.assets import consumed_sections
+from airflow_samza.provider.connections.bindings import text_map
+from airflow_samza.provider.hooks.samza import PlannedRun, SamzaHook
+from airflow_samza.provider.operators.samza_operator import SamzaOperator
+from airflow_samza.provider.plan_note import PLAN_NOTE, PlanNote
+from airflow_samza.provider.run_identity import airflow_run_of, interval_of, partition_key_of
+from airflow_samza.provider.run_tasks import STAGES, run_tasks
+from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED, RunPlan
+
+FUSED = "fused"
+MODES = (STAGED, FUSED, PIPELINED, CONTINUOUS)
+
+PLAN_TEXT = "plan_text"
+"""XCom key of the plan as text."""
+
+STATE_POLL_SECONDS = 5.0
+"""Seconds between two looks at the run that holds the state; runs take minutes."""
+
+
+class PlanningOperator(SamzaOperator):
+    """A task that plans a run.
+
+    :param mode: How the stages run: ``staged`` (one after the other), ``fused`` (the same in one task), ``pipelined``
+        (all at the same time), or ``continuous`` (all at the same time, without an end).
+    :param run_for: The time after which a continuous run stops: ``"10 minutes"``, a timedelta or seconds (templated).
+    :param data_interval: The data interval to read: two datetimes, or a text ``start/end`` (templated). Default: the
+        Dag run's.
+    :param state_from: The state with which the run starts, if the application carries state: ``previous`` (the run
+        before), ``fresh`` (none), or the id of a run (templated). Default: ``fresh`` in a backfill, otherwise
+        ``previous``.
+    :param table_versions: The versions of pushed tables to read, by table: ``current``, ``as_of_interval`` (the version
+        that was current when the data interval began), or the id of a push (templated). Default: ``current``.
+    :param wait_for_state: If true, the task waits, deferred, while another run holds the state; if false, it fails and
+        can be retried.
+    :param reuse: If true, a run that is planned anew (after a clear, or by a retry after an edit) keeps the results of
+        stages that have not changed; if false, all stages run.
+    """
+
+    template_fields: Sequence[str] = (
+        *SamzaOperator.template_fields,
+        "run_for",
+        "data_interval",
+        "state_from",
+        "table_versions",
+    )
+
+    def __init__(
+        self,
+        *,
+        mode: str = STAGED,
+        run_for: Any = None,
+        data_interval: Any = None,
+        state_from: str | None = None,
+        table_versions: Mapping[str, str] | None = None,
+        wait_for_state: bool = True,
+        reuse: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_mode(self.task_id, mode, run_for)
+        self.mode = mode
+        self.run_for = run_for
+        self.data_interval = data_interval
+        self.state_from = state_from
+        self.table_versions = table_versions
+        self.wait_for_state = wait_for_state
+        self.reuse = reuse
+
+    def plan_run(self, hook: SamzaHook, context: Any, generation: int, deadline: float | None = None) -> PlannedRun:
+        """Plan the run, or adopt the stored plan; defer while another run holds the state."""
+        config = text_map("config", self.config)
+        spec = load_application(self.application).spec(config)
+        self.check_tasks(plan_shape(spec), context)
+        try:
+            request = RunRequest(
+                self.application,
+                self._run_id(context),
+                generation=generation,
+                plans_anew=True,
+                reuse=self.reuse,
+                config=config,
+                interval=interval_of(context, self.data_interval),
+                partition_key=partition_key_of(context),
+                mode=STAGED if self.mode == FUSED else self.mode,
+                state_from=self._state_from(context, hook, spec.name),
+                sections=self._sections(context, spec),
+                tables=text_map("table_versions", self.table_versions),
+            )
+            planned = hook.plan_run(request, airflow_run_of(context))
+        except StateBusy as busy:
+            grace = Config(spec.config).state_lease_grace_ms / 1000
+            if not self.wait_for_state or not hook.holder_works(spec.name, spec.app_id, grace):
+                raise
+            self.tell(f"{busy.sentence} This task waits for it, deferred.")
+            self._defer_for_state(hook, spec.name, spec.app_id, grace, deadline)
+        if self.run_for is not None:
+            hook.stop(
+                planned.run, at=time.time() + seconds_of(self.run_for, self.task_id), who=f"run_for={self.run_for}"
+            )
+        return planned
+
+    def check_tasks(self, shape: ExecutionPlan, context: Any) -> None:
+        """Reject a Dag whose tasks are not those of an application's stages, before any of them runs."""
+        run_tasks(self, context).check(shape)
+
+    def show_plan(self, planned: PlannedRun, context: Any) -> None:
+        """Write the plan to the log, and leave it where Airflow's page and the page of this package find it.
+
+        Of tasks that share a run without a task that plans it, the one of the first stage leaves it.
+        """
+        self.tell(planned.text)
+        tasks = self.tasks_of(planned.run, context)
+        if self.part == STAGES and next(iter(tasks.values()), self.task_id) != self.task_id:
+            return
+        context["ti"].xcom_push(key=PLAN_TEXT, value=planned.text)
+        context["ti"].xcom_push(key=PLAN_NOTE, value=self._note(planned.run, tasks).to_dict())
+
+    def tasks_of(self, run: RunPlan, context: Any) -> dict[str, str]:
+        """Return the tasks that run the stages of a plan, by stage id, as far as the Dag tells."""
+        return run_tasks(self, context).by_stage(run.plan)
+
+    def _note(self, run: RunPlan, tasks: Mapping[str, str]) -> PlanNote:
+        return PlanNote(
+            run.application,
+            run.run_id,
+            run.generation,
+            run.plan.fingerprint,
+            self.conn_id,
+            time.time(),
+            FUSED if len(set(tasks.values())) < len(tasks) else run.mode,
+            self.task_id if self.scope is None else self.scope,
+            dict(self.systems or {}),
+            dict(tasks),
+            run.interval,
+        )
+
+    def _defer_for_state(
+        self, hook: SamzaHook, application: str, app_id: str, grace: float, deadline: float | None
+    ) -> None:
+        from airflow_samza.provider.triggers.runs import SamzaStateTrigger
+
+        self.defer(
+            trigger=SamzaStateTrigger(
+                **hook.place_of_root,
+                poll_interval=STATE_POLL_SECONDS,
+                deadline=deadline,
+                application=application,
+                app_id=app_id,
+                grace_seconds=grace,
+            ),
+            method_name="execute_again",
+            kwargs={"deadline": deadline},
+        )
+
+    def _state_from(self, context: Any, hook: SamzaHook, application: str) -> str:
+        """Return the state that the run starts from, as a request names it."""
+        asked = str(self.state_from or "").strip()
+        if asked in (PREVIOUS, PREVIOUS_ALIAS, FRESH):
+            return asked
+        if asked:  # a run of the application, by its own id or by Airflow's
+            return asked if hook.has_run(application, asked) else self._run_id({**context, "run_id": asked})
+        run_type = str(getattr(context.get("dag_run"), "run_type", ""))
+        return FRESH if run_type.rpartition(".")[2].lower() == "backfill" else PREVIOUS
+
+    def _sections(self, context: Any, spec: Any) -> dict[str, str]:
+        """Return the section of each shared stream that this run's asset event names.
+
+        Several of them at once are all that are new.
+        """
+        found = consumed_sections(context, spec)
+        for stream_id, runs in found.items():
+            more = "" if len(runs) == 1 else f" and {len(runs) - 1} more: everything that is new is read"
+            self.tell(f"The shared stream {stream_id} has a section of the run {runs[0]}{more}.")
+        return {stream_id: runs[0] for stream_id, runs in found.items() if len(runs) == 1}
+
+
+def check_mode(what: str, mode: str, run_for: Any = None, modes: Sequence[str] = MODES) -> None:
+    """Reject an unknown mode, and a length of time for a run that ends by itself."""
+    if mode not in modes:
+        raise unknown_mode(repr(what), mode, modes)
+    if run_for is not None and mode != CONTINUOUS:
+        raise ConfigError(
+            f"run_for={run_for!r} was set on {what!r}, whose runs end by themselves (mode={mode!r}).",
+            hint='Leave it out, or choose mode="continuous".',
+            key="run_for",
+            value=str(run_for),
+        )
+
+
+def seconds_of(length: Any, what: str) -> float:
+    """Return a length of time in seconds, from seconds, a timedelta or a text such as ``10 minutes``."""
+    if isinstance(length, str) and length.replace(".", "", 1).isdigit():
+        length = float(length)
+    found = duration_ms(timedelta(seconds=length) if isinstance(length, int | float) else length) / 1000
+    if found <= 0:
+        raise ConfigError(
+            f"run_for={length!r} of {what!r} is not above 0.",
+            hint='Give a length of time above 0, such as "10 minutes".',
+            key="run_for",
+            value=str(length),
+        )
+    return found

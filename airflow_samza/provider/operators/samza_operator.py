@@ -1,0 +1,115 @@
+"""The shared part of all operators of this package, which only translate between Airflow and the hook."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+from airflow.sdk import BaseOperator, BaseOperatorLink
+
+from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.hooks.samza import SamzaHook
+from airflow_samza.provider.links import PAGE, SamzaLink, show_link
+from airflow_samza.provider.page_addresses import task_page
+from airflow_samza.provider.run_identity import run_id_of
+
+
+class SamzaOperator(BaseOperator):
+    """The base class of all operators on an application.
+
+    :param application: The application, as ``package.module:attribute`` (templated).
+    :param conn_id: The connection of type ``samza`` (templated). Default ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``; give one of the two.
+    :param systems: The connections of the application's systems: connection ids by the names of systems (templated).
+    :param config: Configuration keys, over those of the application (templated).
+    :param spark_conf: Spark settings, over those of the connection (templated).
+    :param py_modules: Further Python code for the workers, by path: files, package folders, zips or wheels (templated).
+    :param archives: Archives that the workers unpack, by path, each with ``#name`` to name its folder (templated).
+    :param runner_python: The Python program of another environment that runs stage runners (the driver processes) and
+        workers, over the connection's (templated).
+    :param scope: The name that tells several uses of an application in one Dag apart. Default: the id of the task
+        group, otherwise of the task.
+    :param kwargs: Parameters of Airflow's ``BaseOperator``: ``task_id``, ``retries``, ``pool``, …
+    """
+
+    template_fields: Sequence[str] = (
+        "application",
+        "conn_id",
+        "systems",
+        "config",
+        "spark_conf",
+        "py_modules",
+        "archives",
+        "runner_python",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "systems": "json",
+        "config": "json",
+        "spark_conf": "json",
+        "plan": "json",
+    }
+    ui_color = "#e8f1fb"
+    part: ClassVar[str | None] = None
+    """The part of a run that the task is for, of those in :mod:`airflow_samza.provider.run_tasks`."""
+    operator_extra_links: Collection[BaseOperatorLink] = (PAGE,)
+
+    def __init__(
+        self,
+        *,
+        application: str,
+        conn_id: str | None = None,
+        samza_conn_id: str | None = None,
+        systems: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
+        spark_conf: Mapping[str, Any] | None = None,
+        py_modules: Sequence[str] = (),
+        archives: Sequence[str] = (),
+        runner_python: str | None = None,
+        scope: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
+        self.systems = systems
+        self.config = config
+        self.spark_conf = spark_conf
+        self.py_modules = py_modules
+        self.archives = archives
+        self.runner_python = runner_python
+        self.scope = scope
+        self.shown_links: dict[str, str] = {}
+
+    @property
+    def hook(self) -> SamzaHook:
+        """The hook for this task's connection and systems."""
+        hook = SamzaHook(
+            self.conn_id,
+            systems=self.systems,
+            spark_conf=self.spark_conf,
+            py_modules=self.py_modules,
+            archives=self.archives,
+            runner_python=self.runner_python,
+            executor=self.executor,
+        )
+        hook.application = self.application
+        return hook
+
+    def tell(self, text: str) -> None:
+        """Write text to the task's log, a record a line: Airflow's page shows line breaks within a record badly."""
+        for line in text.splitlines():
+            self.log.info("%s", line)
+
+    def pre_execute(self, context: Any) -> None:
+        """Have Airflow's page link to the task's own page from the first moment on."""
+        super().pre_execute(context)
+        self.show(context, PAGE, task_page(context["ti"]))
+
+    def show(self, context: Mapping[str, Any], link: SamzaLink, address: str) -> None:
+        """Have Airflow's page show a link on this task from now on; an empty address is none."""
+        show_link(self, context["ti"], link, address)
+
+    def _run_id(self, context: Mapping[str, Any], scope: str | None = None) -> str:
+        """Return the id of the task's run, or of the run of another scope in the same Dag run."""
+        own = self.task_id if self.scope is None else self.scope
+        return run_id_of(context, own if scope is None else scope)

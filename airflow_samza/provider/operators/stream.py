@@ -1,0 +1,448 @@
+"""The task that runs a stage, or a whole application: it waits, or defers, and never runs Spark itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.errors import ConfigError, SamzaError, UnknownName
+from airflow_samza.planner.plan import ExecutionPlan, Stage
+from airflow_samza.planner.titles import stage_named, stage_titles
+from airflow_samza.prepare.unchanged import reject_changed, reject_other_config
+from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
+from airflow_samza.provider.connections.bindings import text_map
+from airflow_samza.provider.deferral import (
+    LOST,
+    TIMED_OUT,
+    deadline_of,
+    is_deferrable,
+    poll_seconds,
+    raise_what_the_trigger_met,
+    trigger_timeout,
+)
+from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
+from airflow_samza.provider.get_provider_info import CONFIG_SECTION
+from airflow_samza.provider.hooks.samza import PLAN_ANEW, SamzaHook
+from airflow_samza.provider.lineage.methods import TellsLineage
+from airflow_samza.provider.lineage.outlets import (
+    announce,
+    outlets_of_task,
+    reject_partitions,
+    slice_of,
+    with_outlets,
+)
+from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
+from airflow_samza.provider.links import OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
+from airflow_samza.provider.operators.cleanup import close_run
+from airflow_samza.provider.operators.planning import PlanningOperator
+from airflow_samza.provider.output_places import console_of, console_of_results, outputs_of
+from airflow_samza.provider.page_addresses import RESULTS, task_page
+from airflow_samza.provider.parsed_application import application_if_there, words_on
+from airflow_samza.provider.plan_ticket import PlanTicket
+from airflow_samza.provider.producer_tasks import Producers, ProducerTasks, look_at_producers, producer_failed
+from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
+from airflow_samza.provider.run_identity import generation_of, has_another_try
+from airflow_samza.provider.run_tasks import STAGES, no_such_stage, run_tasks
+from airflow_samza.provider.shown import sentence_of
+from airflow_samza.provider.stage_summary import summary
+from airflow_samza.provider.stage_watch import StageWatch
+from airflow_samza.provider.stats import emitter
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult, describe_result
+from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
+
+_DOCS = ("doc", "doc_md", "doc_json", "doc_yaml", "doc_rst")
+"""Parameters of a task that say what it does."""
+
+LOOK_AGAIN_SECONDS = 15.0
+"""Seconds until a stage that waits for its producers asks Airflow for the states of their tasks."""
+
+
+class SamzaStreamOperator(TellsLineage, PlanningOperator):
+    """Runs an application, or one stage of it, on Spark.
+
+    A retry continues the same generation and never doubles output; a clear begins a new generation, whose output
+    replaces the former one. Killing the task cancels its Spark work. The return value has ``rows``, ``outputs`` and
+    ``offsets`` by stream, ``seconds`` and ``generation``.
+
+    ```python
+    SamzaStreamOperator(
+        task_id="delays",
+        application="pipelines.flights:flights_of_the_year",
+        systems={"data": "flights_data", "warehouse": "flights_warehouse"},
+    )
+    ```
+
+    :param stage: The stage to run, by its id or its title. Without it the task runs the whole application.
+    :param plan: The output of a :class:`SamzaPlanOperator` (templated). Without it the task plans the run itself.
+    :param producers: The tasks of the stages that write what this one reads, as task ids by stage; for modes in which
+        stages run at the same time. Such a task waits, deferred, until its producers have started. Default: those of
+        the Dag that go by the same plan.
+    :param partition_key: The partition key of the asset events: a text, or ``data_interval`` for the start of the data
+        interval (templated). By default the key of the Dag run, if it has one.
+    :param poll_interval: Seconds between two checks of the stage's state. Default ``[samza] poll_interval`` (1).
+    :param progress_interval: Seconds between two reports of progress. Default ``[samza] progress_interval`` (30).
+    :param deferrable: If true, the task gives its worker slot back while the stage runs. Default ``[operators]
+        default_deferrable``.
+    """
+
+    template_fields: Sequence[str] = (*PlanningOperator.template_fields, "plan", "partition_key")
+    operator_extra_links = (PAGE, RUNNER_LOG, SPARK, OUTPUT)
+    part = STAGES
+
+    def __init__(
+        self,
+        *,
+        stage: str | None = None,
+        plan: Any = None,
+        producers: Mapping[str, str] | None = None,
+        partition_key: str | None = None,
+        poll_interval: float | None = None,
+        progress_interval: float | None = None,
+        deferrable: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        known = None
+        parsed = application_if_there(kwargs.get("application"), kwargs.get("config"))
+        if parsed is not None and stage is not None:
+            known = _stage_of(parsed.shape, stage, str(kwargs.get("task_id")))
+            if kwargs.get("task_id") == known.stage_id:  # the user has given it no name
+                kwargs.setdefault("task_display_name", stage_titles(parsed.shape)[known.stage_id])
+        super().__init__(**kwargs)
+        if parsed is not None and known is not None and not any(getattr(self, name, None) for name in _DOCS):
+            self.doc_md = words_on(known, parsed.shape)
+        reject_partitions(self.task_id, partition_key)
+        ours = outlets_of_task(
+            parsed.spec if parsed is not None else None,
+            self.application,
+            self.conn_id,
+            self.systems,
+            None if known is None else known.outputs,
+            alone=stage is None and plan is None,
+        )
+        self.outlets = with_outlets(ours, self.outlets)
+        for name, seconds in (("poll_interval", poll_interval), ("progress_interval", progress_interval)):
+            if seconds is not None and seconds <= 0:
+                raise ConfigError(
+                    f"{name}={seconds} of the task {self.task_id!r} is not above 0.",
+                    hint="Give a number of seconds above 0.",
+                    key=name,
+                    value=seconds,
+                )
+        self.stage = stage
+        self.plan = plan
+        self.producers = None if producers is None else dict(producers)
+        self.partition_key = partition_key
+        self.poll_interval = poll_interval
+        self.progress_interval = progress_interval
+        self.deferrable = is_deferrable(deferrable)
+        self._watch: StageWatch | None = None
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Submit, wait or defer, and finish; return what was read and written."""
+        return self._begin(context, deadline_of(self))
+
+    def execute_again(
+        self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
+    ) -> dict[str, Any]:
+        """Begin, now that the application's state or the producers are there."""
+        with mapped_failures(self.log.error, lambda: self.hook.root):
+            if not (
+                event and event.get(TIMED_OUT) and (deadline is None or time.time() < deadline)
+            ):  # it was only time to look again
+                raise_what_the_trigger_met(event, self.task_id)
+        return self._begin(context, deadline)
+
+    def execute_complete(
+        self,
+        context: Any,
+        event: Mapping[str, Any] | None = None,
+        *,
+        stages: Mapping[str, Any],
+        told: Sequence[str],
+        generation: int,
+        deadline: float | None,
+    ) -> dict[str, Any]:
+        """Continue after the deferral: finish stages that have ended, and defer again while any runs.
+
+        ``stages`` are the handles of what was submitted, ``told`` those whose results the log has already.
+        """
+        with mapped_failures(self.log.error, lambda: self.hook.root):
+            hook = self.hook
+            handles = {stage_id: StageHandle.from_dict(handle) for stage_id, handle in stages.items()}
+            first = next(iter(handles.values()))
+            run = hook.load_run(first.application, first.run_id, first.generation.plan)
+            try:
+                raise_what_the_trigger_met(event, self.task_id)
+                for upstream in (event or {}).get(LOST, ()):
+                    raise producer_failed(first.stage_id, run, upstream)
+            except BaseException as error:
+                for handle in handles.values():
+                    hook.cancel(handle)
+                self._give_up(hook, run, handles, error, context)
+                raise
+            said = (event or {}).get("said")
+            return self._run_stages(hook, run, generation, context, deadline, handles, told, said)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
+        """Set the keyword arguments that Airflow sets.
+
+        A trigger that failed or timed out leaves nobody to look after the stages, so they are cancelled.
+        """
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except (TaskDeferralError, TaskDeferralTimeout) as error:
+            with suppress(SamzaError):
+                self._abandon(context, error)
+            raise
+
+    def on_kill(self) -> None:
+        """Cancel this task's stages and no others."""
+        if self._watch is not None:
+            self._watch.kill()
+
+    @property
+    def _is_alone(self) -> bool:
+        """Return whether this task is the whole run, so that no cleanup task will close it."""
+        return self.stage is None and self.plan is None
+
+    def _go_by_id(self, run: RunPlan) -> None:
+        """Go by the stage's id, under which all is kept, where the task names it by its title."""
+        if self.stage is not None:
+            try:
+                self.stage = stage_named(run.plan, self.stage).stage_id
+            except UnknownName:  # is it the application that has another stage now?
+                reject_changed(run, load_application(self.application).spec(run.config), PLAN_ANEW)
+                raise
+
+    def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
+        with mapped_failures(self.log.error, lambda: self.hook.root):
+            hook = self.hook
+            if self.deferrable:
+                hook.reject_short_lived(self.task_id, self.executor)
+            run, generation = self._run_and_generation(hook, context, deadline)
+            self._go_by_id(run)
+            if run.stages_run_concurrently and self.stage is not None:
+                self._wait_for_producers(hook, run, self.stage, context, deadline)
+            return self._run_stages(hook, run, generation, context, deadline)
+
+    def _run_stages(
+        self,
+        hook: SamzaHook,
+        run: RunPlan,
+        generation: int,
+        context: Any,
+        deadline: float | None,
+        submitted: Mapping[str, StageHandle] | None = None,
+        told: Sequence[str] = (),
+        said: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Run the task's stages to their end, or until it has to defer."""
+        lineage = self._lineage = self._begun(hook, run)
+        stage_ids = lineage.stage_ids
+        written = slice_of(context, self.partition_key, self.task_id, run.interval)
+        watch = self._watch = self._new_watch(hook, run, context, said)
+        self._show_places(hook, run, stage_ids, context)
+        try:
+            if self.deferrable:
+                watch.take_up(run, stage_ids, generation, submitted, told)
+                still_on = watch.advance()
+            else:
+                watch.run(run, stage_ids, generation)
+                still_on = False
+        except BaseException as error:
+            self._give_up(hook, run, {**watch.ended, **watch.active}, error, context)
+            raise
+        if still_on:
+            self._defer(hook, run, watch, generation, deadline, context)
+        if self._is_alone:
+            close_run(hook, run, self.tell)
+        results = lineage.results = [watch.results[stage_id] for stage_id in stage_ids]
+        self.show(context, OUTPUT, console_of_results(hook, run, results))
+        announce(context.get("outlet_events"), self.outlets, run, results, hook, lineage.names, written)
+        return summary(run, results)
+
+    def _begun(self, hook: SamzaHook, run: RunPlan) -> TaskLineage:
+        """Return the lineage of this task's stages, none of which has ended."""
+        self._go_by_id(run)
+        stage_ids = [self.stage] if self.stage is not None else [stage.stage_id for stage in run.plan.stages]
+        return TaskLineage(run, stage_ids, names_in(hook, run), whole=self.stage is None)
+
+    def _show_places(self, hook: SamzaHook, run: RunPlan, stage_ids: Sequence[str], context: Any) -> None:
+        """Have Airflow's page link to the runner's log and to what the stages write."""
+        ti = context["ti"]
+        self.show(context, RUNNER_LOG, task_page(ti, RESULTS))
+        outputs = outputs_of(run, stage_ids)
+        if outputs:
+            self.show(context, OUTPUT, console_of(hook, run, outputs) or task_page(ti, RESULTS))
+
+    def _give_up(
+        self, hook: SamzaHook, run: RunPlan, handles: Mapping[str, StageHandle], error: BaseException, context: Any
+    ) -> None:
+        """Stop the readers of stages that no retry can help, and close the run where it is this task's own."""
+        if self._lineage is not None:
+            self._lineage.error = sentence_of(error)
+        if not isinstance(error, SamzaError) or (may_be_tried_again(error) and has_another_try(context)):
+            return
+        if run.stages_run_concurrently:
+            for handle in handles.values():
+                hook.abort(handle, error.sentence)
+        if self._is_alone:
+            close_run(hook, run, self.tell)
+
+    def _wait_for_producers(
+        self, hook: SamzaHook, run: RunPlan, stage_id: str, context: Any, deadline: float | None
+    ) -> None:
+        """Return when all stages that this one reads from have started; defer until then."""
+        found = look_at_producers(hook.files, run, stage_id, self._producer_tasks(run, context))
+        if found.lost:
+            own = replace(
+                hook.newest_handle(run, stage_id), generation=Generation(run.generation, generation_of(context))
+            )
+            hook.abort(own, f"{found.lost[0]} failed for good")  # its own readers stop, too
+            raise producer_failed(stage_id, run, found.lost[0])
+        if not found.waited_for:
+            return
+        have = "has" if len(found.waited_for) == 1 else "have"
+        self.tell(f"Stage {stage_id}: waiting, deferred, until {' and '.join(found.waited_for)} {have} started.")
+        self._defer_for_producers(hook, run, found, deadline)
+
+    def _defer_for_producers(self, hook: SamzaHook, run: RunPlan, producers: Producers, deadline: float | None) -> None:
+        from airflow_samza.provider.triggers.runs import SamzaProducersTrigger  # a Dag file need not load it
+
+        # Now and then Airflow is asked for its tasks' states again: a producer may fail before it has started anything.
+        again = time.time() + LOOK_AGAIN_SECONDS
+        self.defer(
+            trigger=SamzaProducersTrigger(
+                **hook.place_of_root,
+                poll_interval=self._poll_interval,
+                deadline=again if deadline is None else min(again, deadline),
+                application=run.application,
+                run_id=run.run_id,
+                generation=run.generation,
+                upstream=producers.upstream,
+                beyond=producers.beyond,
+            ),
+            method_name="execute_again",
+            kwargs={"deadline": deadline},
+        )
+
+    def _defer(
+        self, hook: SamzaHook, run: RunPlan, watch: StageWatch, generation: int, deadline: float | None, context: Any
+    ) -> None:
+        from airflow_samza.provider.triggers.runs import SamzaStageTrigger  # a Dag file need not load it
+
+        submitted = {stage_id: handle.to_dict() for stage_id, handle in {**watch.ended, **watch.active}.items()}
+        asked = self._producer_tasks(run, context)
+        self.defer(
+            trigger=SamzaStageTrigger(
+                **hook.place_of_root,
+                stages=[handle.to_dict() for handle in watch.active.values()],
+                poll_interval=self._poll_interval,
+                progress_interval=self._progress_interval,
+                deadline=deadline,
+                said=watch.progress.said,
+                producers=asked.to_dict() if asked is not None else None,
+                systems=hook.systems,
+            ),
+            method_name="execute_complete",
+            kwargs={"stages": submitted, "told": list(watch.ended), "generation": generation, "deadline": deadline},
+            timeout=trigger_timeout(deadline),
+        )
+
+    def _producer_tasks(self, run: RunPlan, context: Any) -> ProducerTasks | None:
+        """Return the tasks of the stages that this one reads from, where they run at the same time."""
+        producers = self.producers
+        if producers is None and run.stages_run_concurrently and self.stage is not None:
+            tasks = run_tasks(self, context).by_stage(run.plan)
+            upstream = [name for name in run.plan.stage(self.stage).upstream if name != self.stage]
+            producers = {stage_id: tasks[stage_id] for stage_id in upstream if stage_id in tasks}
+        return ProducerTasks.of(context["ti"], producers) if producers else None
+
+    def _new_watch(self, hook: SamzaHook, run: RunPlan, context: Any, said: Mapping[str, str] | None) -> StageWatch:
+        tags = getattr(context["ti"], "stats_tags", None)
+        progress = ProgressLog(
+            self.tell, hook.progress, self._progress_interval, emitter(run.application, tags), said=said
+        )
+        asked = self._producer_tasks(run, context)
+
+        def reject_lost() -> None:
+            assert asked is not None
+            for upstream in asked.lost(hook.files, run):
+                raise producer_failed(str(self.stage), run, upstream)
+
+        pages = SparkPages()
+
+        def look(handle: StageHandle, status: StageStatus) -> None:
+            self.show(context, SPARK, pages.look(hook.files, handle, status))
+
+        guard = reject_lost if asked is not None and run.stages_run_concurrently else None
+        return StageWatch(
+            hook,
+            self.log,
+            self._poll_interval,
+            on_result=self._report,
+            progress=progress,
+            guard=guard,
+            on_look=look,
+            pace=hook.files.pace,
+        )
+
+    @property
+    def _poll_interval(self) -> float:
+        return poll_seconds(self.poll_interval)
+
+    @property
+    def _progress_interval(self) -> float:
+        return self.progress_interval or conf.getfloat(CONFIG_SECTION, "progress_interval", fallback=DEFAULT_INTERVAL)
+
+    def _abandon(self, context: Any, error: Exception) -> None:
+        """Cancel the stages that this task may have submitted, from the records alone, and note the datasets."""
+        hook = self.hook
+        if self.plan is not None:
+            run = hook.load_plan(PlanTicket.from_dict(self.plan))
+        else:
+            run = hook.load_run(
+                load_application(self.application).spec(text_map("config", self.config)).name, self._run_id(context)
+            )
+        self._lineage = self._begun(hook, run)
+        self._lineage.error = sentence_of(error)
+        for stage_id in self._lineage.stage_ids:
+            hook.cancel(hook.newest_handle(run, stage_id))
+
+    def _run_and_generation(self, hook: SamzaHook, context: Any, deadline: float | None) -> tuple[RunPlan, int]:
+        own = generation_of(context)
+        if self.plan is not None:
+            ticket = PlanTicket.from_dict(self.plan)
+            # A retry or a clear of a stage runs what this task names, as far as that is what was planned.
+            run = replace(hook.load_plan(ticket), reference=self.application)
+            config = text_map("config", self.config)
+            if config:
+                reject_other_config(run, config, PLAN_ANEW)
+            return run, own
+        # A stage by itself adopts the plan of its siblings and supersedes only its own output; a whole application
+        # supersedes all.
+        planned = self.plan_run(hook, context, 1 if self.stage is not None else own, deadline)
+        self.show_plan(planned, context)
+        return planned.run, own if self.stage is not None else 1
+
+    def _report(self, result: StageResult) -> None:
+        for line in describe_result(result):
+            self.log.info("%s", line)
+
+
+def _stage_of(shape: ExecutionPlan, name: str, task_id: str) -> Stage:
+    """Return the stage that a task names; one that the application does not have is rejected."""
+    try:
+        return stage_named(shape, name)
+    except UnknownName as error:
+        raise UnknownName(
+            no_such_stage(task_id, name, shape.application),
+            hint=error.hint,
+            name=name,
+        ) from None

@@ -1,0 +1,388 @@
+"""Operators that push a table, and that roll one back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+
+from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout
+from airflow_samza.provider.assets import version_facts
+from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.connections.bindings import text_map
+from airflow_samza.provider.deferral import (
+    deadline_of,
+    is_deferrable,
+    poll_seconds,
+    raise_what_the_trigger_met,
+    trigger_timeout,
+)
+from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
+from airflow_samza.provider.hooks.samza import SamzaHook
+from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
+from airflow_samza.provider.lineage.outlets import announce_version, outlets_of_table, reject_partitions
+from airflow_samza.provider.lineage.push_lineage import push_lineage, table_dataset
+from airflow_samza.provider.links import OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
+from airflow_samza.provider.operators.samza_operator import SamzaOperator
+from airflow_samza.provider.page_addresses import DATA, RESULTS, task_page
+from airflow_samza.provider.run_identity import has_another_try, interval_of
+from airflow_samza.provider.runner_lines import runner_logged
+from airflow_samza.provider.shown import sentence_of
+from airflow_samza.provider.stage_watch import LONGEST_NAP, SHORTEST_NAP
+from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.tables.compacting import COMPACT_AFTER
+from airflow_samza.runs.tables.push_request import push_handle
+from airflow_samza.runs.tables.rollback import PREVIOUS
+from airflow_samza.runs.tables.table_version import FULL, TableVersion
+from airflow_samza.runs.tables.version_text import describe_version
+from airflow_samza.systems.filesystems.pace import Looks
+
+
+class TableOperator(TellsLineage, SamzaOperator):
+    """The base class of operators that make a version of a pushed table.
+
+    Each version is an event of the asset :func:`pushed_table`, and of an asset for the place where the table is.
+
+    :param table: The table's id in the application (templated).
+    :param push_id: The unique id of the version (templated). Default: made of Dag run and task, so that a retry or a
+        clear finds its version.
+    :param partition_key: The partition key of the asset event (templated).
+    """
+
+    template_fields: Sequence[str] = (*SamzaOperator.template_fields, "table", "push_id", "partition_key")
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        push_id: str | None = None,
+        partition_key: str | None = None,
+        conn_id: str | None = None,
+        samza_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        conn_id = connection_id(f"The task {kwargs.get('task_id')!r}", conn_id, samza_conn_id)
+        if "{{" not in f"{table}{conn_id}":
+            kwargs["outlets"] = [*kwargs.get("outlets", ()), *outlets_of_table(table, conn_id)]
+        super().__init__(conn_id=conn_id, **kwargs)
+        reject_partitions(self.task_id, partition_key)
+        self.table = table
+        self.push_id = push_id
+        self.partition_key = partition_key
+
+    def _push_id(self, context: Any) -> str:
+        return self.push_id or self._run_id(context)
+
+    def _note_lineage(self, hook: SamzaHook) -> None:
+        """Gather what OpenLineage is told, where it is on."""
+        if openlineage_is_active():
+            self._lineage = push_lineage(hook, self.application, self.table, text_map("config", self.config))
+
+    def _announced(self, hook: SamzaHook, context: Any, version: TableVersion) -> dict[str, Any]:
+        if self._lineage is not None:
+            self._lineage.version = version
+        key = self.partition_key or context.get("partition_key")
+        place = table_dataset(hook, self.application, self.table, text_map("config", self.config))
+        announce_version(
+            hook,
+            context.get("outlet_events"),
+            self.outlets,
+            outlets_of_table(self.table, self.conn_id),
+            place,
+            version,
+            str(key) if key else None,
+        )
+        return {
+            **version_facts(version),
+            "offsets": [list(span) for span in version.offsets],
+            "topic_commits": version.commits,
+        }
+
+
+class SamzaTablePushOperator(TableOperator):
+    """Fills a pushed table from anything that Spark reads, as a new version.
+
+    Readers see all of a push or nothing. A retry continues where the former try died; a push with a known id finds its
+    version. Killing the task cancels its Spark work. The return value has ``version``, ``rows``, ``bytes``, ``offsets``
+    and more.
+
+    ```python
+    SamzaTablePushOperator(
+        task_id="push",
+        application="pipelines.delay_model:scores",
+        table="delay-model",
+        source="/data/models/{{ ds }}.parquet",
+        min_rows=5,
+    )
+    ```
+
+    :param source: What to read (templated): a path, a function ``module:function`` of the Spark session, or a mapping
+        with one of ``path`` (and ``format``, ``options``), ``table`` (of the catalog), ``query`` (SQL), ``jdbc``
+        (options of Spark's reader), ``callable``.
+    :param source_conn_id: A connection of type ``jdbc``, ``postgres`` or ``mysql`` with URL, user and password of the
+        source (templated).
+    :param mode: ``full`` replaces all rows; ``incremental`` changes the rows whose keys the source has (templated).
+    :param columns: The columns of the source to take, or SQL by column of the table (templated). Default: the table's
+        columns.
+    :param deletes: A boolean column or SQL condition; rows of an incremental push for which it is true delete their key
+        (templated).
+    :param on_null_key: The treatment of rows without a key: ``fail`` or ``drop``.
+    :param on_duplicate: The treatment of keys that come twice: ``fail``, ``last`` (keep the row with the greatest
+        ``latest_by``), or ``any``.
+    :param latest_by: The column by which the last row is chosen.
+    :param min_rows: The smallest number of rows; a smaller push is rejected (templated). Default: 1, of an incremental
+        push 0.
+    :param max_change_ratio: The greatest difference from the current version, as a part of its rows; a larger one is
+        rejected (templated). ``0.2`` is a fifth, ``inf`` allows any. Default: a full push may lose half of the rows.
+    :param keep_versions: The number of versions to keep, for rollbacks and backfills.
+    :param compact_after: The number of incremental pushes after which the rows are written as one section, for new
+        readers. 0: never.
+    :param data_interval: The data interval of the rows: two datetimes, or a text ``start/end`` (templated). Default:
+        the Dag run's.
+    :param poll_interval: Seconds between two checks of the push. Default ``[samza] poll_interval`` (1).
+    :param deferrable: If true, the task gives its worker slot back while Spark works. Default ``[operators]
+        default_deferrable``.
+    """
+
+    operator_extra_links = (PAGE, RUNNER_LOG, SPARK, OUTPUT)
+    template_fields: Sequence[str] = (
+        *TableOperator.template_fields,
+        "source",
+        "source_conn_id",
+        "mode",
+        "columns",
+        "deletes",
+        "min_rows",
+        "max_change_ratio",
+        "data_interval",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        **TableOperator.template_fields_renderers,
+        "source": "json",
+        "columns": "json",
+    }
+
+    def __init__(
+        self,
+        *,
+        source: Any,
+        source_conn_id: str | None = None,
+        mode: str = FULL,
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        deletes: str | None = None,
+        on_null_key: str = "fail",
+        on_duplicate: str = "fail",
+        latest_by: str | None = None,
+        min_rows: Any = None,
+        max_change_ratio: Any = None,
+        keep_versions: int = 10,
+        compact_after: int = COMPACT_AFTER,
+        data_interval: Any = None,
+        poll_interval: float | None = None,
+        deferrable: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.source_conn_id = source_conn_id
+        self.mode = mode
+        self.columns = columns
+        self.deletes = deletes
+        self.on_null_key = on_null_key
+        self.on_duplicate = on_duplicate
+        self.latest_by = latest_by
+        self.min_rows = min_rows
+        self.max_change_ratio = max_change_ratio
+        self.keep_versions = keep_versions
+        self.compact_after = compact_after
+        self.data_interval = data_interval
+        self.poll_interval = poll_interval
+        self.deferrable = is_deferrable(deferrable)
+        self._handle: StageHandle | None = None
+        self._killed = False
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Submit the push, wait or defer, and make it a version."""
+        with mapped_failures(self.log.error, lambda: self.hook.root):
+            hook, deadline = self.hook, deadline_of(self)
+            self._note_lineage(hook)
+            if self.deferrable:
+                hook.reject_short_lived(self.task_id, self.executor)
+            with runner_logged(hook, self.log):
+                handle = self._handle = hook.push(
+                    self.application,
+                    self.table,
+                    self.source,
+                    self._push_id(context),
+                    source_conn_id=self.source_conn_id,
+                    interval=interval_of(context, self.data_interval),
+                    config=text_map("config", self.config),
+                    mode=self.mode,
+                    columns=self.columns,
+                    deletes=self.deletes,
+                    on_null_key=self.on_null_key,
+                    on_duplicate=self.on_duplicate,
+                    latest_by=self.latest_by,
+                    min_rows=_number("min_rows", self.min_rows, int),
+                    max_change_ratio=_number("max_change_ratio", self.max_change_ratio, float),
+                    keep_versions=self.keep_versions,
+                    compact_after=self.compact_after,
+                )
+            self._show_places(context)
+            if self.deferrable and not hook.status(handle).is_final:
+                self._defer(hook, handle, deadline)
+            self._wait(hook, handle, context)
+            return self._finished(hook, handle, context)
+
+    def execute_complete(
+        self, context: Any, event: Mapping[str, Any] | None = None, *, push: Mapping[str, Any], deadline: float | None
+    ) -> dict[str, Any]:
+        """Continue after the deferral."""
+        with mapped_failures(self.log.error, lambda: self.hook.root):
+            hook, handle = self.hook, StageHandle.from_dict(push)
+            self._show_places(context)
+            self._note_lineage(hook)
+            try:
+                raise_what_the_trigger_met(event, self.task_id)
+            except BaseException:
+                hook.cancel(handle)
+                raise
+            return self._finished(hook, handle, context)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
+        """Set the keyword arguments that Airflow sets.
+
+        A trigger that failed or timed out leaves nobody to look after the push, so it is cancelled.
+        """
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except (TaskDeferralError, TaskDeferralTimeout) as error:
+            with suppress(SamzaError):
+                hook = self.hook
+                self._note_lineage(hook)
+                if self._lineage is not None:
+                    self._lineage.error = str(error)
+                hook.cancel(push_handle(self._application_name(), self.table, self._push_id(context)))
+            raise
+
+    def on_kill(self) -> None:
+        """Cancel the push."""
+        self._killed = True
+        if self._handle is not None:
+            self.hook.cancel(self._handle)
+
+    def _application_name(self) -> str:
+        from airflow_samza.application.loader import load_application
+
+        return load_application(self.application).spec(text_map("config", self.config)).name
+
+    def _defer(self, hook: SamzaHook, handle: StageHandle, deadline: float | None) -> None:
+        from airflow_samza.provider.triggers.tables import TablePushTrigger  # a Dag file need not load it
+
+        push = handle.to_dict()
+        self.defer(
+            trigger=TablePushTrigger(
+                **hook.place_of_root, poll_interval=self._poll_interval, deadline=deadline, push=push
+            ),
+            method_name="execute_complete",
+            kwargs={"push": push, "deadline": deadline},
+            timeout=trigger_timeout(deadline),
+        )
+
+    def _show_places(self, context: Any) -> None:
+        """Have Airflow's page link to the runner's log and to the table's versions."""
+        self.show(context, RUNNER_LOG, task_page(context["ti"], RESULTS))
+        self.show(context, OUTPUT, task_page(context["ti"], DATA))
+
+    def _wait(self, hook: SamzaHook, handle: StageHandle, context: Any) -> None:
+        from airflow_samza.provider.triggers.tables import PushLog
+
+        told, pages = PushLog(self.tell), SparkPages()
+        began, looks = time.monotonic(), Looks(hook.files.pace)
+        while True:
+            status = hook.status(handle)
+            told.look(handle, status)
+            self.show(context, SPARK, pages.look(hook.files, handle, status))
+            if status.is_final or self._killed:
+                return
+            own = min(max(SHORTEST_NAP, (time.monotonic() - began) / 10), LONGEST_NAP, self._poll_interval)
+            until = time.monotonic() + looks.pause(own)
+            while (left := until - time.monotonic()) > 0 and not self._killed:
+                time.sleep(min(left, LONGEST_NAP))
+
+    def _note_lineage(self, hook: SamzaHook) -> None:
+        if openlineage_is_active():
+            self._lineage = push_lineage(
+                hook,
+                self.application,
+                self.table,
+                text_map("config", self.config),
+                self.source,
+                self.columns,
+                hook.source_url(self.source_conn_id),
+            )
+
+    def _finished(self, hook: SamzaHook, handle: StageHandle, context: Any) -> dict[str, Any]:
+        try:
+            with runner_logged(hook, self.log):
+                version = hook.finish_push(handle)
+        except SamzaError as error:
+            if self._lineage is not None:
+                self._lineage.error = sentence_of(error)
+            if not (may_be_tried_again(error) and has_another_try(context)):
+                hook.close_push(handle)
+            raise
+        self.tell(describe_version(version))
+        return self._announced(hook, context, version)
+
+    @property
+    def _poll_interval(self) -> float:
+        return poll_seconds(self.poll_interval)
+
+
+class SamzaTableRollbackOperator(TableOperator):
+    """Makes an older version of a pushed table current again, as a new version.
+
+    Nothing is copied, and Spark is not needed.
+
+    ```python
+    SamzaTableRollbackOperator(task_id="rollback", application="pipelines.delay_model:scores", table="delay-model")
+    ```
+
+    :param to: The version to return to: ``previous``, a number, or the id of its push (templated).
+    """
+
+    template_fields: Sequence[str] = (*TableOperator.template_fields, "to")
+
+    def __init__(self, *, to: str | int = PREVIOUS, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.to = to
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Write the record of the new version."""
+        with mapped_failures(self.log.error, lambda: self.hook.root):
+            hook = self.hook
+            self._note_lineage(hook)
+            version, told = hook.rollback(
+                self.application, self.table, self.to, self._push_id(context), text_map("config", self.config) or None
+            )
+            self.tell(told)
+            return self._announced(hook, context, version)
+
+
+def _number(name: str, value: Any, kind: type) -> Any:
+    if value is None or value == "":
+        return None
+    try:
+        return kind(value)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{name}={value!r} is not a number.", hint=f"Give {name} as a number.", key=name, value=value
+        ) from None
+
+
+TablePushOperator = SamzaTablePushOperator
+TableRollbackOperator = SamzaTableRollbackOperator
+"""The names that these two had first."""

@@ -1,0 +1,1 @@
+"""The sensors of this provider."""

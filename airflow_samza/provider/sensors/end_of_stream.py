@@ -1,0 +1,108 @@
+"""The sensor that waits until a stream that a run writes has its end, in all partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.deferral import UNKNOWN, is_deferrable, raise_what_the_trigger_met
+from airflow_samza.provider.failures import mapped_failures
+from airflow_samza.provider.hooks.root import RootHook
+from airflow_samza.runs.progress.stream_ends import AskedEnd, StreamEnd, stream_end
+
+
+class SamzaEndOfStreamSensor(BaseSensorOperator):
+    """Waits until a run has written a stream to its end: an output, or a topic between stages.
+
+    All of the stream is published then. The sensor also waits for a run that does not exist yet, and for one that
+    failed, since it can be cleared. A stream that no stage writes fails the task. The return value has ``run_id``,
+    ``stream``, and ``generations`` by stage.
+
+    ```python
+    SamzaEndOfStreamSensor(
+        task_id="wait", application="pipelines.departures:departures_feed", stream="departures", deferrable=True
+    )
+    ```
+
+    :param application: The application, as ``package.module:attribute`` or by its name (templated).
+    :param stream: The stream's id (templated).
+    :param run_id: The run, by its own id or by that of the Dag run (templated). Default: the newest.
+    :param external_dag_id: Only runs of this Dag (templated).
+    :param conn_id: The connection of type ``samza`` (templated). Default ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``; give one of the two.
+    :param deferrable: If true, the sensor waits in the triggerer, without a worker slot. Default ``[operators]
+        default_deferrable``.
+    :param kwargs: Parameters of Airflow's ``BaseSensorOperator``: ``poke_interval``, ``timeout``, …
+    """
+
+    template_fields: Sequence[str] = ("application", "stream", "run_id", "external_dag_id", "conn_id")
+
+    def __init__(
+        self,
+        *,
+        application: str,
+        stream: str,
+        run_id: str | None = None,
+        external_dag_id: str | None = None,
+        conn_id: str | None = None,
+        samza_conn_id: str | None = None,
+        deferrable: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.stream = stream
+        self.run_id = run_id
+        self.external_dag_id = external_dag_id
+        self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
+        self.deferrable = is_deferrable(deferrable)
+
+    def execute(self, context: Any) -> Any:
+        """Wait here, or deferred."""
+        if not self.deferrable:
+            return super().execute(context)
+        with mapped_failures(self.log.error, lambda: self._hook.root):
+            found = self._look()
+            if found.is_reached:
+                return found.to_dict()
+            from airflow_samza.provider.triggers.end_of_stream import (
+                SamzaEndOfStreamTrigger,  # a Dag file need not load it
+            )
+
+            trigger = SamzaEndOfStreamTrigger(
+                **self._hook.place_of_root, poll_interval=self.poke_interval, stream=self._asked.to_dict()
+            )
+            self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
+
+    def execute_complete(self, context: Any, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return what the trigger has found, or raise what it has met."""
+        with mapped_failures(self.log.error, lambda: self._hook.root):
+            raise_what_the_trigger_met(event, self.task_id)
+            if not event or UNKNOWN in event:
+                return self._look().to_dict()  # raises what is wrong with the stream
+        return dict(event)
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        """Return whether the stream has its end now."""
+        with mapped_failures(self.log.error, lambda: self._hook.root):
+            found = self._look()
+            return PokeReturnValue(found.is_reached, found.to_dict())
+
+    def _look(self) -> StreamEnd:
+        found = stream_end(self._hook.files, self._asked)
+        self.log.info("%s", found)
+        return found
+
+    @property
+    def _hook(self) -> RootHook:
+        return RootHook(self.conn_id)
+
+    @property
+    def _asked(self) -> AskedEnd:
+        name = load_application(self.application).spec({}).name if ":" in self.application else self.application
+        return AskedEnd(name, self.stream, self.run_id or None, self.external_dag_id or None)

@@ -1,0 +1,120 @@
+"""The sensor that waits until a consumer group of Kafka has caught up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+
+from airflow_samza.errors import ConfigError, StorageUnavailable
+from airflow_samza.provider.deferral import is_deferrable
+from airflow_samza.provider.failures import mapped_failures
+from airflow_samza.provider.kafka_brokers import DEFAULT_KAFKA, find_brokers
+
+
+class SamzaKafkaLagSensor(BaseSensorOperator):
+    """Waits until a consumer group of Kafka has at most a number of offsets left to read.
+
+    The group can be that of another reader, or the one to which runs commit their offsets (option ``group`` of an input
+    stream). Of a partition without a committed offset all offsets count. The sensor waits for brokers that do not
+    answer; a missing topic or a wrong password fails the task. The return value is the lag by topic, in offsets.
+
+    ```python
+    SamzaKafkaLagSensor(task_id="wait", group="page-views-report", topics=["page-views"], at_most=1000, deferrable=True)
+    ```
+
+    :param group: The consumer group (templated).
+    :param topics: The topics (templated).
+    :param at_most: The greatest number of offsets left to read, of all topics together (templated).
+    :param kafka_conn_id: The connection of type ``kafka`` (templated).
+    :param deferrable: If true, the sensor waits in the triggerer, without a worker slot. Default ``[operators]
+        default_deferrable``.
+    :param kwargs: Parameters of Airflow's ``BaseSensorOperator``: ``poke_interval``, ``timeout``, …
+    """
+
+    template_fields: Sequence[str] = ("group", "topics", "at_most", "kafka_conn_id")
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        topics: Sequence[str] | str,
+        at_most: int | str = 0,
+        kafka_conn_id: str = DEFAULT_KAFKA,
+        deferrable: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.group = group
+        self.topics = topics
+        self.at_most = at_most
+        self.kafka_conn_id = kafka_conn_id
+        self.deferrable = is_deferrable(deferrable)
+
+    def execute(self, context: Any) -> Any:
+        """Wait here, or deferred."""
+        if not self.deferrable:
+            return super().execute(context)
+        return self._look_or_defer(time.time() + self.timeout)
+
+    def execute_complete(self, context: Any, event: Any = None, *, deadline: float) -> dict[str, int]:
+        """Look again: the lag is small enough now, or something is wrong, which is said here."""
+        return self._look_or_defer(deadline)
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        """Return whether the lag is small enough now."""
+        with mapped_failures(self.log.error):
+            bound, lag = self._bound, self._lag()
+            return PokeReturnValue(lag is not None and sum(lag.values()) <= bound, lag)
+
+    def _look_or_defer(self, deadline: float) -> dict[str, int]:
+        with mapped_failures(self.log.error):
+            bound, lag = self._bound, self._lag()
+            if lag is None or sum(lag.values()) > bound:
+                from airflow_samza.provider.triggers.kafka import KafkaLagTrigger  # a Dag file need not load it
+
+                self.defer(
+                    trigger=KafkaLagTrigger(
+                        conn_id=self.kafka_conn_id,
+                        group=self.group,
+                        topics=self._names,
+                        at_most=bound,
+                        poll_interval=self.poke_interval,
+                    ),
+                    method_name="execute_complete",
+                    kwargs={"deadline": deadline},
+                    timeout=timedelta(seconds=max(deadline - time.time(), 0.0)),
+                )
+        return lag
+
+    def _lag(self) -> dict[str, int] | None:
+        """Return the lag by topic; None while brokers are away."""
+        from airflow_samza.systems.kafka.group_offsets import group_lag
+
+        try:
+            found = group_lag(find_brokers(self.kafka_conn_id), self.group, self._names)
+        except StorageUnavailable as error:
+            self.log.warning("%s", error)
+            return None
+        self.log.info("%s", found)
+        topics: Mapping[str, Sequence[int]] = found.topics
+        return {topic: sum(partitions) for topic, partitions in topics.items()}
+
+    @property
+    def _names(self) -> list[str]:
+        return [self.topics] if isinstance(self.topics, str) else list(self.topics)
+
+    @property
+    def _bound(self) -> int:
+        try:
+            return int(self.at_most)
+        except ValueError:
+            raise ConfigError(
+                f"at_most={self.at_most!r} of the task {self.task_id!r} is no number of offsets.",
+                hint="Give a whole number.",
+                key="at_most",
+                value=self.at_most,
+            ) from None

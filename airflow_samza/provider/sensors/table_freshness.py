@@ -1,0 +1,136 @@
+"""The sensor that waits until the readers of a pushed table have reached a version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+
+from airflow_samza.application.loader import load_application
+from airflow_samza.errors import NoSuchVersion
+from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.connections.bindings import text_map
+from airflow_samza.provider.deferral import is_deferrable, raise_what_the_trigger_met
+from airflow_samza.provider.failures import mapped_failures
+from airflow_samza.provider.hooks.samza import SamzaHook
+from airflow_samza.runs.progress.table_readers import Freshness, freshness
+from airflow_samza.runs.tables.rollback import find_target
+from airflow_samza.runs.tables.versions import newest
+
+CURRENT = "current"
+
+
+class SamzaTableFreshnessSensor(BaseSensorOperator):
+    """Waits until all running runs of an application read a version of a pushed table, or a newer one.
+
+    A continuous run takes over a newer version between two epochs, also while no message comes. Other runs keep the
+    version of their plan. The return value has ``version`` and ``readers``.
+
+    ```python
+    SamzaTableFreshnessSensor(
+        task_id="wait", application="pipelines.delay_model:scores", table="delay-model", least=0, deferrable=True
+    )
+    ```
+
+    :param application: The application that reads the table, as ``package.module:attribute`` (templated).
+    :param table: The table's id (templated).
+    :param version: The version: ``current`` (when the sensor starts), a number, or the id of its push (templated).
+    :param least: The smallest number of running runs that must read it. With 0 the sensor succeeds when none runs.
+    :param conn_id: The connection of type ``samza`` (templated). Default ``samza_default``.
+    :param samza_conn_id: Another name of ``conn_id``; give one of the two.
+    :param systems: Connection ids by the names of the application's systems (templated).
+    :param config: Configuration keys, over those of the application (templated).
+    :param deferrable: If true, the sensor waits in the triggerer, without a worker slot. Default ``[operators]
+        default_deferrable``.
+    :param kwargs: Parameters of Airflow's ``BaseSensorOperator``: ``poke_interval``, ``timeout``, …
+    """
+
+    template_fields: Sequence[str] = ("application", "table", "version", "conn_id", "systems", "config")
+
+    def __init__(
+        self,
+        *,
+        application: str,
+        table: str,
+        version: str | int = CURRENT,
+        least: int = 1,
+        conn_id: str | None = None,
+        samza_conn_id: str | None = None,
+        systems: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
+        deferrable: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.table = table
+        self.version = version
+        self.least = least
+        self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
+        self.systems = systems
+        self.config = config
+        self.deferrable = is_deferrable(deferrable)
+        self._asked: Freshness | None = None
+
+    def execute(self, context: Any) -> Any:
+        """Wait here, or deferred."""
+        with mapped_failures(self.log.error, lambda: self._hook.root):
+            asked = self._asked = self._what()
+            if not self.deferrable:
+                return super().execute(context)
+            found = freshness(self._hook.files, asked)
+            self.log.info("%s", found)
+            if found.is_reached:
+                return {"version": found.wanted, "readers": dict(found.readers)}
+            from datetime import timedelta
+
+            from airflow_samza.provider.triggers.tables import TableFreshnessTrigger  # a Dag file need not load it
+
+            trigger = TableFreshnessTrigger(
+                **self._hook.place_of_root, poll_interval=self.poke_interval, table=asked.to_dict()
+            )
+            self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
+
+    def execute_complete(self, context: Any, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Log the versions that the readers have."""
+        with mapped_failures(self.log.error, lambda: self._hook.root):
+            raise_what_the_trigger_met(event, self.task_id)
+        found = dict(event or {})
+        self.log.info("All readers have version %s: %s", found.get("version"), found.get("readers"))
+        return found
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        """Return whether all readers have the version now."""
+        with mapped_failures(self.log.error, lambda: self._hook.root):
+            asked = self._asked = self._asked or self._what()
+            found = freshness(self._hook.files, asked)
+            self.log.info("%s", found)
+            return PokeReturnValue(found.is_reached, {"version": found.wanted, "readers": dict(found.readers)})
+
+    @property
+    def _hook(self) -> SamzaHook:
+        return SamzaHook(self.conn_id, systems=self.systems)
+
+    def _what(self) -> Freshness:
+        config = text_map("config", self.config)
+        hook = self._hook
+        place = hook.pushed_table(self.application, self.table, config)
+        files = hook.files
+        if str(self.version) == CURRENT:
+            version = newest(files, place.system, place.topic)
+            if version is None:
+                raise NoSuchVersion(
+                    f"The table {self.table!r} has no version to wait for.",
+                    hint="Push it first.",
+                    table=self.table,
+                    wanted=CURRENT,
+                )
+        else:
+            version = find_target(files, place.system, place.topic, str(self.version))
+        name = load_application(self.application).spec(config).name
+        return Freshness(name, f"{self.table}-push", place.system, place.topic, version.number, self.least)
+
+
+TableFreshnessSensor = SamzaTableFreshnessSensor
+"""The name that it had first."""

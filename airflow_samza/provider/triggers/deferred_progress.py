@@ -1,0 +1,149 @@
+"""Progress of deferred stages, reported beside the look for their end.
+
+Heads of inputs are asked for at their servers, with the connections that bind the systems. Whoever does not answer
+delays no event of the trigger and fails no task: the lag is left out of the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextvars import copy_context
+from typing import Any
+
+from airflow.sdk import BaseHook
+
+from airflow_samza.prepare.bound_systems import run_bindings
+from airflow_samza.provider.connections.bindings import binding_of
+from airflow_samza.provider.connections.root_access import access_conn_id
+from airflow_samza.provider.progress_log import Measure, ProgressLog, not_read
+from airflow_samza.provider.triggers.client_threads import CLIENT_THREADS, in_client_thread
+from airflow_samza.runs.progress.asked_systems import AskedSystems, lag_not_known
+from airflow_samza.runs.progress.progress import ProgressReport
+from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
+from airflow_samza.systems.bindings import bind_system
+from airflow_samza.systems.capabilities import WaitsForServers
+from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
+
+ANSWER_SECONDS = 10.0
+"""Seconds within which the servers of a system have to answer each question about heads."""
+
+
+class DeferredProgress(ProgressLog):
+    """Reports in a thread of clients, one report at a time; after :meth:`end` nothing is reported any more."""
+
+    def __init__(
+        self,
+        tell: Callable[[str], object],
+        measure: Measure,
+        interval: float,
+        emit: Callable[[ProgressReport], None],
+        said: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(
+            lambda line: None if self._is_over else tell(line),
+            measure,
+            interval,
+            lambda report: None if self._is_over else emit(report),
+            said=said,
+        )
+        self._is_over = False
+        self._reporting: Future[None] | None = None
+
+    def report(self, handle: StageHandle, status: StageStatus, *, quietly: bool = False) -> None:
+        """Begin a report, unless one is being made; this one stays due then."""
+        if self._reporting is None or self._reporting.done():
+            self._reporting = CLIENT_THREADS.submit(copy_context().run, self._report, handle, status)
+
+    def end(self) -> None:
+        """Report no more: the worker makes the last report of a stage that has ended."""
+        self._is_over = True
+
+    def _report(self, handle: StageHandle, status: StageStatus) -> None:
+        try:
+            super().report(handle, status)
+        except Exception as error:  # a stage does not fail for want of figures
+            self._tell(not_read(handle, repr(error)))
+
+
+async def find_connections(systems: Mapping[str, str]) -> dict[str, Any]:
+    """Return the connections of systems, and those that these name, by id; those that cannot be had are left out."""
+    found: dict[str, Any] = {}
+    for conn_id in sorted(set(systems.values())):
+        try:
+            found[conn_id] = await BaseHook.aget_connection(conn_id)
+            named = access_conn_id(conn_id, found[conn_id])
+            if named is not None:
+                found[named] = await BaseHook.aget_connection(named)
+        except Exception:  # backends of secrets raise what they like; the report that needs one names it
+            continue
+    return found
+
+
+class WatchedSystems(AskedSystems):
+    """The systems of a run by name, each bound when a report asks it for heads.
+
+    Where that fails, or no answer comes, they know no heads, and ``tell`` gets the reason once.
+
+    :param kept: The systems as the run's record has them.
+    :param systems: Connection ids by the names of those systems that are asked.
+    """
+
+    def __init__(
+        self,
+        kept: Mapping[str, Mapping[str, Any]],
+        systems: Mapping[str, str],
+        root: str,
+        tell: Callable[[str], object],
+    ) -> None:
+        super().__init__(kept.keys())
+        self._kept, self._systems, self._root = kept, systems, root
+        self._tell = tell
+        self._bindings: Mapping[str, SystemBinding | Exception] = {}
+        self._bound: dict[str, System] = {}
+        self._problem = ""
+        self.needs_connections = bool(systems)
+
+    async def connect(self) -> None:
+        """Find the connections, and bind the systems anew: connections may have been corrected."""
+        found = await find_connections(self._systems)
+        # Reading a connection has Airflow mask its secrets, which not every thread may ask of it.
+        self._bindings = await in_client_thread(lambda: {name: self._read(name, found) for name in self._systems})
+        self._bound, self.needs_connections = {}, False
+
+    def ask(self, name: str, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
+        """Return the metadata of streams of a system; none of them where they cannot be had."""
+        try:
+            if name not in self._bound:
+                self._bound[name] = self._bind(name)
+            return self._bound[name].admin.metadata(streams)
+        except Exception as error:
+            self.needs_connections = bool(self._systems)
+            if str(error) != self._problem:
+                self._problem = str(error)
+                self._tell(lag_not_known(name, error))
+            return {}
+
+    def _read(self, name: str, connections: Mapping[str, Any]) -> SystemBinding | Exception:
+        """Return the binding that a system's connection gives, or what is wrong with it."""
+
+        def find(conn_id: str) -> Any:
+            if conn_id not in connections:
+                raise LookupError(f"the triggerer cannot find the connection {conn_id!r}")
+            return connections[conn_id]
+
+        conn_id = self._systems[name]
+        try:
+            return binding_of(name, conn_id, find(conn_id), find)
+        except Exception as error:
+            return error
+
+    def _bind(self, name: str) -> System:
+        binding = self._bindings.get(name)
+        if isinstance(binding, Exception):
+            raise binding
+        given = {name: binding} if binding is not None else {}
+        system = bind_system(name, run_bindings({name: self._kept[name]}, given)[name], self._root)
+        if isinstance(system, WaitsForServers):
+            system.wait_at_most(ANSWER_SECONDS)
+        return system

@@ -1,0 +1,361 @@
+"""Triggers of deferred tasks.
+
+They read the run's records under the root: no Spark, and of connections only what opens the root, and what binds the
+systems that are asked where inputs end.
+
+Looks go through threads, so that a slow shared filesystem holds up nobody else's trigger. That a triggerer stops, or
+hands a trigger to another one, cancels nothing: only a user's act does (``on_kill``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from airflow.sdk import BaseHook
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.provider.airflow_versions import start_stats
+from airflow_samza.provider.connections.root_access import access_conn_id, read_access
+from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT
+from airflow_samza.provider.links import SPARK, SparkPages, show_link_of_deferred
+from airflow_samza.provider.producer_tasks import ABORTED, ASK_SECONDS, STARTED, ProducerTasks, producer_state
+from airflow_samza.provider.progress_log import DEFAULT_INTERVAL
+from airflow_samza.provider.stats import emitter
+from airflow_samza.provider.triggers import class_path
+from airflow_samza.provider.triggers.deferred_progress import DeferredProgress, WatchedSystems
+from airflow_samza.provider.triggers.settling import settled
+from airflow_samza.provider.triggers.user_kills import ended_by_a_user
+from airflow_samza.runs.lineage.lease_holder import holder_works
+from airflow_samza.runs.progress.run_list import is_over
+from airflow_samza.runs.progress.stage_progress import stage_progress, systems_asked
+from airflow_samza.runs.records.folders import RunFolder, must_read
+from airflow_samza.runs.records.liveness import identity
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.filesystems.pace import FREE, Pace
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, access_within
+
+Result = TypeVar("Result")
+
+PATIENCE_SECONDS = 300.0
+"""Seconds for which a root that cannot be read is tried again, in case a shared filesystem comes back."""
+
+
+class RunTrigger(BaseTrigger):
+    """Reads a run's records every ``poll_interval`` seconds until :meth:`look` returns an event.
+
+    :param root: The folder of run records, as the worker that deferred has it.
+    :param deadline: When the task's time is over, in seconds since 1970; None: never.
+    :param conn_id: The Samza connection, where the root is opened with what connections hold; None: with nothing.
+    :param deferred_by: Identity of the process that defers; None: this process.
+    """
+
+    def __init__(
+        self,
+        *,
+        root: str,
+        poll_interval: float,
+        deadline: float | None = None,
+        conn_id: str | None = None,
+        deferred_by: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not annotated it
+        self.root = root
+        self.conn_id = conn_id
+        self.poll_interval = poll_interval
+        self.deadline = deadline
+        self.deferred_by = dict(deferred_by) if deferred_by is not None else identity()
+        self._access: RootAccess | None = None
+        self._pace: Pace = FREE
+        self._spark_pages = SparkPages()
+
+    def given(self) -> dict[str, Any]:
+        """Return the further arguments of the class."""
+        raise NotImplementedError
+
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        """Return the event for the task when it is time, else None. Runs in a thread."""
+        raise NotImplementedError
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return class path and arguments, for another process."""
+        return class_path(type(self)), {
+            "root": self.root,
+            "poll_interval": self.poll_interval,
+            "deadline": self.deadline,
+            "deferred_by": self.deferred_by,
+            **({"conn_id": self.conn_id} if self.conn_id is not None else {}),
+            **self.given(),
+        }
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event: the result, the time-out, or that the root cannot be read."""
+        try:
+            event = await settled(self._awaited(), self.deferred_by)
+        except asyncio.CancelledError:
+            if await ended_by_a_user(self.task_instance):
+                await self.on_kill()
+            raise
+        yield event
+
+    async def on_kill(self) -> None:
+        """Do nothing: a trigger that only waits has started nothing."""
+
+    def show_spark(self, files: Filesystem, handle: StageHandle, status: StageStatus) -> None:
+        """Have Airflow's page link to Spark's, as soon as a stage of the deferred task has one."""
+        address = self._spark_pages.look(files, handle, status)
+        if address and getattr(self, "task_instance", None) is not None:
+            show_link_of_deferred(self.task_instance, SPARK, address)
+
+    async def _awaited(self) -> TriggerEvent:
+        blind_since: float | None = None
+        began = time.monotonic()
+        while True:
+            try:
+                found = await self.with_files(self.look)
+                blind_since = None
+            except (SamzaError, OSError) as error:
+                found, self._access = None, None  # its connection may have been changed meanwhile
+                blind_since = blind_since or time.monotonic()
+                if time.monotonic() - blind_since >= PATIENCE_SECONDS:
+                    return TriggerEvent(
+                        {
+                            NOT_SEEN: f"the triggerer on {socket.gethostname()} cannot read the run under "
+                            f"{self.root}: {error}"
+                        }
+                    )
+            if found is not None:
+                return TriggerEvent(found)
+            if self.deadline is not None and time.time() >= self.deadline:
+                return TriggerEvent({TIMED_OUT: True})
+            await asyncio.sleep(self._pace.pause(self.poll_interval, time.monotonic() - began))
+
+    async def with_files(self, work: Callable[[Filesystem], Result]) -> Result:
+        """Do work on the root's files in a thread, in which the root is opened as the connection says."""
+        if self._access is None:
+            self._access = await self._find_access()
+        access = self._access
+
+        def done() -> Result:
+            with access_within(self.root, access):
+                files = open_filesystem(self.root)
+                self._pace = files.pace
+                return work(files)
+
+        from asgiref.sync import sync_to_async  # comes with Airflow
+
+        # In a thread of this kind Airflow 3.1 can be asked: its answers belong to the triggerer's event loop.
+        return await sync_to_async(done, thread_sensitive=False)()
+
+    async def _find_access(self) -> RootAccess:
+        if self.conn_id is None:
+            return NO_ACCESS
+        connection = await BaseHook.aget_connection(self.conn_id)
+        named = access_conn_id(self.conn_id, connection)
+        other = await BaseHook.aget_connection(named) if named is not None else None
+        return await asyncio.to_thread(read_access, self.conn_id, connection, self.root, named, other)
+
+
+class SamzaStageTrigger(RunTrigger):
+    """Waits until one of several submitted stages has ended, and writes their progress to the task's log.
+
+    :param stages: The handles of the stages, as plain values.
+    :param progress_interval: Seconds between two reports of a stage's progress.
+    :param said: The states that the task's log has already, by stage.
+    :param producers: The tasks of the stages that write what these read, as plain values: if one fails for good, the
+        wait ends.
+    :param systems: Connection ids by the names of the application's systems, which are asked where inputs end.
+    """
+
+    def __init__(
+        self,
+        *,
+        stages: Sequence[Mapping[str, Any]],
+        progress_interval: float = DEFAULT_INTERVAL,
+        said: Mapping[str, str] | None = None,
+        producers: Mapping[str, Any] | None = None,
+        systems: Mapping[str, str] | None = None,
+        **given: Any,
+    ) -> None:
+        super().__init__(**given)
+        self.said = dict(said or {})
+        self.systems = dict(systems or {})
+        self.producers = dict(producers) if producers else None
+        self._asked_at = time.monotonic()
+        self.stages = [dict(stage) for stage in stages]
+        self.progress_interval = progress_interval
+        self._handles = [StageHandle.from_dict(stage) for stage in self.stages]
+        self._run: RunPlan | None = None
+        self._files: Filesystem | None = None
+        self._progress: DeferredProgress | None = None
+        self._watched: WatchedSystems | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the further arguments of the class."""
+        return {
+            "stages": self.stages,
+            "progress_interval": self.progress_interval,
+            "said": self.said,
+            "producers": self.producers,
+            **({"systems": self.systems} if self.systems else {}),
+        }
+
+    async def with_files(self, work: Callable[[Filesystem], Result]) -> Result:
+        """Do work on the root's files; before, find the systems' connections where they are needed."""
+        if self._watched is not None and self._watched.needs_connections:
+            await self._watched.connect()
+        return await super().with_files(work)
+
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        """Return the states of the stages, once one has ended."""
+        if self._progress is None:
+            self._files, first = files, self._handles[0]
+            self._run = must_read(files, first.run.plan(first.generation.plan), RunPlan)
+            start_stats()
+            asked = {name for handle in self._handles for name in systems_asked(self._run, handle.stage_id)}
+            systems = {name: conn_id for name, conn_id in self.systems.items() if name in asked}
+            self._watched = WatchedSystems(self._run.systems, systems, files.root, self._tell)
+            self._progress = DeferredProgress(
+                self._tell, self._measure, self.progress_interval, emitter(first.application), said=self.said
+            )
+        found = {}
+        for handle in self._handles:
+            status = stage_status(files, handle)
+            self._progress.look(handle, status)
+            self.show_spark(files, handle, status)
+            if status.is_final:
+                found[handle.stage_id] = status.state
+        if found:
+            self._progress.end()
+        return {"states": found, "said": self._progress.said} if found else self._lost_producers(files)
+
+    def _tell(self, line: str) -> None:
+        self.log.info("%s", line)
+
+    def _lost_producers(self, files: Filesystem) -> dict[str, Any] | None:
+        if self.producers is None or time.monotonic() - self._asked_at < ASK_SECONDS:
+            return None
+        self._asked_at = time.monotonic()
+        assert self._run is not None
+        lost = ProducerTasks(**self.producers).lost(files, self._run)
+        return {LOST: lost} if lost else None
+
+    async def on_kill(self) -> None:
+        """Cancel these stages: a user marked the task, or cleared it."""
+        await self.with_files(self._cancel)
+
+    def _cancel(self, files: Filesystem) -> None:
+        for handle in self._handles:
+            ask_to_cancel(files, handle)
+
+    def _measure(self, handle: StageHandle, status: StageStatus) -> Any:
+        assert self._run is not None
+        assert self._files is not None
+        assert self._watched is not None
+        return stage_progress(self._files, self._watched, self._run, handle.stage_id, handle.generation, status=status)
+
+
+class SamzaProducersTrigger(RunTrigger):
+    """Waits until the producers of a stage have started, in a run whose stages run concurrently.
+
+    :param application: The application's name.
+    :param run_id: The run.
+    :param generation: The generation of the run's plan.
+    :param upstream: The stages that have to start.
+    :param beyond: Generations that do not count any more, by stage.
+    """
+
+    def __init__(
+        self,
+        *,
+        application: str,
+        run_id: str,
+        generation: int,
+        upstream: Sequence[str],
+        beyond: Mapping[str, str] | None = None,
+        **given: Any,
+    ) -> None:
+        super().__init__(**given)
+        self.application = application
+        self.run_id = run_id
+        self.generation = generation
+        self.upstream = list(upstream)
+        self.beyond = dict(beyond or {})
+        self._run: RunPlan | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the further arguments of the class."""
+        return {
+            "application": self.application,
+            "run_id": self.run_id,
+            "generation": self.generation,
+            "upstream": self.upstream,
+            "beyond": self.beyond,
+        }
+
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        """Return an event when all have started, or one was given up."""
+        if self._run is None:
+            self._run = must_read(files, RunFolder(self.application, self.run_id).plan(self.generation), RunPlan)
+        states = {
+            stage_id: producer_state(files, self._run, stage_id, self.beyond.get(stage_id))
+            for stage_id in self.upstream
+        }
+        return {"producers": states} if ABORTED in states.values() or set(states.values()) <= {STARTED} else None
+
+
+class SamzaStateTrigger(RunTrigger):
+    """Waits until the run that holds an application's state has ended, or cannot go on by itself.
+
+    :param application: The application's name.
+    :param app_id: Which copy of it.
+    :param grace_seconds: The seconds without a sign of life after which a run counts as over.
+    """
+
+    def __init__(self, *, application: str, app_id: str, grace_seconds: float, **given: Any) -> None:
+        super().__init__(**given)
+        self.application = application
+        self.app_id = app_id
+        self.grace_seconds = grace_seconds
+
+    def given(self) -> dict[str, Any]:
+        """Return the further arguments of the class."""
+        return {"application": self.application, "app_id": self.app_id, "grace_seconds": self.grace_seconds}
+
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        """Return an event when the state is free, or has to be freed by hand."""
+        works = holder_works(files, self.application, self.app_id, self.grace_seconds)
+        return None if works else {"state": "free"}
+
+
+class SamzaRunTrigger(RunTrigger):
+    """Waits until a run has ended: all its stages have succeeded, or it is closed.
+
+    :param application: The application's name.
+    :param run_id: The run.
+    :param generation: The generation of its plan.
+    """
+
+    def __init__(self, *, application: str, run_id: str, generation: int, **given: Any) -> None:
+        super().__init__(**given)
+        self.application = application
+        self.run_id = run_id
+        self.generation = generation
+        self._run: RunPlan | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the further arguments of the class."""
+        return {"application": self.application, "run_id": self.run_id, "generation": self.generation}
+
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        """Return an event when the run has ended."""
+        if self._run is None:
+            self._run = must_read(files, RunFolder(self.application, self.run_id).plan(self.generation), RunPlan)
+        return {"run": "over"} if is_over(files, self._run) else None

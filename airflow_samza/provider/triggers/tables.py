@@ -1,0 +1,81 @@
+"""Triggers of tasks on pushed tables: the end of a push, and readers that have a version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.provider.progress_log import ProgressLog
+from airflow_samza.provider.triggers.runs import RunTrigger
+from airflow_samza.runs.progress.table_readers import Freshness, freshness
+from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+class TablePushTrigger(RunTrigger):
+    """Waits until a push has ended, in whatever way, and writes its progress to the task's log.
+
+    :param push: The handle of the push, as plain values.
+    :param said: The states that the task's log has already.
+    """
+
+    def __init__(self, *, push: Mapping[str, Any], said: Mapping[str, str] | None = None, **given: Any) -> None:
+        super().__init__(**given)
+        self.push = dict(push)
+        self.said = dict(said or {})
+        self._handle = StageHandle.from_dict(self.push)
+        self._progress = PushLog(lambda line: self.log.info("%s", line), self.said)
+
+    def given(self) -> dict[str, Any]:
+        """Return the further arguments of the class."""
+        return {"push": self.push, "said": self.said}
+
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        """Return the state of the push, once it has ended."""
+        status = stage_status(files, self._handle)
+        self._progress.look(self._handle, status)
+        self.show_spark(files, self._handle, status)
+        return {"state": status.state, "said": self._progress.said} if status.is_final else None
+
+    async def on_kill(self) -> None:
+        """Cancel the push: a user marked the task, or cleared it."""
+        await self.with_files(lambda files: ask_to_cancel(files, self._handle))
+
+
+class PushLog(ProgressLog):
+    """Logs the progress of a push: its states, and how many of its tasks are done."""
+
+    def __init__(self, tell: Any, said: Mapping[str, str] | None = None) -> None:
+        super().__init__(tell, said=said)
+        self._done = 0
+
+    def look(self, handle: StageHandle, status: Any) -> None:
+        """Record the state of the push; log what is new."""
+        super().look(handle, status)
+        if status.tasks and status.tasks_done != self._done:
+            self._done = status.tasks_done
+            self._tell(f"Push: {status.tasks_done} of {status.tasks} tasks have staged their rows")
+
+
+class TableFreshnessTrigger(RunTrigger):
+    """Waits until the running runs of an application read a version of a table, or a newer one.
+
+    :param table: What is waited for, as ``Freshness`` has it.
+    """
+
+    def __init__(self, *, table: Mapping[str, Any], **given: Any) -> None:
+        super().__init__(**given)
+        self.table = dict(table)
+        self._told = ""
+
+    def given(self) -> dict[str, Any]:
+        """Return the further arguments of the class."""
+        return {"table": self.table}
+
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        """Return the readers' versions, once they are new enough; log what is new."""
+        found = freshness(files, Freshness(**self.table))
+        if str(found) != self._told:
+            self._told = str(found)
+            self.log.info("%s", found)
+        return {"readers": found.readers, "version": found.wanted} if found.is_reached else None
