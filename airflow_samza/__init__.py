@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from airflow_samza.application.application import stream_application as stream_application
     from airflow_samza.application.bad_records import DEAD_LETTERS as DEAD_LETTERS
     from airflow_samza.application.bad_records import dead_letter as dead_letter
+    from airflow_samza.application.declarations.side_inputs import SideInputsProcessor as SideInputsProcessor
+    from airflow_samza.application.event_times import system_time as system_time
     from airflow_samza.application.loader import load_application as load_application
     from airflow_samza.application.message_stream import MessageStream as MessageStream
-    from airflow_samza.application.side_inputs import SideInputsProcessor as SideInputsProcessor
-    from airflow_samza.application.system_times import system_time as system_time
     from airflow_samza.application.task_api import AsyncStreamTask as AsyncStreamTask
     from airflow_samza.application.task_api import ClosableTask as ClosableTask
     from airflow_samza.application.task_api import EndOfStreamListenerTask as EndOfStreamListenerTask
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from airflow_samza.application.task_application import TaskApplication as TaskApplication
     from airflow_samza.application.task_application import TaskApplicationDescriptor as TaskApplicationDescriptor
     from airflow_samza.application.task_application import task_application as task_application
-    from airflow_samza.application.watermark_functions import WatermarkFunction as WatermarkFunction
-    from airflow_samza.application.watermark_strategies import bounded_delay as bounded_delay
-    from airflow_samza.application.watermark_strategies import punctuated as punctuated
+    from airflow_samza.application.watermarks import WatermarkFunction as WatermarkFunction
+    from airflow_samza.application.watermarks import bounded_delay as bounded_delay
+    from airflow_samza.application.watermarks import punctuated as punctuated
     from airflow_samza.application.windows import approx_count_distinct as approx_count_distinct
     from airflow_samza.application.windows import avg as avg
     from airflow_samza.application.windows import collect as collect
@@ -79,8 +79,8 @@ _HOMES = {
     "application.bad_records": ("DEAD_LETTERS", "dead_letter"),
     "application.loader": ("load_application",),
     "application.message_stream": ("MessageStream",),
-    "application.side_inputs": ("SideInputsProcessor",),
-    "application.system_times": ("system_time",),
+    "application.declarations.side_inputs": ("SideInputsProcessor",),
+    "application.event_times": ("system_time",),
     "application.task_api": (
         "AsyncStreamTask",
         "ClosableTask",
@@ -97,8 +97,7 @@ _HOMES = {
         "WindowableTask",
     ),
     "application.task_application": ("TaskApplication", "TaskApplicationDescriptor", "task_application"),
-    "application.watermark_functions": ("WatermarkFunction",),
-    "application.watermark_strategies": ("bounded_delay", "punctuated"),
+    "application.watermarks": ("WatermarkFunction", "bounded_delay", "punctuated"),
     "application.windows": (
         "approx_count_distinct",
         "avg",

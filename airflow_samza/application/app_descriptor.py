@@ -15,16 +15,8 @@ from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable
 from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns
-from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole, SystemDescriptor
-from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.handles import OutputStream, SideInput, Table
-from airflow_samza.application.identifiers import checked_id
-from airflow_samza.application.message_stream import MessageStream
-from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
-from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.remote_access import RemoteAccessOptions
-from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.stream_declarations import (
+from airflow_samza.application.declarations.remote_access import RemoteAccessOptions
+from airflow_samza.application.declarations.streams import (
     SECRETS_BELONG_ELSEWHERE,
     PushedTableOptions,
     StreamOptions,
@@ -33,8 +25,16 @@ from airflow_samza.application.stream_declarations import (
     options_of,
     options_with_mode,
 )
-from airflow_samza.application.system_times import SystemTime, read_schema, stamped_schema
-from airflow_samza.application.table_declarations import TableDeclarations
+from airflow_samza.application.declarations.tables import TableDeclarations
+from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole, SystemDescriptor
+from airflow_samza.application.event_times import SystemTime, read_schema, stamped_schema
+from airflow_samza.application.graph_builder import GraphBuilder
+from airflow_samza.application.identifiers import checked_id
+from airflow_samza.application.message_stream import MessageStream
+from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
+from airflow_samza.application.rejections import located, reject
+from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.stream import OutputStream, SideInput, Table
 from airflow_samza.schema import Schema
 from airflow_samza.secrecy import gives_away
 

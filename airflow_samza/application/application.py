@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow_samza.application.callables import check_callable, name_of
 from airflow_samza.application.checked_calls import checked_call
-from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs
+from airflow_samza.application.declarations.side_inputs import ConfiguredSideInputs
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.application.rejections import did_you_mean, listed, raised_in_user_code, reject
+from airflow_samza.application.rejections import USER_ERRORS, did_you_mean, listed, raised_in_user_code, reject
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, UnknownName
 

@@ -11,11 +11,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.watermark_strategies import WatermarkStrategy
+from airflow_samza.application.watermarks import WatermarkStrategy
 from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
-    from airflow_samza.application.remote_access import RemoteAccess
+    from airflow_samza.application.declarations.remote_access import RemoteAccess
 
 
 class StreamRole(str, Enum):
@@ -113,9 +113,9 @@ class TableDescriptor:
 
     ``key`` is the key column or columns, ``side_inputs`` the ids of the streams that feed it. ``partitions`` is the
     declared count of a pushed table's push stream. ``processor`` is a factory of
-    :class:`~airflow_samza.application.side_inputs.SideInputsProcessor` or None (the key column and all others, as they
-    come). ``reader`` and ``writer`` are the callables of a remote table, ``access`` sets how they are called.
-    ``renamed_from`` is the table's former id.
+    :class:`~airflow_samza.application.declarations.side_inputs.SideInputsProcessor` or None (the key column and all
+    others, as they come). ``reader`` and ``writer`` are the callables of a remote table, ``access`` sets how they are
+    called. ``renamed_from`` is the table's former id.
     """
 
     table_id: str

@@ -1,13 +1,13 @@
-"""From the name of an application to the application: ``package.module:attribute``."""
+"""References of applications, ``package.module:attribute``: the application that one names, and equality of two."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import re
 
 from airflow_samza.application.application import StreamApplication
-from airflow_samza.application.rejections import did_you_mean, listed, raised_in_user_code
-from airflow_samza.application.user_code import USER_ERRORS
+from airflow_samza.application.rejections import USER_ERRORS, did_you_mean, listed, raised_in_user_code
 from airflow_samza.errors import InvalidApplication, SamzaError, UnknownName
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -108,3 +108,22 @@ def _applications(module: object) -> list[str]:
             and value.__module__ == getattr(module, "__name__", "")
         )
     )
+
+
+_OF_A_FUNCTION = re.compile(r"(samza_task_\w+)_[0-9a-f]{12}(?=:)")
+
+
+def function_module(name: str, source: str) -> str:
+    """Return the name of a module that is made of one function: of the function's name and of the module's source."""
+    return f"samza_task_{name}_{hashlib.sha256(source.encode()).hexdigest()[:12]}"
+
+
+def names_the_same(reference: str, other: str) -> bool:
+    """Return True if two references name the same function or class, whatever it contains.
+
+    >>> names_the_same("pipelines.views:app", "views:app")
+    False
+    >>> names_the_same("samza_task_views_0123456789ab:described", "samza_task_views_ba9876543210:described")
+    True
+    """
+    return _OF_A_FUNCTION.sub(r"\1", reference) == _OF_A_FUNCTION.sub(r"\1", other)

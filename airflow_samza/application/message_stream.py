@@ -14,16 +14,17 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from airflow_samza.application import keyed_results, repartitions
-from airflow_samza.application.async_options import async_options, check_coroutine_function
 from airflow_samza.application.bad_records import DeadLetter, on_error_fields
-from airflow_samza.application.callables import check_callable, check_predicate, declared_schema
+from airflow_samza.application.callables import (
+    async_options,
+    check_callable,
+    check_coroutine_function,
+    check_predicate,
+    declared_schema,
+)
 from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns
 from airflow_samza.application.event_times import declared_time, kept_time, time_behind
-from airflow_samza.application.handles import OutputStream, Table
-from airflow_samza.application.joins import JoinOptions, event_time_of, join_stream, join_table
-from airflow_samza.application.merging import merge
 from airflow_samza.application.operator_checks import check_sql, named
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import (
@@ -37,11 +38,13 @@ from airflow_samza.application.operator_specs import (
     TransformSpec,
     WhereSpec,
 )
+from airflow_samza.application.operators import keyed_results, repartitions
+from airflow_samza.application.operators.joins import JoinOptions, event_time_of, join_stream, join_table, merge
+from airflow_samza.application.operators.sending import send
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, passed_on, selected_schema
 from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.sending import send
-from airflow_samza.application.stream import Stream
-from airflow_samza.application.watermark_functions import check_watermark_function
+from airflow_samza.application.stream import OutputStream, Stream, Table
+from airflow_samza.application.watermarks import check_watermark_function
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema

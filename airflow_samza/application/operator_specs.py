@@ -17,21 +17,19 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from airflow_samza.application.descriptors import StoreDescriptor, StreamDescriptor, TableDescriptor, TableKind
-from airflow_samza.application.operator_facts import (
+from airflow_samza.application.operator_spec import (
     BATCHES,
     CALLABLE_ON_BATCHES,
     DATAFRAME,
     PER_MESSAGE,
     READS,
     SQL,
+    CallingSpec,
     Emits,
     Engine,
-    Names,
-)
-from airflow_samza.application.operator_spec import (
-    CallingSpec,
     JoinSpec,
     KeyedResultSpec,
+    Names,
     OperatorSpec,
     RepartitioningSpec,
     SendingSpec,

@@ -9,7 +9,6 @@ from typing import NoReturn
 
 from airflow_samza.application.columns import check_column
 from airflow_samza.application.rejections import did_you_mean, listed, reject
-from airflow_samza.application.sql_names import NAME, unquoted
 from airflow_samza.application.windows import AGGREGATE_FUNCTIONS, Aggregation, WindowSpec
 from airflow_samza.schema import DataType, Field, Schema
 
@@ -24,6 +23,9 @@ PANE_COLUMNS = (Field("pane", DataType("bigint"), False), Field("is_final", Data
 
 Their number in the window, from 0, and whether the window is closed with it.
 """
+
+NAME = r"(?:[A-Za-z_]\w*|`(?:[^`]|``)+`)"
+"""The regular expression of a name, quoted or not."""
 
 _PLAIN = re.compile(rf"\s*(\*|{NAME})(?:\s+AS\s+({NAME}))?\s*", re.IGNORECASE)
 _PASSED = re.compile(rf"\s*({NAME})(?:\s+(?:AS\s+)?({NAME}))?\s*", re.IGNORECASE)
@@ -350,3 +352,12 @@ def _fits(actual: DataType, declared: DataType) -> bool:
     if actual.name == declared.name == "decimal":
         return actual.precision - actual.scale <= declared.precision - declared.scale and actual.scale <= declared.scale
     return False
+
+
+def unquoted(name: str) -> str:
+    """Return a name without its quotes.
+
+    >>> unquoted("a"), unquoted("`my ``a```")
+    ('a', 'my `a`')
+    """
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name

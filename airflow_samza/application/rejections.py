@@ -1,4 +1,7 @@
-"""Rejection of wrong use: at the call, with file and line of the user's code in the sentence."""
+"""Rejection of wrong use: at the call, with file and line of the user's code in the sentence.
+
+Failures of the user's own code are put into sentences here, too.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from contextvars import ContextVar
 from typing import NoReturn
 
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.user_code import let_interrupts_through
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
 
 CORRECT_IMPORT = "Put its folder on the Python path, or correct the name."
@@ -101,3 +103,32 @@ def listed(names: Iterable[object]) -> str:
     'a, b'
     """
     return ", ".join(str(name) for name in names) or "none"
+
+
+USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
+"""The exceptions to catch around a call of the user's code.
+
+The last three would else end the process, or an iteration, without a word.
+
+Pass a caught one through :func:`let_interrupts_through` before it is reported.
+"""
+
+
+def let_interrupts_through(error: BaseException) -> None:
+    """Raise a person's Ctrl-C again, which comes in the middle of any code.
+
+    One that a ``raise`` made is a failure as any other.
+    """
+    if type(error) is KeyboardInterrupt and not _made_by_raise(error):
+        raise error
+
+
+def _made_by_raise(error: BaseException) -> bool:
+    import dis
+
+    trace = error.__traceback__
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]

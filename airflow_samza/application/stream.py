@@ -1,9 +1,11 @@
-"""The base of message streams: an operator of the graph, and what is known of the messages that it emits."""
+"""Results of declaring calls, for use by operators: streams of messages, output streams, side inputs, tables."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
+from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_checks import check_same_application
 from airflow_samza.application.operator_spec import OperatorSpec
@@ -83,3 +85,39 @@ class Stream(Generic[T]):
                 operator=where,
             )
         check_same_application(self._graph, other, other._operator.name, where)
+
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, eq=False)
+class OutputStream:
+    """An output stream of one application; :meth:`MessageStream.send_to` takes it."""
+
+    descriptor: StreamDescriptor
+    _graph: GraphBuilder
+
+    def __repr__(self) -> str:
+        return f"OutputStream({self.descriptor.stream_id!r})"
+
+
+@dataclass(frozen=True, eq=False)
+class SideInput:
+    """A stream that feeds tables and is never processed itself; the table form with ``side_inputs=`` takes it."""
+
+    descriptor: StreamDescriptor
+    _graph: GraphBuilder
+
+    def __repr__(self) -> str:
+        return f"SideInput({self.descriptor.stream_id!r})"
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Generic[P]):
+    """A table of one application, of rows ``P``; joins take it, and :meth:`MessageStream.send_to` a writable one."""
+
+    descriptor: TableDescriptor
+    _graph: GraphBuilder
+
+    def __repr__(self) -> str:
+        return f"Table({self.descriptor.table_id!r})"

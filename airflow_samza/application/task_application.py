@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from airflow_samza.application.app_descriptor import ApplicationDescriptor
 from airflow_samza.application.application import DecoratedApplication, StreamApplication, decorator_of
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, name_of
 from airflow_samza.application.checked_calls import checked_call, checked_calls
-from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs
+from airflow_samza.application.declarations.side_inputs import ConfiguredSideInputs
 from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
+from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
-from airflow_samza.application.rejections import reject
-from airflow_samza.application.store_declarations import declared_store
-from airflow_samza.config import Config
-from airflow_samza.errors import ConfigError, DuplicateId
+from airflow_samza.application.rejections import located, reject
+from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.times import duration_ms
+from airflow_samza.config import STORE_BACKENDS, Config
+from airflow_samza.errors import ConfigError, DuplicateId, SchemaError
+from airflow_samza.schema import Field, Schema, declared_type
+
+_SORTED = (
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "decimal",
+    "string",
+    "binary",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+)
+"""The types of keys. Floats are not among them: what comes out of arithmetic is hardly ever equal to what was put."""
 
 
 @checked_calls
@@ -59,7 +78,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         :param ttl: The time for which an entry exists after ``put``, by the task's clock. By default for ever.
         """
         self._graph.check_open()
-        store = declared_store(name, key, value, backend, ttl)
+        store = _declared_store(name, key, value, backend, ttl)
         ConfiguredSideInputs(Config(self.config)).reject_any(
             store.name,
             f"The store {store.name!r} is declared by app.store, which the task itself writes",
@@ -206,3 +225,48 @@ def task_application(
     :param dropped: Former ids of operators, tables, stores and inputs whose state is given up.
     """
     return decorator_of(DecoratedTaskApplication, "task_application", name, app_id, config, default_system, dropped)
+
+
+def _declared_store(
+    name: object, key: object, value: object, backend: object = "memory", ttl: object = None
+) -> StoreDescriptor:
+    """Return the store that a user declares."""
+    checked = checked_id(name, "store")
+    with located():
+        keys, _ = _columns("key", key)
+        values, plain = _columns("value", value)
+    for field in keys.fields:
+        if field.type.name not in _SORTED:
+            reject(
+                f"The key of store {checked!r} has the type {field.type.ddl()}, which keys cannot have",
+                hint=f"Use {', '.join(_SORTED[:-1])} or {_SORTED[-1]}; several columns make a tuple.",
+                store=checked,
+            )
+    if backend not in STORE_BACKENDS:
+        reject(
+            f"The store {checked!r} has backend={backend!r}, which is not known",
+            hint='Write "memory", or "rocksdb" for state that does not fit into memory, or is too large to load in '
+            "each epoch.",
+            store=checked,
+        )
+    with located():
+        ttl_ms = None if ttl is None else duration_ms(cast("str", ttl))
+    never_null = Schema(tuple(replace(field, nullable=False) for field in keys.fields))
+    return StoreDescriptor(checked, never_null, values, plain, str(backend), ttl_ms, SourceLocation.of_caller())
+
+
+def _columns(word: str, declared: object) -> tuple[Schema, bool]:
+    """Return the columns, and whether they are one plain value, which is so for a type."""
+    if isinstance(declared, str) and len(declared.split()) > 1:
+        try:
+            return _plain(word, declared), True  # "map<string, int>"
+        except SchemaError:
+            return Schema.of(declared), False
+    try:
+        return (_plain(word, declared), True) if isinstance(declared, str) else (Schema.of(declared), False)
+    except SchemaError:
+        return _plain(word, declared), True
+
+
+def _plain(word: str, declared: object) -> Schema:
+    return Schema((Field(word, declared_type(declared, f"the {word}"), nullable=False),))

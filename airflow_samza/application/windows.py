@@ -5,14 +5,13 @@ Values only.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypedDict
 
 from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.rejections import reject
-from airflow_samza.application.time_zones import is_time_zone, time_zone_hint
+from airflow_samza.application.times import duration_ms, duration_text, is_time_zone, time_zone_hint
 
 AGGREGATE_FUNCTIONS = (
     "count",
@@ -201,61 +200,6 @@ class WindowSpec:
         if self.accumulating:
             parts.append("accumulating")
         return ", ".join(parts)
-
-
-def duration_text(ms: int) -> str:
-    """Return a length of time in its largest whole unit.
-
-    >>> duration_text(7_200_000), duration_text(1600)
-    ('2 hours', '1600 ms')
-    """
-    for unit, word in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second")):
-        if ms >= unit and ms % unit == 0:
-            return f"{ms // unit} {word}{'' if ms == unit else 's'}"
-    return f"{ms} ms"
-
-
-_UNITS = {
-    "ms": 1,
-    "millisecond": 1,
-    "s": 1000,
-    "second": 1000,
-    "minute": 60_000,
-    "hour": 3_600_000,
-    "day": 86_400_000,
-    "week": 604_800_000,
-}
-
-
-def duration_ms(value: str | int | timedelta, *, zero: bool = False) -> int:
-    """Return a length of time in ms, from ms, from a ``timedelta`` or from text such as ``"5 minutes"``.
-
-    ``zero`` allows none at all.
-
-    >>> duration_ms("5 minutes"), duration_ms(250), duration_ms(timedelta(hours=1)), duration_ms("0 minutes", zero=True)
-    (300000, 250, 3600000, 0)
-    """
-    length: int | None = None
-    if isinstance(value, timedelta):
-        length = value // timedelta(milliseconds=1)
-    elif isinstance(value, int) and not isinstance(value, bool):
-        length = value
-    elif isinstance(value, str) and (match := re.fullmatch(r"\s*(\d{1,18})\s*([a-z]+)\s*", value)):
-        unit = _UNITS.get(match[2]) or _UNITS.get(match[2].removesuffix("s"))
-        length = int(match[1]) * unit if unit is not None else None
-    if length is not None and (length < 0 or (length == 0 and not zero)):
-        reject(
-            f"{value!r} is no positive length of time",
-            hint='Write a positive length, such as "30 seconds", "5 minutes", "1 hour", "7 days".',
-            value=value,
-        )
-    if length is None:
-        reject(
-            f"{value!r} is not a length of time",
-            hint='Write a number of ms, a timedelta or a text such as "30 seconds", "5 minutes", "1 hour", "7 days".',
-            value=value,
-        )
-    return length
 
 
 @checked_call

@@ -223,7 +223,7 @@ def _run_together(runtime: SparkRuntime, run: RunPlan, tell: Tell) -> list[Stage
 
 def parse_length(text: str | None, mode: str) -> float | None:
     """Return the seconds of ``--for``, an option of runs whose stages run at the same time."""
-    from airflow_samza.application.windows import duration_ms
+    from airflow_samza.application.times import duration_ms
 
     if text is None:
         return None

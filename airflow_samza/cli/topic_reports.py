@@ -161,7 +161,7 @@ def _start_of_tail(index: Any, partition: int, count: int, control: bool) -> int
 
 def moment_before(age: str | None) -> int | None:
     """Return the moment (ms since 1970, UTC) that lies ``age`` (such as ``7 days``) before now."""
-    from airflow_samza.application.windows import duration_ms
+    from airflow_samza.application.times import duration_ms
 
     return None if age is None else time.time_ns() // 1_000_000 - duration_ms(age)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_samza.application.windows import duration_text
+from airflow_samza.application.times import duration_text
 from airflow_samza.errors import TopicError
 from airflow_samza.planner.wording import count_text
 from airflow_samza.prepare.task_side_inputs import COMPACTION, SideInputs

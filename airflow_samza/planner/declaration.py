@@ -7,6 +7,7 @@ Callables are in it by their names alone: a body may be corrected. Options that 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
@@ -17,7 +18,6 @@ from airflow_samza.application.descriptors import StoreDescriptor, StreamDescrip
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.config import is_for_operation
-from airflow_samza.planner.likeness import without_modules
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.wording import count_text, shown_apart
 from airflow_samza.schema import Schema
@@ -145,3 +145,35 @@ def _text(value: Any) -> str:
         return without_modules(named)
     text = repr(value)
     return type(value).__qualname__ if " at 0x" in text else text
+
+
+_MODULES = re.compile(r"(?:\b[A-Za-z_]\w*\.)+(?=[A-Za-z_<])")
+"""The places of a function before its own name: ``pipelines.views.`` of ``pipelines.views.clean``."""
+
+
+def are_alike(plan: ExecutionPlan, other: ExecutionPlan) -> bool:
+    """Return True if two plans are equal in all that the code of an application says.
+
+    Partition counts, and the modules and bodies of functions, play no part; so one of them may be a shape
+    (:func:`~airflow_samza.planner.planner.plan_shape`).
+    """
+    return plan.shape_fingerprint == other.shape_fingerprint and _said(plan) == _said(other)
+
+
+def _said(plan: ExecutionPlan) -> tuple[Any, ...]:
+    operators = [(op.op_id, op.op, op.inputs, op.stream, op.table, op.schema, _details(op)) for op in plan.operators]
+    streams = [(stream.stream_id, stream.role, stream.system, stream.schema) for stream in plan.streams]
+    return operators, streams, plan.tables
+
+
+def _details(operator: Any) -> dict[str, str]:
+    return {name: without_modules(text) for name, text in operator.details if name != "broadcast_handled_by"}
+
+
+def without_modules(text: str) -> str:
+    """Return names of functions without the modules in which they stand: an application may move to another.
+
+    >>> without_modules("pipelines.views.clean")
+    'clean'
+    """
+    return _MODULES.sub("", text)

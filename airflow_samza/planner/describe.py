@@ -12,7 +12,8 @@ from airflow_samza.application.callables import callable_name
 from airflow_samza.application.descriptors import StoreDescriptor, StreamDescriptor, TableDescriptor
 from airflow_samza.application.operator_spec import OperatorSpec, SendingSpec, TableUserSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
-from airflow_samza.application.windows import Aggregation, WindowSpec, duration_text
+from airflow_samza.application.times import duration_text
+from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.plan import KeyCheck, Partitioning, PlannedOperator, PlannedStream, PlannedTable

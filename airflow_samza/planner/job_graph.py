@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, StreamJoinSpec, TableJoinSpec
-from airflow_samza.application.traverse import traverse
 from airflow_samza.errors import DuplicateId, PlanError, Unreachable, UnsupportedShape
-from airflow_samza.planner.upstream_first import upstream_first
+from airflow_samza.planner.graphs import traverse, upstream_first
 
 if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec

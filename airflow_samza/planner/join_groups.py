@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, StreamJoinSpec, TableJoinSpec
+from airflow_samza.planner.graphs import strong_components
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.stream_edges import StreamEdge
-from airflow_samza.planner.strong_components import strong_components
 
 _NONE: frozenset[str] = frozenset()
 

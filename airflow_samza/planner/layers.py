@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_samza.planner.upstream_first import upstream_first
+from airflow_samza.planner.graphs import upstream_first
 
 COLUMN_GAP = 64
 ROW_GAP = 18

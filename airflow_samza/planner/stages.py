@@ -15,13 +15,12 @@ from graphlib import CycleError
 from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.errors import UnsupportedShape
+from airflow_samza.planner.graphs import strong_components, upstream_first
 from airflow_samza.planner.ids import name_stages
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.plan import Stage
 from airflow_samza.planner.stream_edges import StreamEdge
-from airflow_samza.planner.strong_components import strong_components
-from airflow_samza.planner.upstream_first import upstream_first
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow_samza.application.operator_spec import OperatorSpec
-from airflow_samza.application.windows import duration_text
+from airflow_samza.application.times import duration_text
 from airflow_samza.planner.plan import ExecutionPlan, Partitioning, PlannedOperator, PlannedStream, Stage
 
 

@@ -6,9 +6,9 @@ import dataclasses
 from contextlib import suppress
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.references import names_the_same
+from airflow_samza.application.loader import names_the_same
 from airflow_samza.errors import ConfigError, RecordUnreadable
-from airflow_samza.planner.likeness import are_alike
+from airflow_samza.planner.declaration import are_alike
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import plan_shape
 from airflow_samza.runs.lineage.folder import LineageFolder

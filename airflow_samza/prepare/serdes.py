@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.declarations.serdes import REGISTRY
 from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.application.serdes import REGISTRY
 from airflow_samza.errors import ConfigError, SamzaError, UnsupportedShape
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.schema import Schema

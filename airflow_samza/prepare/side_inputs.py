@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
-from airflow_samza.application.windows import duration_text
+from airflow_samza.application.times import duration_text
 from airflow_samza.errors import NoSuchVersion, PushError, SamzaError, TopicError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.wording import count_text

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import ConfigError, PlanChanged
-from airflow_samza.planner.declaration import declaration, declared_differences, first_of
-from airflow_samza.planner.likeness import are_alike
+from airflow_samza.planner.declaration import are_alike, declaration, declared_differences, first_of
 from airflow_samza.planner.planner import plan_shape
 from airflow_samza.prepare.run_request import RunRequest, option_fields
 from airflow_samza.runs.records.run_plan import RunPlan

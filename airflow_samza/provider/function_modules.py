@@ -19,7 +19,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from airflow_samza.application.references import function_module
+from airflow_samza.application.loader import function_module
 from airflow_samza.errors import ConfigError, InvalidApplication
 from airflow_samza.private_folder import scratch_folder
 

@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.operator_facts import CATALYST
-from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_spec import CATALYST, OperatorSpec
 from airflow_samza.application.operator_specs import SelectSpec, TransformSpec, WhereSpec
-from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
+from airflow_samza.application.rejections import USER_ERRORS, let_interrupts_through
 from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, UnsupportedShape
 from airflow_samza.schema import Schema
 from airflow_samza.spark.arrow_types import arrow_schema

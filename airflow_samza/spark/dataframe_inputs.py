@@ -23,8 +23,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.rejections import did_you_mean
-from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
+from airflow_samza.application.rejections import USER_ERRORS, did_you_mean, let_interrupts_through
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import ConfigError, SamzaError, SchemaError, StageFailed

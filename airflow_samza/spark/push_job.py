@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
+from airflow_samza.application.rejections import USER_ERRORS, let_interrupts_through
 from airflow_samza.engine.push_context import PushContext
 from airflow_samza.engine.push_task import PushTask
 from airflow_samza.engine.wanted import reject_unwanted

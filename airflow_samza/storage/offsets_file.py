@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_samza.application.windows import duration_text
+from airflow_samza.application.times import duration_text
 from airflow_samza.storage.local_store import not_written
 from airflow_samza.storage.side_inputs import Place
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from airflow_samza.application.user_code import USER_ERRORS
+from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.errors import ProcessorMissing, TopicError
 
 Place = tuple[str, int]

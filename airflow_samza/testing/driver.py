@@ -30,7 +30,7 @@ from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.operator_spec import SendingSpec
 from airflow_samza.application.rejections import did_you_mean
-from airflow_samza.application.windows import duration_ms
+from airflow_samza.application.times import duration_ms
 from airflow_samza.errors import InvalidApplication, SchemaError, StageError, UnknownName
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.planner.plan import ExecutionPlan

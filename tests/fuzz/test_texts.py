@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.application.windows import duration_ms
+from airflow_samza.application.times import duration_ms
 from airflow_samza.cli.environment import read_environment
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage, decode, encode
 from airflow_samza.errors import SamzaError

@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.rejections import unknown_mode
-from airflow_samza.application.windows import duration_ms
+from airflow_samza.application.times import duration_ms
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, StateBusy
 from airflow_samza.planner.plan import ExecutionPlan

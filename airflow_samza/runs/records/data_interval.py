@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
-from airflow_samza.application.path_templates import (
+from airflow_samza.application.declarations.path_templates import (
     DATE,
     DATE_WITHOUT_DASHES,
     INTERVAL_END,

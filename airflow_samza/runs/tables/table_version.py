@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from airflow_samza.application.table_declarations import PUSH_DELETES
+from airflow_samza.application.declarations.tables import PUSH_DELETES
 from airflow_samza.records import durable
 from airflow_samza.runs.tables.compactions import CHAINS, Compaction, Offsets, Section, chains, described_sections
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from airflow_samza.application.windows import duration_ms
+from airflow_samza.application.times import duration_ms
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.topic_rejections import unknown_value

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 
-from airflow_samza.application.table_declarations import PUSH_DELETES
+from airflow_samza.application.declarations.tables import PUSH_DELETES
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import type_from_arrow
 from airflow_samza.systems.kafka.columns import (

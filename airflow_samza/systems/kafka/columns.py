@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.application.serdes import OF_ONE_COLUMN
+from airflow_samza.application.declarations.serdes import OF_ONE_COLUMN
 from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.kafka.output_options import unknown_option

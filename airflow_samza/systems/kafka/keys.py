@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from airflow_samza.application.serdes import JSON, OF_ONE_COLUMN
+from airflow_samza.application.declarations.serdes import JSON, OF_ONE_COLUMN
 from airflow_samza.schema import DataType
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza.application.table_declarations import PUSH_DELETES
+from airflow_samza.application.declarations.tables import PUSH_DELETES
 from airflow_samza.systems.kafka.keys import bind_key_serde
 from airflow_samza.systems.serdes.serde import BadMessage, Serde
 

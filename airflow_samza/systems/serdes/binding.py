@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.serdes import AVRO, BYTES, JSON, OF_ONE_COLUMN, REGISTRY, STRING
+from airflow_samza.application.declarations.serdes import AVRO, BYTES, JSON, OF_ONE_COLUMN, REGISTRY, STRING
 from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import DataType
 from airflow_samza.systems.serdes.serde import Serde

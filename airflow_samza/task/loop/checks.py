@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.stream import declare_anew
-from airflow_samza.application.windows import duration_text
+from airflow_samza.application.times import duration_text
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.errors import MessageError, PartitioningMismatch
 from airflow_samza.partitioner import partition_array

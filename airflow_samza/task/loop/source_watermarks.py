@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.application.user_code import USER_ERRORS, let_interrupts_through
-from airflow_samza.application.watermark_strategies import BOUNDED_DELAY, PUNCTUATED, WatermarkStrategy
+from airflow_samza.application.rejections import USER_ERRORS, let_interrupts_through
+from airflow_samza.application.watermarks import BOUNDED_DELAY, PUNCTUATED, WatermarkStrategy
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.errors import MessageError, SamzaError
 from airflow_samza.schema import Schema

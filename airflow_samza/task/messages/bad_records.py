@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import ErrorPolicy
-from airflow_samza.application.operator_facts import Emits
-from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_spec import Emits, OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.quoting import are_shown, printable, told

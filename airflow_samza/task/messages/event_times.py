@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.stream_declarations import EVENT_TIMES
+from airflow_samza.application.event_times import EVENT_TIMES
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import DataType
 

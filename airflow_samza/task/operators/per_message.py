@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import FilterSpec, FlatMapSpec, MapSpec, SinkSpec
-from airflow_samza.application.user_code import USER_ERRORS
-from airflow_samza.application.watermark_functions import is_watermark_function
+from airflow_samza.application.rejections import USER_ERRORS
+from airflow_samza.application.watermarks import is_watermark_function
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.messages import CHUNK, MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.messages.own_copies import OwnCopies

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import MapBatchesSpec, SelectSpec, WhereSpec
-from airflow_samza.application.user_code import USER_ERRORS
+from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.errors import MessageError, SamzaError, SchemaError
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema

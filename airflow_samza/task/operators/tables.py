@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
-from airflow_samza.application.user_code import USER_ERRORS
+from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.messages.conform import SchemaConformer, with_missing

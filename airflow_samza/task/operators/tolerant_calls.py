@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_spec import OperatorSpec
-from airflow_samza.application.user_code import USER_ERRORS
+from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.task.messages.bad_records import BadRecords, rows_at
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.messages.user_errors import callable_failed, reject_awaitable, wrong_shape

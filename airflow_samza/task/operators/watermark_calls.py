@@ -7,8 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_spec import OperatorSpec
-from airflow_samza.application.user_code import USER_ERRORS
-from airflow_samza.application.watermark_functions import WatermarkFunction
+from airflow_samza.application.rejections import USER_ERRORS
+from airflow_samza.application.watermarks import WatermarkFunction
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.task.messages.event_times import LATEST_MS
 from airflow_samza.task.messages.messages import CHUNK, MessageWriter, ShapeError

@@ -12,8 +12,13 @@ from dataclasses import replace
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
-from airflow_samza.application.operator_facts import CATALYST
-from airflow_samza.application.operator_spec import JoinSpec, KeyedResultSpec, OperatorSpec, RepartitioningSpec
+from airflow_samza.application.operator_spec import (
+    CATALYST,
+    JoinSpec,
+    KeyedResultSpec,
+    OperatorSpec,
+    RepartitioningSpec,
+)
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
     BroadcastSpec,

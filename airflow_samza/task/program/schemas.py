@@ -15,8 +15,8 @@ from typing import Any
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
-from airflow_samza.application.operator_facts import ARROW, CATALYST
-from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec, RepartitioningSpec
+from airflow_samza.application.event_times import stamped_schema
+from airflow_samza.application.operator_spec import ARROW, CATALYST, KeyedResultSpec, OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
     BroadcastSpec,
@@ -47,7 +47,6 @@ from airflow_samza.application.output_schemas import (
     merged_schema,
     windowed_schema,
 )
-from airflow_samza.application.system_times import stamped_schema
 from airflow_samza.errors import InvalidApplication, SamzaError, SchemaError
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.operator_facts import CATALYST
-from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_spec import CATALYST, OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, TableJoinSpec
 from airflow_samza.chooser.default import check_chooser, looks_at_messages
 from airflow_samza.config import Config

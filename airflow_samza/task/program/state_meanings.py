@@ -20,7 +20,8 @@ from airflow_samza.application.operator_specs import (
     TaskSpec,
     WindowOperatorSpec,
 )
-from airflow_samza.application.windows import Aggregation, WindowSpec, duration_text
+from airflow_samza.application.times import duration_text
+from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.state_meaning import STORE, TABLE, StateMeaning

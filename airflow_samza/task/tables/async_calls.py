@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from airflow_samza.application.windows import duration_text
+from airflow_samza.application.times import duration_text
 
 _LEAVE_AFTER_S = 10.0
 """Seconds that a task that ends waits for calls that it has cancelled.

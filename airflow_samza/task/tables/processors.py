@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow_samza.application.callables import check_callable, name_of
+from airflow_samza.application.declarations.side_inputs import SideInputsProcessor
 from airflow_samza.application.descriptors import TableDescriptor
-from airflow_samza.application.rejections import raised_in_user_code
-from airflow_samza.application.side_inputs import SideInputsProcessor
-from airflow_samza.application.user_code import USER_ERRORS
+from airflow_samza.application.rejections import USER_ERRORS, raised_in_user_code
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
 
 

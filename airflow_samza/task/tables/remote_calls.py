@@ -23,9 +23,9 @@ from tenacity import (
     wait_random,
 )
 
-from airflow_samza.application.remote_access import RemoteAccess, is_coroutine_function
-from airflow_samza.application.user_code import USER_ERRORS
-from airflow_samza.application.windows import duration_text
+from airflow_samza.application.declarations.remote_access import RemoteAccess, is_coroutine_function
+from airflow_samza.application.rejections import USER_ERRORS
+from airflow_samza.application.times import duration_text
 from airflow_samza.task.tables.async_calls import AsyncCalls, CallFailed, TaskLoop, ended_with, result_of
 
 _LONGEST_WAIT_S = 10.0

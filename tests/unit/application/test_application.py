@@ -187,7 +187,7 @@ def test_a_chain_longer_than_the_recursion_limit_is_described_shown_and_pickled(
 def test_importing_the_api_loads_the_standard_library_only() -> None:
     code = (
         "import sys, airflow_samza; from airflow_samza import stream_application, count, StreamTask, load_application\n"
-        "import airflow_samza.application.side_inputs, airflow_samza.config\n"
+        "import airflow_samza.application.declarations.side_inputs, airflow_samza.config\n"
         "stream_application('a')(lambda app: app.input_stream('i', schema='id int', key='id')"
         ".partition_by('id', id='p').aggregate('id', n=count(), id='n').send_to(app.output_stream('o'))).spec()\n"
         "print(*sorted({m.partition('.')[0] for m in sys.modules} - set(sys.stdlib_module_names)))"

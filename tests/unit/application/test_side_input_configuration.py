@@ -12,8 +12,9 @@ import pytest
 
 from airflow_samza import StreamTask, stream_application, task_application
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.side_inputs import SideInputsProcessor, side_input_config
+from airflow_samza.application.declarations.side_inputs import SideInputsProcessor
 from airflow_samza.errors import SamzaError
+from tests.support.side_input_keys import side_input_config
 
 INPUTS = {"stores.t.side.inputs": "log.a"}
 FACTORY = {"stores.t.side.inputs.processor.factory": f"{__name__}:keep"}

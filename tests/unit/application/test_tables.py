@@ -9,10 +9,11 @@ import pytest
 
 from airflow_samza import stream_application
 from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.declarations.side_inputs import SideInputsProcessor
 from airflow_samza.application.descriptors import StreamRole, TableKind
 from airflow_samza.application.operator_specs import SendToTableSpec
-from airflow_samza.application.side_inputs import SideInputsProcessor, side_input_config
 from airflow_samza.errors import SamzaError, SideInputsWithChangelog
+from tests.support.side_input_keys import side_input_config
 
 
 class Keep:

@@ -14,7 +14,7 @@ import airflow_samza
 from airflow_samza import avg, count, hopping, session, stream_application, sum_, tumbling
 from airflow_samza.application.rejections import said_at
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.watermark_strategies import bounded_delay
+from airflow_samza.application.watermarks import bounded_delay
 from airflow_samza.errors import SamzaError
 
 PACKAGE_FOLDER = str(Path(airflow_samza.__file__).parent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from airflow_samza.application.serdes import AVRO, BYTES, JSON, STRING
+from airflow_samza.application.declarations.serdes import AVRO, BYTES, JSON, STRING
 from tests.support.documentation_pages import text_of
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from airflow_samza.application.declarations.streams import declared_stream
 from airflow_samza.application.descriptors import StreamRole
-from airflow_samza.application.stream_declarations import declared_stream
 from airflow_samza.cli.app import app as command_line
 from airflow_samza.errors import ConfigError, StateError, TopicError
 from airflow_samza.prepare.carried_state import carried_slice

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.planner.likeness import are_alike
+from airflow_samza.planner.declaration import are_alike
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
 from tests.support.changing_modules import ChangingModules

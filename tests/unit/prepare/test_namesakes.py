@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_samza.application.references import function_module
+from airflow_samza.application.loader import function_module
 from airflow_samza.runs.lineage.folder import LineageFolder
 from airflow_samza.runs.lineage.state_upkeep import reset
 from airflow_samza.runs.records.run_plan import RunPlan

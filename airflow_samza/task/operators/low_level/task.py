@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.operator_specs import TaskSpec
+from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.application.task_api import IncomingMessageEnvelope
-from airflow_samza.application.user_code import USER_ERRORS
 from airflow_samza.config import TASK_WINDOW, Config
 from airflow_samza.errors import ConfigError
 from airflow_samza.schema import Schema

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_samza.application.operator_specs import StreamJoinSpec
-from airflow_samza.application.user_code import USER_ERRORS
+from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.messages.messages import CHUNK, MessageReader, MessageWriter, ShapeError

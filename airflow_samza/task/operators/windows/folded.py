@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import WindowOperatorSpec
-from airflow_samza.application.user_code import USER_ERRORS
+from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import BadRecords

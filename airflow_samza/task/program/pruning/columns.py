@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_samza.application.operator_spec import OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
-from airflow_samza.application.watermark_strategies import PUNCTUATED
+from airflow_samza.application.watermarks import PUNCTUATED
 from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.references import columns_named
 

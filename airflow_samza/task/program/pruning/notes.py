@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.operator_facts import CATALYST
-from airflow_samza.application.operator_spec import OperatorSpec, RepartitioningSpec
+from airflow_samza.application.operator_spec import CATALYST, OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import (
     InputOperatorSpec,
     MergeSpec,

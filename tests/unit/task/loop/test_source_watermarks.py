@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza import bounded_delay, punctuated
+from airflow_samza.application.declarations.streams import declared_stream
 from airflow_samza.application.descriptors import StreamRole
-from airflow_samza.application.stream_declarations import declared_stream
 from airflow_samza.errors import InvalidApplication, MessageError
 from airflow_samza.schema import Schema
 from airflow_samza.task.loop.source_watermarks import SourceWatermark, source_watermark

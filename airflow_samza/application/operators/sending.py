@@ -6,15 +6,14 @@ from typing import Any
 
 from airflow_samza.application.bad_records import on_error_fields
 from airflow_samza.application.columns import check_column
+from airflow_samza.application.declarations.remote_access import GIVE_WRITER
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.handles import OutputStream, SideInput, Table
 from airflow_samza.application.operator_checks import check_same_application, named
 from airflow_samza.application.operator_specs import SendToSpec, SendToTableSpec
 from airflow_samza.application.output_schemas import unwritable
 from airflow_samza.application.rejections import reject
-from airflow_samza.application.remote_access import GIVE_WRITER
-from airflow_samza.application.stream import Stream
+from airflow_samza.application.stream import OutputStream, SideInput, Stream, Table
 from airflow_samza.schema import Schema
 
 

@@ -10,9 +10,9 @@ from airflow_samza.application.callables import check_callable, declared_schema,
 from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.application.columns import Columns, key_columns, optional_columns
 from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.application.handles import OutputStream
 from airflow_samza.application.operator_checks import former_id, named, required_id
 from airflow_samza.application.operator_specs import AggregateSpec, WindowOperatorSpec
+from airflow_samza.application.operators.sending import check_stream_takes
 from airflow_samza.application.output_schemas import (
     aggregated_schema,
     named_aggregations,
@@ -21,8 +21,7 @@ from airflow_samza.application.output_schemas import (
     windowed_schema,
 )
 from airflow_samza.application.rejections import did_you_mean, listed, reject
-from airflow_samza.application.sending import check_stream_takes
-from airflow_samza.application.stream import Stream
+from airflow_samza.application.stream import OutputStream, Stream
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.schema import Schema
 

@@ -1,27 +1,28 @@
-"""Strategies by which an input's watermarks follow from its messages: ``bounded_delay``, ``punctuated``, or a user's.
+"""Watermarks as users make them: strategies of inputs, and callables that decide about watermarks themselves.
 
-Values only.
-
-A watermark promises that later messages are not older. It is made per partition, and only for inputs that are not
-bounded; a bounded one ends, and nothing of it is ever late.
+A watermark promises that later messages are not older. An input's is made per partition by its strategy
+(``bounded_delay``, ``punctuated``, or a user's), and only where the input is not bounded; a bounded one ends, and
+nothing of it is ever late. A callable of ``filter``, ``map`` or ``flat_map`` may change watermarks on their way.
+Source: Samza's WatermarkFunction; control-messages, "InputWatermark = min { OutputWatermark(task) … }".
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from airflow_samza.application.callables import check_callable, name_of, reject_async_methods
 from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.rejections import reject
-from airflow_samza.application.windows import duration_ms
+from airflow_samza.application.times import duration_ms
 
 BOUNDED_DELAY, PUNCTUATED, OWN = "bounded delay", "punctuated", "own"
 
-_METHODS = ("on_event_time", "on_batch")
+_STRATEGY_METHODS = ("on_event_time", "on_batch")
+_FUNCTION_METHODS = ("process_watermark", "get_output_watermark")
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,12 @@ def watermark_strategy(said: object, where: str) -> WatermarkStrategy:
         "class with on_event_time."
     )
     if isinstance(said, type):
-        if not any(callable(getattr(said, method, None)) for method in _METHODS):
+        if not any(callable(getattr(said, method, None)) for method in _STRATEGY_METHODS):
             reject(
                 f"{where} makes watermarks by {name_of(said)}, which has no method on_event_time or on_batch", hint=hint
             )
         check_callable(said, f"watermarks of {where}", 0, hint=hint)
-        reject_async_methods(said, f"watermarks of {where}", *_METHODS)
+        reject_async_methods(said, f"watermarks of {where}", *_STRATEGY_METHODS)
         if inspect.isabstract(said):
             reject(f"{where} makes watermarks by {name_of(said)}, which is abstract", hint=hint)
         return WatermarkStrategy(OWN, function=said)
@@ -99,3 +100,45 @@ def watermark_strategy(said: object, where: str) -> WatermarkStrategy:
         reject(f"{where} has watermarks={said!r}, which is no strategy", hint=hint, value=repr(said))
     check_callable(said, f"watermarks of {where}", 1, hint=hint)
     return WatermarkStrategy(OWN, function=said)
+
+
+@runtime_checkable
+class WatermarkFunction(Protocol):
+    """A callable of ``filter``, ``map`` or ``flat_map`` that changes watermarks before it passes them on.
+
+    Each task works with a copy of the object, which is made when an epoch begins. The output watermark is kept from
+    epoch to epoch.
+    """
+
+    def process_watermark(self, timestamp: int) -> Iterable[Any] | None:
+        """Handle a new input watermark, and return messages to send, or None.
+
+        :param timestamp: The watermark, in ms since 1970 (UTC).
+        """
+        ...
+
+    def get_output_watermark(self) -> int | None:
+        """Return the watermark of what this operator has sent, in ms since 1970 (UTC).
+
+        None, or a value below the former one, leaves it where it is. It is called after :meth:`process_watermark`, and
+        after messages.
+        """
+        ...
+
+
+def is_watermark_function(function: object) -> TypeGuard[WatermarkFunction]:
+    """Return whether a callable decides about watermarks itself."""
+    return isinstance(function, WatermarkFunction) and not isinstance(function, type)
+
+
+def check_watermark_function(function: object, where: str) -> None:
+    """Reject a callable that has one method of the two."""
+    has = [hasattr(function, method) for method in _FUNCTION_METHODS]
+    if any(has) and not all(has):
+        reject(
+            f"{where} got {name_of(function)}, which has {_FUNCTION_METHODS[has.index(True)]} and no "
+            f"{_FUNCTION_METHODS[has.index(False)]}",
+            hint="A callable with its own word on watermarks has both.",
+            operator=where,
+        )
+    reject_async_methods(function, where, *_FUNCTION_METHODS)

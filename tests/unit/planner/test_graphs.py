@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_samza.application.traverse import traverse
+from airflow_samza.planner.graphs import traverse
 
 
 def walk(graph: Mapping[int, Sequence[int]], start: int = 0) -> list[int]:

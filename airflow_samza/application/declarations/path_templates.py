@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from airflow_samza.application.rejections import did_you_mean
-from airflow_samza.application.time_zones import is_time_zone, time_zone_hint
+from airflow_samza.application.times import is_time_zone, time_zone_hint
 
 INTERVAL_START, INTERVAL_END, DATE, DATE_WITHOUT_DASHES = "data_interval_start", "data_interval_end", "ds", "ds_nodash"
 RUN_ID = "run_id"

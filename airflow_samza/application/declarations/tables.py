@@ -9,7 +9,9 @@ from typing import Any
 
 from airflow_samza.application.callables import check_callable, reject_async_methods
 from airflow_samza.application.columns import Columns, key_columns
-from airflow_samza.application.configured_side_inputs import ConfiguredSideInputs
+from airflow_samza.application.declarations.remote_access import RemoteAccessOptions, remote_access
+from airflow_samza.application.declarations.side_inputs import ConfiguredSideInputs
+from airflow_samza.application.declarations.streams import checked_partitions, declared_stream, options_of
 from airflow_samza.application.descriptors import (
     StreamDescriptor,
     StreamRole,
@@ -18,16 +20,14 @@ from airflow_samza.application.descriptors import (
     push_stream_id,
 )
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.handles import SideInput, Table
 from airflow_samza.application.identifiers import checked_id, is_system_stream, parts_of
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_checks import DECLARE_HERE, former_id
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.remote_access import RemoteAccessOptions, remote_access
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.stream_declarations import checked_partitions, declared_stream, options_of
-from airflow_samza.application.windows import duration_ms
+from airflow_samza.application.stream import SideInput, Table
+from airflow_samza.application.times import duration_ms
 from airflow_samza.config import Config
 from airflow_samza.errors import BadId, SideInputsWithChangelog
 from airflow_samza.schema import Schema

@@ -7,16 +7,16 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 from airflow_samza.application.checked_calls import reject_unknown
-from airflow_samza.application.columns import Columns, check_column, optional_columns
+from airflow_samza.application.columns import Columns, optional_columns
+from airflow_samza.application.declarations.path_templates import path_fields, wrong_in_path
+from airflow_samza.application.declarations.serdes import checked_serde
 from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole
+from airflow_samza.application.event_times import SystemTime, time_column
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_checks import former_id
-from airflow_samza.application.path_templates import path_fields, wrong_in_path
 from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.serdes import checked_serde
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.system_times import SystemTime
-from airflow_samza.application.watermark_strategies import WatermarkStrategy, bounded_delay, watermark_strategy
+from airflow_samza.application.watermarks import WatermarkStrategy, bounded_delay, watermark_strategy
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.schema import Schema
 from airflow_samza.secrecy import gives_away
@@ -26,7 +26,6 @@ _SLICES = ("timestamp", "checkpoint")
 
 
 SECRETS_BELONG_ELSEWHERE = "Keep secrets in the connection that the environment binds to the system's name."
-EVENT_TIMES = "An event-time column is a timestamp, a date, or a bigint of milliseconds since 1970."
 
 
 class StreamOptions(TypedDict, total=False):
@@ -265,20 +264,6 @@ def _inside(shape: Schema | None, options: Mapping[str, object] | None) -> Schem
         return shape
     beside = {str(value) for name, value in options.items() if str(name).endswith("_column")}
     return Schema(tuple(field for field in shape.fields if field.name not in beside))
-
-
-def time_column(timestamp: object, schema: Schema | None, where: str) -> str:
-    """Return the column that ``timestamp=`` names, if it holds times as far as the schema is known."""
-    if not isinstance(timestamp, str) or not timestamp.strip():
-        reject(f"{where} has timestamp={timestamp!r}", hint='Name the event-time column: timestamp="at".')
-    check_column(timestamp, schema, f"the timestamp of {where}")
-    if schema is not None and schema[timestamp].type.name not in ("timestamp", "timestamp_ntz", "date", "bigint"):
-        reject(
-            f"Column {timestamp!r} of {where} is of type {schema[timestamp].type.ddl()}, which holds no time",
-            hint=EVENT_TIMES,
-            column=timestamp,
-        )
-    return timestamp
 
 
 def _strategy(

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NoReturn, TypedDict
 
-from airflow_samza.application.async_options import check_coroutine_function
-from airflow_samza.application.callables import check_callable, innermost
+from airflow_samza.application.callables import check_callable, check_coroutine_function, innermost
 from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.windows import duration_ms
+from airflow_samza.application.times import duration_ms
 
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0}
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|per)\s*(second|minute|hour)\s*")

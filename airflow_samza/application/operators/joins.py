@@ -1,8 +1,8 @@
-"""Joins of a stream with a table and with another stream: keys, results, and what is rejected."""
+"""Operators over several streams: joins with a table or another stream, and merges."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -10,21 +10,20 @@ from typing import Any
 from airflow_samza.application.bad_records import on_error_fields
 from airflow_samza.application.callables import check_callable, declared_schema
 from airflow_samza.application.columns import Columns, key_columns, optional_columns
+from airflow_samza.application.declarations.remote_access import GIVE_READER
 from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.event_times import kept_time
-from airflow_samza.application.handles import Table
 from airflow_samza.application.operator_checks import (
     check_same_application,
     former_id,
     named,
     required_id,
 )
-from airflow_samza.application.operator_specs import StreamJoinSpec, TableJoinSpec
-from airflow_samza.application.output_schemas import joined_schema, joined_streams_schema
+from airflow_samza.application.operator_specs import MergeSpec, StreamJoinSpec, TableJoinSpec
+from airflow_samza.application.output_schemas import joined_schema, joined_streams_schema, merged_schema
 from airflow_samza.application.rejections import did_you_mean, listed, located, reject
-from airflow_samza.application.remote_access import GIVE_READER
-from airflow_samza.application.stream import Stream
-from airflow_samza.application.windows import duration_ms
+from airflow_samza.application.stream import Stream, Table
+from airflow_samza.application.times import duration_ms
 from airflow_samza.schema import Schema
 
 _STREAM_JOINS = ("inner", "left", "right", "full")
@@ -233,3 +232,20 @@ def _declared_result(stream: Stream[Any], options: JoinOptions, where: str) -> S
             operator=where,
         )
     return None
+
+
+def merge(streams: Sequence[Stream[Any]], id: str | None) -> MergeSpec:
+    """Return the merge of ``streams``, the first of which is the one that the user called it on."""
+    first = streams[0]
+    if len(streams) == 1:
+        reject("merge names no other stream", hint="Give the streams: views.merge(clicks).", operator="merge")
+    for place, other in enumerate(streams):
+        first._check_stream(other, "merge")
+        if any(other is former for former in streams[:place]):
+            reject(
+                f"merge names {other!r} twice, which would double its messages",
+                hint="Name each stream once.",
+                operator="merge",
+            )
+    shape = merged_schema([stream.schema for stream in streams], "merge")
+    return first._graph.add(MergeSpec, id, inputs=tuple(stream._operator for stream in streams), schema=shape)

@@ -1,15 +1,49 @@
-"""Side inputs in the configuration: they add to what the code declares, or are rejected (rule S8)."""
+"""Side inputs of tables: their processor, and what the configuration says of them (rules S2, S8).
+
+Keys of the configuration add to what the code declares, or are rejected.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.identifiers import parts_of
 from airflow_samza.application.rejections import listed, reject
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError
+
+if TYPE_CHECKING:
+    from airflow_samza.application.task_api import IncomingMessageEnvelope, KeyValueStore
+
+
+@runtime_checkable
+class SideInputsProcessor(Protocol):
+    """A processor that turns the messages of a side input into rows of a table.
+
+    After a crash it may get a message again.
+
+    ```python
+    class Tiers:
+        def __init__(self, config, metrics):
+            self.metrics = metrics
+
+        def process(self, message, store):
+            self.metrics.count("changes")
+            return [(message.message.member_id, {"member_id": message.message.member_id, "tier": message.message.tier})]
+    ```
+    """
+
+    def process(self, message: IncomingMessageEnvelope, store: KeyValueStore) -> Iterable[tuple[Any, Any]]:
+        """Return what to write, as pairs of key and row, in order.
+
+        The row None deletes a key. A key None is ignored and counted.
+
+        :param message: The message, with its stream, partition and offset.
+        :param store: The table as it is, to read former rows.
+        """
+        ...
 
 
 class ConfiguredSideInputs:
