@@ -12,7 +12,7 @@ from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import UnknownName
 
 if TYPE_CHECKING:
-    from airflow_samza.launch.warm_places import WarmPlace
+    from airflow_samza.launch.warm.places import WarmPlace
 
 warm = typer.Typer(
     help="List and end warm runners: processes on this host that keep a Spark for the next run.", no_args_is_help=True
@@ -22,7 +22,7 @@ warm = typer.Typer(
 @warm.command("list", epilog="Example: airflow-samza warm list")
 def list_runners(as_json: Json = False) -> None:
     """List the warm runners of this user on this host, and delete what dead ones have left."""
-    from airflow_samza.launch.warm_places import sweep_orphans, warm_places
+    from airflow_samza.launch.warm.places import sweep_orphans, warm_places
 
     for place in sweep_orphans():
         typer.echo(f"Deleted the folder of {place.name}, whose process was gone.", err=as_json)
@@ -48,8 +48,8 @@ def end_runners(
     ] = False,
 ) -> None:
     """End warm runners. A runner that serves a run stays, unless --now is given."""
-    from airflow_samza.launch.warm_places import warm_places
-    from airflow_samza.launch.warm_taking import end_warm
+    from airflow_samza.launch.warm.places import warm_places
+    from airflow_samza.launch.warm.taking import end_warm
 
     known = {place.name: place for place in warm_places()}
     for name in names or ():
@@ -70,8 +70,8 @@ def end_runners(
 
 def _facts(place: WarmPlace) -> dict[str, Any]:
     """Return a runner as ``warm list --json`` has it; what one that does not answer would say is None."""
-    from airflow_samza.launch.warm_taking import ask
-    from airflow_samza.launch.warm_talk import STATE
+    from airflow_samza.launch.warm.messages import STATE
+    from airflow_samza.launch.warm.taking import ask
 
     about, now = place.about(), ask(place, STATE) or {}
     said = {name: now.get(name) for name in ("state", "runs", "age", "megabytes", "run")}

@@ -15,7 +15,7 @@ from airflow_samza.engine.task_section import TaskSection
 from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.engine.worker_errors import error_of_task
 from airflow_samza.errors import NotYet, SamzaError
-from airflow_samza.launch.bindings_json import bindings_to_json
+from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stages.stage_state import cancelled

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.launch.bindings_json import bindings_from_json
+from airflow_samza.launch.bindings import bindings_from_json
 from airflow_samza.quoting import plainly, show_messages
 from airflow_samza.records import made
 from airflow_samza.runs.failpoints import reach

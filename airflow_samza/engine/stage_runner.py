@@ -27,11 +27,10 @@ from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
-from airflow_samza.launch.bindings_json import bindings_from_json
-from airflow_samza.launch.java import why_java_ended
+from airflow_samza.launch.bindings import bindings_from_json, take_root_access
+from airflow_samza.launch.java.installed_java import why_java_ended
 from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.own_scratch import leave_scratch
-from airflow_samza.launch.root_handover import take_root_access
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS, engine_name
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.spark_page import SparkPage, note_spark_page

@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_samza.engine.warm_tables import EpochTables
 from airflow_samza.errors import TopicError
-from airflow_samza.launch.bindings_json import bindings_from_json
+from airflow_samza.launch.bindings import bindings_from_json
 from airflow_samza.prepare.bound_systems import bind_systems
 from airflow_samza.records import made
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.engine.push_context import PushContext
 from airflow_samza.errors import TopicError
-from airflow_samza.launch.bindings_json import bindings_from_json, bindings_to_json
-from airflow_samza.launch.root_handover import with_root_access
+from airflow_samza.launch.bindings import bindings_from_json, bindings_to_json, with_root_access
 from airflow_samza.records import made
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import write_once

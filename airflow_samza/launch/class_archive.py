@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_samza.errors import ConfigError, SamzaError
-from airflow_samza.launch.java import find_java
+from airflow_samza.launch.java.installed_java import find_java
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.private_folder import is_ours_alone, named_folder
 

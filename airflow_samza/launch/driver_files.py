@@ -25,12 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from airflow_samza.errors import SamzaError, StageFailed
+from airflow_samza.launch.bindings import take_root_access, with_namenodes
 from airflow_samza.launch.code_shipping import ship_driver
-from airflow_samza.launch.handover import leave_settings, withdraw_settings
+from airflow_samza.launch.handover import leave_settings, seal, unseal, withdraw_settings
 from airflow_samza.launch.masters import KUBERNETES, STANDALONE, YARN, parse_master
-from airflow_samza.launch.root_handover import take_root_access, with_namenodes
 from airflow_samza.launch.runner_settings import RunnerSettings
-from airflow_samza.launch.sealing import seal, unseal
 from airflow_samza.launch.spark_submit import DRIVERS_VARIABLES, FETCHED_JAR
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.filesystem import Filesystem

@@ -18,11 +18,10 @@ from pathlib import Path
 from airflow_samza.errors import SamzaError, StageFailed
 from airflow_samza.launch.driver_files import leave_driver
 from airflow_samza.launch.handover import leave_settings, withdraw_settings
-from airflow_samza.launch.host_needs import check_scratch, check_user
-from airflow_samza.launch.java import find_java
+from airflow_samza.launch.java.installed_java import check_scratch, check_user, find_java
 from airflow_samza.launch.log_lines import killed_by, most_informative_line
-from airflow_samza.launch.masters import YARN, Master, SubmitOptions, parse_master
-from airflow_samza.launch.runner_python import KEY, check_pythons, environment_for, find_environment
+from airflow_samza.launch.masters import YARN, Master, SubmitOptions, open_doors, parse_master
+from airflow_samza.launch.runner_python import KEY, check_pythons, checked_path, environment_for, find_environment
 from airflow_samza.launch.runner_settings import GAVE_WAY, POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_submit import (
     check_hadoop_conf,
@@ -32,7 +31,7 @@ from airflow_samza.launch.spark_submit import (
     submit_command,
 )
 from airflow_samza.launch.spark_versions import check_installed
-from airflow_samza.launch.warm_taking import LentProcess, take_warm
+from airflow_samza.launch.warm.taking import LentProcess, take_warm
 from airflow_samza.runs.records.folders import RunFolder, read_fixed
 from airflow_samza.runs.stages.disk_room import SILENT_SECONDS, full_disk
 from airflow_samza.runs.stages.stage_runners import DID_NOT_START, RunnerEnd, RunnerFolder, newest_runner
@@ -312,3 +311,19 @@ def _lines(files: Filesystem, path: str) -> list[str]:
         return files.read(path).decode(errors="replace").strip().splitlines()
     except FileNotFoundError:
         return []
+
+
+def try_place(
+    url: str, submit: SubmitOptions, conf: Mapping[str, str], runner_python: str, cluster: Mapping[str, str]
+) -> str:
+    """Return the sentence about a place that can be used; what is in the way is a SamzaError.
+
+    ``conf`` are the settings of all stages, ``cluster`` those of them that the Spark connection has.
+    """
+    master = parse_master(url)
+    runner = check_pythons(checked_path(runner_python), master, submit, conf)
+    check_place(master, submit, runner_python)
+    where = master.shown if runner is None else f"{master.shown}, by {runner.shown} at {runner.python}"
+    warning = open_doors(master, cluster)
+    unless = f" Unless the cluster's own settings say otherwise, {warning}" if warning is not None else ""
+    return f"stages run on {where}.{unless}"

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from airflow_samza.application.rejections import did_you_mean
@@ -129,3 +130,31 @@ def parse_master(url: str) -> Master:
 def _without_token(url: str) -> str:
     kept = [part for part in url.split(";") if not is_secret_name(part.partition("=")[0])]
     return without_passwords(";".join(kept))
+
+
+AUTHENTICATE = "spark.authenticate"
+ENCRYPT = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled", "spark.authenticate.enableSaslEncryption")
+
+
+def open_doors(master: Master, conf: Mapping[str, str]) -> str | None:
+    """Return a warning, in one line, where a cluster's driver and executors talk without a secret or in clear.
+
+    None when they do not.
+
+    A local Spark listens on loopback only, and what a Spark Connect server does is its own.
+    """
+    if not master.is_submitted:
+        return None
+    if conf.get(AUTHENTICATE, "").strip().lower() != "true":
+        what = f"{AUTHENTICATE} is off: whoever reaches the ports of the driver or an executor can run code there"
+    elif not any(conf.get(key, "").strip().lower() == "true" for key in ENCRYPT):
+        what = (
+            f"{ENCRYPT[0]} is off: whoever is on the network between driver and executors can read what goes "
+            "there, secrets among it"
+        )
+    else:
+        return None
+    return (
+        f"{what}. Set it in the cluster's spark-defaults.conf, or among the settings of the Spark connection "
+        "(docs/operate/spark.md)."
+    )

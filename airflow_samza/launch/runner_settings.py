@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.launch.bindings_json import bindings_to_json, without_secrets
+from airflow_samza.launch.bindings import access_digest, bindings_to_json, without_secrets
 from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
-from airflow_samza.launch.root_handover import access_digest
-from airflow_samza.launch.warm_settings import WarmRunners
+from airflow_samza.launch.warm.settings import WarmRunners
 from airflow_samza.systems.system import SystemBinding
 
 # Short against the 0.1 s that the smallest Spark job takes; listing one small folder costs microseconds.

@@ -11,10 +11,10 @@ from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import UnknownName
+from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.launch.class_archive import configured
 from airflow_samza.launch.code_shipping import ship_archive, ship_package
 from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
-from airflow_samza.launch.root_handover import with_root_access
 from airflow_samza.launch.root_upkeep import RootUpkeep
 from airflow_samza.launch.run_code import bring_code, code_for, data_beside, ship
 from airflow_samza.launch.run_together import run_together
@@ -25,7 +25,7 @@ from airflow_samza.launch.spark_submit import cluster_conf
 from airflow_samza.launch.stage_wait import POLL_SECONDS, wait_for_stage
 from airflow_samza.launch.submission import Code, checked_conf, stage_error, submit
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
-from airflow_samza.launch.warm_settings import WarmRunners, configured_warm_runners
+from airflow_samza.launch.warm.settings import WarmRunners, configured_warm_runners
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.prepare.kept_stages import keep_result
 from airflow_samza.prepare.plan_step import prepare_run, preview_run

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from airflow_samza.errors import ConfigError, SamzaError, StageError, StageFailed, StageLost
+from airflow_samza.launch.bindings import has_old_secrets
 from airflow_samza.launch.launcher import ensure_runner
 from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.masters import DEPLOY_MODE_KEY, MASTER_KEY
-from airflow_samza.launch.root_handover import has_old_secrets
 from airflow_samza.launch.runner_settings import POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import FIXED, is_per_job
 from airflow_samza.runs.records.folders import read_fixed, write_once

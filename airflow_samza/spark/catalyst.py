@@ -20,9 +20,9 @@ from airflow_samza.application.rejections import USER_ERRORS, let_interrupts_thr
 from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, UnsupportedShape
 from airflow_samza.schema import Schema
 from airflow_samza.spark.arrow_types import arrow_schema
-from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.epoch_task import RESULT_SCHEMA, EpochTask
 from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
+from airflow_samza.spark.sessions.driver_session import is_gone
 from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.launch.class_archive import EXTRA_CLASS_PATH
-from airflow_samza.spark.session import start_session
+from airflow_samza.spark.sessions.session_start import start_session
 
 if TYPE_CHECKING:
     import pyarrow as pa

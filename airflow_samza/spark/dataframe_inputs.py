@@ -27,7 +27,7 @@ from airflow_samza.application.rejections import USER_ERRORS, did_you_mean, let_
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import ConfigError, SamzaError, SchemaError, StageFailed
-from airflow_samza.launch.root_handover import with_root_access
+from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.records import durable
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import adopt, read
@@ -36,9 +36,9 @@ from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.schema import Schema
 from airflow_samza.secrecy import secret_names
 from airflow_samza.spark.arrow_types import arrow_schema
-from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_secrets
 from airflow_samza.spark.lacking_jars import find_lacking
+from airflow_samza.spark.sessions.driver_session import DriverSession, is_gone
 from airflow_samza.spark.shuffles import shuffles
 from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
 from airflow_samza.systems.spark.system import CarriedByDriver

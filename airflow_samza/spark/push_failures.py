@@ -13,8 +13,8 @@ from airflow_samza.errors import PushError, SamzaError, SourceUnavailable, Stage
 from airflow_samza.launch.log_lines import WHOLE_ERROR, WHOLE_TRACEBACK
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.secrecy import without
-from airflow_samza.spark.driver_session import is_gone
 from airflow_samza.spark.lacking_jars import find_lacking
+from airflow_samza.spark.sessions.driver_session import is_gone
 
 _NAMED = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
 """Spark's names of a failure, by class and subclass."""

@@ -15,13 +15,13 @@ from airflow_samza.engine.push_task import PushTask
 from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.engine.worker_errors import find_error, from_worker
 from airflow_samza.errors import SamzaError
-from airflow_samza.launch.root_handover import with_root_access
+from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.runs.tables.push_request import SOURCE
 from airflow_samza.schema import Schema
-from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.push_failures import function_failed, job_failed
 from airflow_samza.spark.push_source import partitioned, read_source, table_columns
 from airflow_samza.spark.sealed_bindings import unsealed
+from airflow_samza.spark.sessions.driver_session import DriverSession, is_gone
 from airflow_samza.spark.stage_job import losses
 from airflow_samza.spark.worker_rows import one_row
 from airflow_samza.systems.system import StreamSpec

@@ -12,12 +12,12 @@ from airflow_samza.launch.code_shipping import archive_here
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.runner_settings import GAVE_WAY, engine_name
 from airflow_samza.launch.spark_submit import with_package
-from airflow_samza.spark.session import start_early
+from airflow_samza.spark.sessions.session_start import start_early
 from airflow_samza.systems.filesystems.local_copies import local_copy
 
 if TYPE_CHECKING:
     from airflow_samza.engine.stage_runner import OpenEngine
-    from airflow_samza.spark.driver_session import DriverSession
+    from airflow_samza.spark.sessions.driver_session import DriverSession
     from airflow_samza.spark.spark_engine import SparkEngine
     from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -50,12 +50,12 @@ def open_own_engine(name: str, settings: Mapping[str, Any], files: Filesystem) -
     code = [local_copy(files, path) for path in settings["code"]]
     archives = [archive if master.is_local else archive_here(files, archive) for archive in settings["archives"]]
     if master.is_connect:
-        from airflow_samza.spark.connect_session import ConnectSession
+        from airflow_samza.spark.sessions.connect_session import ConnectSession
 
         driver = ConnectSession(master, local_copy(files, settings["package"]))
     else:
-        from airflow_samza.spark.classic_session import ClassicSession
-        from airflow_samza.spark.session import jars_beside
+        from airflow_samza.spark.sessions.classic_session import ClassicSession
+        from airflow_samza.spark.sessions.session_start import jars_beside
 
         conf = settings["conf"]
         if master.is_submitted and files.local_path("") is None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from airflow_samza.errors import StageLost
-from airflow_samza.launch.root_handover import take_root_access
+from airflow_samza.launch.bindings import take_root_access
 
 
 class _Work(Protocol):

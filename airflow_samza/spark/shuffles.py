@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
-from airflow_samza.spark.session import start_session
+from airflow_samza.spark.sessions.session_start import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

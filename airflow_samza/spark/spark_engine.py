@@ -17,16 +17,16 @@ from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.engine.table_compaction import CompactionTask
 from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.engine.worker_errors import from_worker
-from airflow_samza.launch.bindings_json import bindings_from_json
+from airflow_samza.launch.bindings import bindings_from_json
 from airflow_samza.launch.class_archive import make_in_background, wanted
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.spark.catalyst import analyse_sections
 from airflow_samza.spark.dataframe_inputs import read_inputs
-from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.epoch_frames import EpochFrames
 from airflow_samza.spark.push_job import SparkSource, open_source
 from airflow_samza.spark.sealed_bindings import unsealed
+from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.spark.stage_job import losses, run_job
 from airflow_samza.spark.standbys import Standbys, placement_of
 from airflow_samza.spark.table_writer import connect_tables

@@ -15,7 +15,7 @@ from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageFailed, StageLost
 from airflow_samza.launch.log_lines import WHOLE_ERROR
 from airflow_samza.runs.stages.stage_state import StageHandle, cancelled
-from airflow_samza.spark.driver_session import NO_PROPERTIES, DriverSession, is_gone
+from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession, is_gone
 from airflow_samza.task.program.stage_program import StageProgram
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from airflow_samza.engine.stage_setup import StageSetup
 from airflow_samza.engine.stage_task import StageTask, task_host_files
 from airflow_samza.runs.records.epoch_records import read_manifest
 from airflow_samza.runs.records.folders import StageFolder
-from airflow_samza.spark.driver_session import DriverSession
 from airflow_samza.spark.sealed_bindings import unsealed
+from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.spark.worker_rows import one_row, own_partition
 from airflow_samza.storage.snapshots import prefetch
 from airflow_samza.systems.filesystems.opening import open_filesystem

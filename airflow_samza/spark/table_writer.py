@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import SamzaError, SchemaError, StageFailed, TopicError
-from airflow_samza.launch.root_handover import with_root_access
+from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.schema import Schema
 from airflow_samza.spark.arrow_types import spark_schema
 from airflow_samza.spark.dataframe_inputs import first_line, reject_hidden
-from airflow_samza.spark.driver_session import DriverSession, is_gone
 from airflow_samza.spark.hidden_options import hidden_view, is_remote
 from airflow_samza.spark.lacking_jars import find_lacking
+from airflow_samza.spark.sessions.driver_session import DriverSession, is_gone
 from airflow_samza.spark.stage_job import losses, lost
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
 from airflow_samza.systems.spark.system import CarriedByDriver, Staged

@@ -142,7 +142,7 @@ def test_a_runner_in_another_container_of_the_same_name_is_no_process_of_ours_an
 
 
 def test_a_container_whose_user_has_no_name_is_told_before_java_starts(ground: Ground, tmp_path: Path) -> None:
-    program = "from airflow_samza.launch.host_needs import check_user; check_user()"
+    program = "from airflow_samza.launch.java.installed_java import check_user; check_user()"
     container = Container([ground.volume], uid=54321, environment={"LOGNAME": "", "USER": "", "HOME": "/"})
     code, said = container.run(sys.executable, "-c", program)
     assert code != 0

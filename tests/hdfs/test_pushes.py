@@ -17,8 +17,8 @@ from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.tables import versions
-from airflow_samza.spark.classic_session import ClassicSession
-from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.sessions.classic_session import ClassicSession
+from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.systems.filesystems.local_copies import local_copy
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem

@@ -23,7 +23,7 @@ CLEARED = {"soak_pipelined": None, "soak_daily": None, "soak_catch_up": "hours.b
 DOWN_SECONDS = (0.0, 8.0)
 """The time for which a killed part of Airflow stays away."""
 
-KEEPER = r"\S+ -m airflow_samza\.spark\.warm_keeper \S+"
+KEEPER = r"\S+ -m airflow_samza\.spark\.warm\.keeper \S+"
 VICTIMS = {
     "a task": r"airflow worker -- [0-9a-f]{8}-.*",
     "a supervisor of a task": r"airflow (worker -- LocalExecutor: [0-9a-f]{8}-|task supervisor: ).*",

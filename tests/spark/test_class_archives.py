@@ -15,7 +15,7 @@ import pytest
 
 from airflow_samza.launch.class_archive import java_options
 from airflow_samza.launch.class_archive_maker import make
-from airflow_samza.launch.java import find_java
+from airflow_samza.launch.java.installed_java import find_java
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.systems.filesystems.opening import open_filesystem

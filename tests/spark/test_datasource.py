@@ -11,7 +11,7 @@ import pytest
 
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.spark.datasource import register
-from airflow_samza.spark.session import start_session
+from airflow_samza.spark.sessions.session_start import start_session
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 

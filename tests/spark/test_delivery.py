@@ -20,7 +20,7 @@ from airflow_samza.prepare.bound_systems import bind_systems
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.stage_runners import StageRequest
-from airflow_samza.spark.classic_session import ClassicSession
+from airflow_samza.spark.sessions.classic_session import ClassicSession
 from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.spark.system import SparkSystem

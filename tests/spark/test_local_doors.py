@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 PROGRAM = """
 import json, sys
-from airflow_samza.spark.session import start_session
+from airflow_samza.spark.sessions.session_start import start_session
 spark = start_session("doors", "local[1]", json.loads(sys.argv[1]) | json.load(sys.stdin))
 context = spark.sparkContext
 secret = context.broadcast("what a task was handed")
@@ -150,7 +150,7 @@ def test_sockets_of_workers_lie_where_only_we_can_enter(local: Local) -> None:
 ROWS = """
 import os, sys
 os.umask(0)
-from airflow_samza.spark.session import start_session
+from airflow_samza.spark.sessions.session_start import start_session
 spark = start_session("rows", "local[1]", {"spark.samza.test": "hush"})
 frame = spark.range(1000).selectExpr("id", "concat('row-', id) AS text").repartition(4).persist()
 assert frame.count() == 1000

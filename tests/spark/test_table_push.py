@@ -28,7 +28,7 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_request import request_path
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.table_version import TableVersion
-from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.launch.warm_taking import end_warm
+from airflow_samza.launch.warm.taking import end_warm
 from tests.support.warm_mix import GOOD, Mix, grown, until
 
 pytestmark = [pytest.mark.spark]

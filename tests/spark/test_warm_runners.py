@@ -16,11 +16,11 @@ import psutil
 import pytest
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.launch import warm_places as places
 from airflow_samza.launch.runtime import SparkRuntime
-from airflow_samza.launch.warm_places import WarmPlace, warm_places
-from airflow_samza.launch.warm_taking import ask, end_warm
-from airflow_samza.launch.warm_talk import STATE
+from airflow_samza.launch.warm import places
+from airflow_samza.launch.warm.messages import STATE
+from airflow_samza.launch.warm.places import WarmPlace, warm_places
+from airflow_samza.launch.warm.taking import ask, end_warm
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.private_folder import private_folder
 from airflow_samza.runs.records.folders import RunFolder, read

@@ -25,8 +25,8 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
-from airflow_samza.spark.classic_session import ClassicSession
-from airflow_samza.spark.driver_session import DriverSession
+from airflow_samza.spark.sessions.classic_session import ClassicSession
+from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from airflow_samza.launch.bindings_json import bindings_to_json
+from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.runs.records.spans import Stopwatch
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress

@@ -17,8 +17,8 @@ from typing import Any
 
 import psutil
 
-from airflow_samza.launch.warm_taking import ask
-from airflow_samza.launch.warm_talk import STATE
+from airflow_samza.launch.warm.messages import STATE
+from airflow_samza.launch.warm.taking import ask
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.stages.stage_runners import Claim, all_runners
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -182,7 +182,7 @@ class Mix:
             self.sizes.setdefault(place.name, []).append(sizes)
 
     def places(self) -> list[Any]:
-        from airflow_samza.launch.warm_places import WarmPlace
+        from airflow_samza.launch.warm.places import WarmPlace
 
         top = self.temporary / f"airflow-samza-{os.geteuid()}" / "warm"
         return [WarmPlace(str(path)) for path in sorted(top.glob("*-*"))] if top.exists() else []

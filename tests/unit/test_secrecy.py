@@ -12,7 +12,7 @@ from airflow_samza import secrecy
 from airflow_samza.application.app_descriptor import StreamApplicationDescriptor
 from airflow_samza.application.application import stream_application
 from airflow_samza.errors import ConfigError, InvalidApplication
-from airflow_samza.launch.bindings_json import without_secrets
+from airflow_samza.launch.bindings import without_secrets
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.spark_settings import is_per_job, reject_static
@@ -102,7 +102,7 @@ def test_a_name_is_secret_in_a_text_exactly_when_it_is_secret_as_an_option(name:
     assert shown_text == f"jdbc:x:mem;{name}={HIDDEN if is_secret_name(name) else 'hush'};x=1"
 
 
-NAMES_OF_OTHERS = ("launch/warm_key.py", "systems/filesystems/object_store/")
+NAMES_OF_OTHERS = ("launch/warm/key.py", "systems/filesystems/object_store/")
 """Variables of a shell; settings, variables and error codes of object stores. They decide nothing about secrets."""
 
 

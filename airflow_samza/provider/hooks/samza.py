@@ -582,7 +582,7 @@ class SamzaHook(RootHook):
     def test_connection(self) -> tuple[bool, str]:
         """Return whether root and Spark can be reached, and a text; for the button of the connection form."""
         try:
-            from airflow_samza.launch.tried_place import try_place
+            from airflow_samza.launch.launcher import try_place
             from airflow_samza.prepare.root_check import check_root
 
             self.get_conn()

@@ -19,9 +19,11 @@ from airflow_samza.cli.warm_commands import end_runners
 from airflow_samza.engine.heart import Heart
 from airflow_samza.engine.pulse import silent
 from airflow_samza.engine.runner_records import RunnerRecords
-from airflow_samza.launch import host_needs, spark_versions, warm_places
-from airflow_samza.launch.host_needs import check_user
+from airflow_samza.launch import spark_versions
+from airflow_samza.launch.java import installed_java
+from airflow_samza.launch.java.installed_java import check_user
 from airflow_samza.launch.masters import SubmitOptions
+from airflow_samza.launch.warm import places
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.liveness import identity
@@ -72,7 +74,7 @@ def _(scene: Scene) -> str:
 
 @row("launch", "A warm runner that does not exist", FIRST)
 def _(scene: Scene) -> str:
-    scene.monkeypatch.setattr(warm_places, "warm_places", lambda: [])
+    scene.monkeypatch.setattr(places, "warm_places", lambda: [])
     return raised(lambda: end_runners(["0123-4567"], now=False))
 
 
@@ -143,8 +145,8 @@ def _(scene: Scene) -> str:
     def read_only(*below: str) -> str:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    scene.monkeypatch.setattr(host_needs, "scratch_folder", read_only)
-    return raised(host_needs.check_scratch)
+    scene.monkeypatch.setattr(installed_java, "scratch_folder", read_only)
+    return raised(installed_java.check_scratch)
 
 
 @row("launch", "A driver's archive behind a URL with a delegation token", SUBMIT)

@@ -13,14 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from airflow_samza.cli.app import app
-from airflow_samza.launch import warm_places, warm_taking
-from airflow_samza.launch.warm_places import WarmPlace, new_place
+from airflow_samza.launch.warm import places, taking
+from airflow_samza.launch.warm.places import WarmPlace, new_place
 from airflow_samza.private_folder import private_folder
 
 
 @pytest.fixture(autouse=True)
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm_places, "scratch_folder", lambda name: private_folder(str(tmp_path / name)))
+    monkeypatch.setattr(places, "scratch_folder", lambda name: private_folder(str(tmp_path / name)))
 
 
 def ask(*words: str) -> str:
@@ -72,7 +72,7 @@ def test_those_that_are_named_end_and_one_that_serves_a_run_stays(monkeypatch: p
         asked.append((place.name, now))
         return now or place == idle
 
-    monkeypatch.setattr(warm_taking, "end_warm", end)
+    monkeypatch.setattr(taking, "end_warm", end)
     assert ask("end", idle.name) == f"{idle.name} ends.\n"
     assert f"{busy.name} stays: it serves a run" in ask("end")
     assert ask("end", busy.name, "--now") == f"{busy.name} ends.\n"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.engine.push_task import PushTask
-from airflow_samza.launch.bindings_json import bindings_to_json
+from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.quoting import show_messages
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.systems.log.system import LogSystem

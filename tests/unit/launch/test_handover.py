@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import StageFailed
-from airflow_samza.launch.handover import leave_settings, take_settings, withdraw_settings
+from airflow_samza.launch.handover import leave_settings, seal, take_settings, unseal, withdraw_settings
 
 
 def test_only_its_owner_can_read_what_is_handed_over_and_only_once(tmp_path: Path) -> None:
@@ -38,3 +38,13 @@ def test_what_nobody_took_is_withdrawn(tmp_path: Path) -> None:
     withdraw_settings(str(path))
     assert not path.exists()
     withdraw_settings(str(path))
+
+
+def test_an_old_key_does_not_open_another_hand_over() -> None:
+    sealed, key = seal(b'{"password": "hidden"}')
+    other, other_key = seal(b'{"password": "hidden"}')
+    assert unseal(sealed, key) == unseal(other, other_key)
+    assert sealed != other
+    for damaged, wrong in ((sealed, other_key), (sealed[:-1], key), (b"", key)):
+        with pytest.raises(StageFailed, match="does not fit its key"):
+            unseal(damaged, wrong)

@@ -3,7 +3,16 @@ from __future__ import annotations
 import pytest
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.launch.masters import CONNECT, KUBERNETES, LOCAL, STANDALONE, YARN, SubmitOptions, parse_master
+from airflow_samza.launch.masters import (
+    CONNECT,
+    KUBERNETES,
+    LOCAL,
+    STANDALONE,
+    YARN,
+    SubmitOptions,
+    open_doors,
+    parse_master,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,3 +55,30 @@ def test_a_deploy_mode_that_spark_does_not_know_is_rejected() -> None:
     with pytest.raises(ConfigError, match="'clutser' is not a deploy mode of Spark") as caught:
         SubmitOptions("clutser")
     assert "Did you mean 'cluster'?" in caught.value.hint
+
+
+SECRET, CLEAR = {"spark.authenticate": "true"}, {"spark.authenticate": "false", "spark.network.crypto.enabled": "true"}
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host:6443"])
+@pytest.mark.parametrize(
+    ("conf", "words"),
+    [
+        ({}, "spark.authenticate is off"),
+        (CLEAR, "spark.authenticate is off"),
+        (SECRET, "spark.network.crypto.enabled is off"),
+        ({**SECRET, "spark.network.crypto.enabled": "True"}, None),
+        ({**SECRET, "spark.ssl.rpc.enabled": "true"}, None),
+    ],
+)
+def test_a_cluster_without_a_secret_or_in_clear_is_warned_of(
+    master: str, conf: dict[str, str], words: str | None
+) -> None:
+    warning = open_doors(parse_master(master), conf)
+    assert (warning is None) == (words is None)
+    assert words is None or words in str(warning)
+
+
+@pytest.mark.parametrize("master", ["local[*]", "sc://host:15002"])
+def test_others_are_not(master: str) -> None:
+    assert open_doors(parse_master(master), {}) is None

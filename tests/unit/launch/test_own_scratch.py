@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.launch import own_scratch as module
-from airflow_samza.launch.local_java import LOCAL_DIRS, SOCKET_FOLDER, local_doors, own_folders
+from airflow_samza.launch.java.local_java import LOCAL_DIRS, SOCKET_FOLDER, local_doors, own_folders
 from airflow_samza.launch.own_scratch import own_local_dirs, own_scratch, socket_folder, sweep_left_behind
 from airflow_samza.launch.spark_settings import UNIX_SOCKETS
 from airflow_samza.private_folder import scratch_folder

@@ -15,7 +15,7 @@ from airflow_samza.engine.task_section import TaskSection
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageCancelled, StageFailed, TopicError
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark.driver_session import is_gone
+from airflow_samza.spark.sessions.driver_session import is_gone
 from airflow_samza.spark.stage_job import run_job
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support.stand_ins import Attempt, Session

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.launch.bindings_json import bindings_from_json, bindings_to_json, without_secrets
+from airflow_samza.launch.bindings import bindings_from_json, bindings_to_json, without_secrets
 from airflow_samza.systems.kafka.access import CALLBACKS, OWNED, access_of, shared_options
 from airflow_samza.systems.system import SystemBinding
 

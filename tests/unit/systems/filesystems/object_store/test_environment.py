@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_samza.launch.root_handover import with_root_access
+from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.systems.filesystems.object_store.environment import environment_options
 from airflow_samza.systems.filesystems.root_access import ROOT_ACCESS
 

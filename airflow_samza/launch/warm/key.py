@@ -1,0 +1,127 @@
+"""The key of warm runners: runs whose keys differ in anything never use the same Java."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.launch.java.installed_java import find_java
+from airflow_samza.launch.masters import parse_master
+from airflow_samza.launch.runner_settings import RunnerSettings
+from airflow_samza.launch.warm.settings import VARIABLE
+from airflow_samza.runs.records import liveness
+
+_OF_ONE_TASK = (
+    "AIRFLOW_CTX_",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "PYTEST_CURRENT_TEST",
+    "SSH_",
+    "TMUX",
+    "XDG_SESSION_",
+    "_AIRFLOW_",
+    "__AIRFLOW_",
+)
+_OF_ONE_SHELL = frozenset(
+    {"_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "STY", "TERM", "WINDOWID", VARIABLE, "PYTHONUNBUFFERED"}
+)
+
+
+def lasting_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a Java may inherit which outlives the run: without those of one task or one shell."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in _OF_ONE_SHELL and not name.startswith(_OF_ONE_TASK)
+    }
+
+
+def warm_facts(settings: RunnerSettings, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return everything that one Java is made of; it holds secrets, so only its digest leaves this process.
+
+    Who it belongs to (user, root, tenant), where it is (host and container), which programs it runs (Python, packages,
+    Spark, Java), its static settings, and the environment of its processes.
+    """
+    return {
+        "user": os.geteuid(),
+        "place": [liveness.place(), _mounts()],
+        "root": settings.root,
+        "tenant": settings.tenant,
+        "python": [settings.python or sys.executable, sys.version, *_site_packages(settings.python)],
+        "package": _package_state(),
+        "spark": _version_of("pyspark"),
+        "java": _java(),
+        "master": parse_master(settings.master).url,
+        "conf": dict(settings.conf),
+        "archives": [[path, *_state(path.partition("#")[0])] for path in settings.archives],
+        "class_archives": settings.class_archives,
+        "environment": lasting_environment(environment),
+    }
+
+
+def warm_key(settings: RunnerSettings, environment: Mapping[str, str]) -> str:
+    """Return the digest of :func:`warm_facts`."""
+    return hashlib.sha256(json.dumps(warm_facts(settings, environment), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _site_packages(python: str) -> Iterator[list[int | str]]:
+    """Yield the folders of installed packages with their times: installing something makes another environment."""
+    if python:
+        prefix = Path(python).parents[2]
+        folders = [os.path.realpath(python), *map(str, sorted(prefix.glob("lib*/python*/site-packages")))]
+    else:
+        folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    for folder in folders:
+        yield [folder, *_state(folder)]
+
+
+def _package_state() -> list[list[int | str]]:
+    """Return our own files with sizes and times: a warm runner of before an upgrade serves nobody after it."""
+    package = Path(__file__).resolve().parents[2]
+    found: list[list[int | str]] = []
+    waiting = [str(package)]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting += [entry.path] if entry.name != "__pycache__" else []
+                elif entry.name.endswith(".py"):
+                    about = entry.stat()
+                    found.append([entry.path, about.st_size, about.st_mtime_ns])
+    return sorted(found, key=lambda one: str(one[0]))
+
+
+def _mounts() -> str:
+    """Return the namespace of mounts: containers may share a folder for temporary files, and see other files else."""
+    with suppress(OSError):
+        return os.readlink("/proc/self/ns/mnt")
+    return ""
+
+
+def _state(path: str) -> list[int]:
+    with suppress(OSError):
+        about = os.stat(path)
+        return [about.st_size, about.st_mtime_ns]
+    return []
+
+
+def _version_of(package: str) -> str:
+    with suppress(PackageNotFoundError):
+        return version(package)
+    return ""
+
+
+def _java() -> list[str]:
+    with suppress(SamzaError):
+        java = find_java()
+        return [os.path.realpath(java.path), java.version]
+    return []

@@ -1,0 +1,204 @@
+"""A run's stage runner from a warm one: taken if one is free, else started with a new one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_samza.launch.runner_settings import RunnerSettings
+from airflow_samza.launch.warm.key import lasting_environment, warm_key
+from airflow_samza.launch.warm.messages import END, SERVE, STATE, receive, send
+from airflow_samza.launch.warm.places import LONGEST_SOCKET, WarmPlace, counted, new_place, sweep_orphans, warm_places
+from airflow_samza.runs.records import liveness
+
+log = logging.getLogger("airflow_samza.warm")
+
+KEEPER_MODULE = "airflow_samza.spark.warm.keeper"
+
+ANSWER_SECONDS = 15.0
+"""The time limit of an answer: a warm runner waits for a run that is just ending, and cleans up after it."""
+
+LISTENS_SECONDS = 30.0
+"""The time limit of a new one until it listens, on a machine under load."""
+
+LOOK_SECONDS = 0.02
+
+
+@dataclass
+class LentProcess:
+    """The process that a warm runner has made for a run; like a :class:`subprocess.Popen` where it matters.
+
+    ``who`` is its identity, as records have it; ``channel`` brings its end.
+    """
+
+    who: Mapping[str, Any]
+    channel: socket.socket
+    returncode: int | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its id."""
+        return int(self.who["pid"])
+
+    def poll(self) -> int | None:
+        """Return its exit code, once it has ended."""
+        if self.returncode is None:
+            self._listen(0.0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; :class:`subprocess.TimeoutExpired` when that takes longer."""
+        if self.returncode is None:
+            self._listen(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("warm runner", timeout or 0.0)
+        return self.returncode
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self._signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Listen no longer; the process goes on."""
+        self.channel.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if liveness.process_is_there(self.who):
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def _listen(self, seconds: float | None) -> None:
+        self.channel.settimeout(seconds)
+        try:
+            if seconds == 0.0 and not self.channel.recv(1, socket.MSG_PEEK):
+                self.returncode = -signal.SIGKILL  # the warm runner is gone, and with it Java
+                return
+            self.channel.settimeout(None if seconds is None else max(seconds, 1.0))
+            said = receive(self.channel)
+        except (BlockingIOError, TimeoutError):
+            return
+        except OSError:
+            said = None
+        self.returncode = int(said["exit"]) if said is not None and "exit" in said else -signal.SIGKILL
+
+
+def take_warm(
+    settings: RunnerSettings,
+    python: str,
+    arguments: Sequence[str],
+    handed: Mapping[str, Any],
+    environment: Mapping[str, str],
+) -> LentProcess | None:
+    """Return the process that a warm runner lends to a run; None where the run has to start a runner of its own.
+
+    ``python``, ``arguments`` and ``handed`` are those of the stage runner. A free one of the same key is taken; who
+    asks first has it. Where there is none and the host keeps fewer than it may, one is started; where it keeps as many,
+    one that serves other runs, and has nothing to do, ends for it.
+    """
+    key = warm_key(settings, environment)
+    request = {"do": SERVE, "arguments": list(arguments), "settings": dict(handed), "environment": dict(environment)}
+    for place in [place for place in warm_places() if place.key == key]:
+        lent = _ask_for(place, request)
+        if lent is not None:
+            return lent
+    with counted():
+        sweep_orphans()
+        others = [place for place in warm_places() if not place.is_ending()]
+        if len(others) >= settings.warm.most and not _make_room(others, key):
+            return None
+        place = new_place(key)
+        if len(place.socket) > LONGEST_SOCKET:
+            place.remove("the path of its socket would be too long")
+            log.warning("No warm runner is started: the folder for temporary files (TMPDIR) has too long a path.")
+            return None
+        process = _start_keeper(place, settings, python, environment)
+    deadline = time.monotonic() + LISTENS_SECONDS
+    while not os.path.exists(place.socket) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+    return _ask_for(place, request)
+
+
+def end_warm(place: WarmPlace, *, now: bool = False) -> bool:
+    """Ask a warm runner to end; return whether it does. One that serves a run does only with ``now``."""
+    try:
+        with place.connect(ANSWER_SECONDS) as channel:
+            send(channel, {"do": END, "now": now})
+            answer = receive(channel)
+    except OSError:
+        return False
+    return answer is not None and bool(answer.get("ends"))
+
+
+def ask(place: WarmPlace, what: str) -> dict[str, Any] | None:
+    """Return the answer of a warm runner to a question; None when it gives none."""
+    try:
+        with place.connect(ANSWER_SECONDS) as channel:
+            send(channel, {"do": what})
+            return receive(channel)
+    except OSError:
+        return None
+
+
+def _ask_for(place: WarmPlace, request: Mapping[str, Any]) -> LentProcess | None:
+    try:
+        channel = place.connect(ANSWER_SECONDS)
+    except OSError:
+        return None
+    answer = None
+    with suppress(OSError):
+        send(channel, request)
+        answer = receive(channel)
+    if answer is None or "pid" not in answer:
+        channel.close()
+        return None
+    return LentProcess(answer, channel)
+
+
+def _make_room(places: Sequence[WarmPlace], key: str) -> bool:
+    """End the warm runner of other runs that has been idle for longest; return whether there was one."""
+    idle = [(about["since"], place) for place in places if place.key != key and (about := _idle(place)) is not None]
+    return any(end_warm(place) for _, place in sorted(idle, key=lambda one: float(one[0])))
+
+
+def _idle(place: WarmPlace) -> dict[str, Any] | None:
+    about = ask(place, STATE)
+    return about if about is not None and about.get("state") == "idle" else None
+
+
+def _start_keeper(
+    place: WarmPlace, settings: RunnerSettings, python: str, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    lasting = {**lasting_environment(environment), "PYTHONUNBUFFERED": "1"}
+    descriptor = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        process = subprocess.Popen(
+            [python, "-m", KEEPER_MODULE, place.folder],
+            stdin=subprocess.PIPE,
+            stdout=descriptor,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=lasting,
+            cwd="/",
+        )
+    finally:
+        os.close(descriptor)
+    threading.Thread(target=process.wait, name="reap-warm-runner", daemon=True).start()
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(json.dumps(settings.to_warm_json()).encode())
+    log.info("a warm runner starts: %s", place.name)
+    return process

@@ -1,0 +1,122 @@
+"""The start of Java for a session of Spark, which may go on beside what the process does meanwhile."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from airflow_samza.launch.class_archive import archived_classes, wanted
+from airflow_samza.launch.java.installed_java import find_java
+from airflow_samza.launch.java.local_java import local_doors, own_folders, quick_start, unseen_settings
+from airflow_samza.launch.java.memory_limit import DRIVER_MEMORY, heap_in_container
+from airflow_samza.launch.masters import parse_master
+from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER, sweep_left_behind
+from airflow_samza.launch.runner_python import workers_path
+from airflow_samza.launch.spark_settings import DEFAULTS, FIXED, UNIX_SOCKETS
+from airflow_samza.launch.spark_submit import WORKERS_PYTHON
+from airflow_samza.launch.spark_versions import check_installed
+
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class SessionRequest:
+    """A session to be started: the arguments of :func:`airflow_samza.spark.sessions.session_start.start_session`."""
+
+    name: str
+    master: str
+    conf: Mapping[str, str]
+    class_archives: str | None = None
+
+    def start_java(self) -> dict[str, str]:
+        """Start Java, unless one runs already, and return the settings of the session."""
+        if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else a Java runs already: spark-submit's, which started us
+            find_java()
+            check_installed()
+        choose_pythons(self.conf)
+        settings = self._settings()
+        is_local = parse_master(self.master).is_local
+        own: AbstractContextManager[dict[str, str]] = nullcontext({})
+        if is_local:
+            sweep_left_behind()
+            own = own_folders(self.conf)
+        with (
+            archived_classes(wanted(self.class_archives, self.master, self.conf)),
+            quick_start(self.conf),
+            own as folders,
+        ):
+            settings = {**settings, **folders}
+            _start_java({"spark.app.name": self.name, "spark.master": self.master, **settings})
+        return settings
+
+    def _settings(self) -> dict[str, str]:
+        conf, is_local = self.conf, parse_master(self.master).is_local
+        doors = local_doors(conf) if is_local else {}
+        heap = heap_in_container(DEFAULTS[DRIVER_MEMORY]) if is_local and DRIVER_MEMORY not in conf else {}
+        # A driver in a cluster names no folder, as it would be one on other hosts, too; workers there find their own.
+        fits = is_local or len(tempfile.gettempdir()) <= LONGEST_SOCKET_FOLDER
+        short = {} if fits else {UNIX_SOCKETS: "false"}
+        return {**DEFAULTS, **heap, **short, **doors, **conf, **FIXED}
+
+
+class EarlyJava:
+    """A Java that starts in a thread, while the process imports what it needs; the session then waits for it."""
+
+    def __init__(self, request: SessionRequest) -> None:
+        self.request = request
+        self._settings: dict[str, str] = {}
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._start, name="start-java", daemon=True)
+        self._thread.start()
+
+    def _start(self) -> None:
+        try:
+            self._settings = self.request.start_java()
+        except BaseException as error:  # raised where the session is asked for
+            self._error = error
+
+    def settings(self) -> dict[str, str]:
+        """Return the session's settings, now that Java is up; raise what has kept it from that."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._settings
+
+    def abandon(self) -> None:
+        """End a Java that nobody will use, so that its settings do not stay in their file."""
+        while self._thread.is_alive():
+            for child in psutil.Process().children(recursive=True):
+                try:
+                    child.kill()
+                except psutil.NoSuchProcess:
+                    continue
+            self._thread.join(_LOOK_SECONDS)
+
+
+def choose_pythons(conf: Mapping[str, str]) -> None:
+    """Set the Python of workers, and what it finds: this package, wherever it was imported from."""
+    own = sys.executable
+    # Else the workers run whatever python3 is first on PATH.
+    workers = os.environ["PYSPARK_PYTHON"] = conf.get(WORKERS_PYTHON) or own
+    os.environ["PYSPARK_DRIVER_PYTHON"] = own
+    package = str(Path(__file__).resolve().parents[3])
+    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = workers_path(package, inherited, same_python=workers == own)
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Start Java, unless one runs already: PySpark itself would give it all settings on its command line."""
+    from pyspark import SparkContext
+
+    if "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None:
+        return
+    with unseen_settings(settings):
+        SparkContext._ensure_initialized()

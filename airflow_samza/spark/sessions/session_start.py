@@ -1,0 +1,90 @@
+"""Set-up of the Spark session of a stage runner, and the settings that need a runner of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.launch.spark_settings import FIXED, static_setting
+from airflow_samza.secrecy import shown, without
+from airflow_samza.spark.sessions.driver_session import is_gone
+from airflow_samza.spark.sessions.java_start import EarlyJava, SessionRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JARS = "spark.jars"
+
+_POOLS = "org.apache.spark.scheduler.FairSchedulableBuilder"
+"""The logger that warns of each pool that no file configures; every stage has such a pool."""
+
+
+def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None:
+    """Set settings in a session; one that cannot be set there is a :class:`~airflow_samza.errors.ConfigError`."""
+    from pyspark.errors import PySparkException
+
+    for key, value in conf.items():
+        told = shown(conf)[key]
+        try:
+            session.conf.set(key, value)
+        except PySparkException as error:
+            if is_gone(error):
+                raise
+            if "CANNOT_MODIFY_CONFIG" not in str(error) and "CANNOT_MODIFY_STATIC_CONFIG" not in str(error):
+                reason = next(iter(str(error).strip().splitlines()), "")
+                raise ConfigError(
+                    f"The Spark setting {key} cannot be {told!r}: {without(reason, [value] if told != value else [])}",
+                    hint="Correct it, or leave it out.",
+                    key=key,
+                    value=told,
+                ) from error
+            if key not in FIXED or session.conf.get(key) != value:
+                raise static_setting(key, told, place) from error
+
+
+_early: list[EarlyJava] = []
+"""The Java that was started before its session was asked for, if there is one."""
+
+
+def start_early(name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> EarlyJava:
+    """Start Java for the session that :func:`start_session` will be asked for with the same arguments."""
+    _early[:] = [EarlyJava(SessionRequest(name, master, conf, class_archives))]
+    return _early[0]
+
+
+def jars_beside(program: str) -> dict[str, str]:
+    """Return the setting of the application's jars without the driver's own program.
+
+    A standalone cluster has fetched the program as one of them, by a link that executors, too, would fetch it by.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # no spark-submit has given this process a Java with settings
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    given = (SparkConf().get(JARS, "") or "").split(",")
+    return {JARS: ",".join(jar for jar in given if jar and urlsplit(jar).path.rpartition("/")[2] != program)}
+
+
+def start_session(name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> SparkSession:
+    """Return a Spark session; :class:`~airflow_samza.errors.RuntimeMissing` when Java is missing or too old.
+
+    ``class_archives`` is the folder of archives that a local Java maps (None: as the environment says).
+    """
+    request = SessionRequest(name, master, conf, class_archives)
+    early = _early.pop() if _early and _early[0].request == request else None
+    settings = early.settings() if early is not None else request.start_java()
+
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    log4j: Any = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    log4j.core.config.Configurator.setLevel(_POOLS, log4j.Level.ERROR)
+    return session

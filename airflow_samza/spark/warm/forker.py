@@ -1,0 +1,149 @@
+"""A process without threads, with everything imported that a run's driver process needs, which forks one for each run.
+
+It never runs a user's code, and it has no connection to Java. What a run imports, sets or starts is in its own process,
+and ends with it.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from airflow_samza.launch.warm.messages import receive, send
+
+PRELOADED = (
+    "pyarrow.compute",
+    "pyarrow.dataset",
+    "pyarrow.ipc",
+    "pyarrow.parquet",
+    "pyspark.sql",
+    "pyspark.sql.classic.dataframe",
+    "pyspark.sql.functions",
+    "airflow_samza.engine.stage_runner",
+    "airflow_samza.spark.catalyst",
+    "airflow_samza.spark.dataframe_inputs",
+    "airflow_samza.spark.warm.lent_session",
+    "airflow_samza.spark.push_job",
+    "airflow_samza.spark.runner",
+    "airflow_samza.systems.files.formats.parquet",
+    "airflow_samza.systems.files.system",
+    "airflow_samza.systems.log.system",
+)
+"""Imported before the fork; one that is not there fails again, with its own words, in the run that needs it."""
+
+
+class Forker:
+    """The forking process, as the keeper of a warm runner sees it: :meth:`fork` it, then read :attr:`channel`."""
+
+    def __init__(self, pid: int, channel: socket.socket) -> None:
+        self.pid = pid
+        self.channel = channel
+
+    def start_run(self, order: Mapping[str, Any], lease: socket.socket) -> int | None:
+        """Have a driver process forked; return its id, None when the forker is gone.
+
+        ``order`` has ``arguments``, ``settings`` and ``environment``; on ``lease`` the process gets the place of Spark.
+        The channel brings ``exit`` when it ends.
+        """
+        try:
+            socket.send_fds(self.channel, [b"L"], [lease.fileno()])
+            send(self.channel, order)
+            answer = receive(self.channel)
+        except OSError:
+            return None
+        return None if answer is None else int(answer["pid"])
+
+    def end(self) -> None:
+        """End it, and wait for that."""
+        self.channel.close()
+        with suppress(OSError):
+            os.kill(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def fork_forker() -> Forker:
+    """Fork the forking process; to be called before this one has threads or a connection to Java."""
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        _serve(theirs)
+    theirs.close()
+    return Forker(pid, ours)
+
+
+def _serve(channel: socket.socket) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in PRELOADED:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    while True:
+        mark, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+        order = receive(channel) if mark else None
+        if order is None:
+            os._exit(0)
+        lease = socket.socket(fileno=descriptors[0])
+        pid = os.fork()
+        if pid == 0:
+            channel.close()
+            _run(order, lease)
+        lease.close()
+        with suppress(OSError):
+            send(channel, {"pid": pid})
+        _, status = os.waitpid(pid, 0)
+        with suppress(OSError):
+            send(channel, {"exit": os.waitstatus_to_exitcode(status)})
+
+
+def _run(order: dict[str, Any], lease: socket.socket) -> None:
+    """Be the driver process of a run, and end with it."""
+    try:
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        settings = order["settings"]
+        _print_to(settings["output"])
+        _draw_anew()
+
+        from airflow_samza.engine.stage_runner import end_process
+        from airflow_samza.spark.runner import main
+        from airflow_samza.spark.warm.lent_session import open_lent_engine
+
+        end_process(
+            main(order["arguments"], settings, lambda name, given, files: open_lent_engine(lease, given, files))
+        )
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
+        os._exit(1)
+
+
+def _print_to(path: str) -> None:
+    output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    os.close(nothing)
+
+
+def _draw_anew() -> None:
+    """Give each run random numbers of its own where a library keeps a state; Python's own does so by itself."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()

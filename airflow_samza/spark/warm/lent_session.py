@@ -1,0 +1,116 @@
+"""The session of a run in a Java that a warm runner lends to it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from airflow_samza.engine.pulse import AGAIN
+from airflow_samza.engine.stage_engine import StageEngine
+from airflow_samza.errors import SamzaError, StageLost
+from airflow_samza.launch.warm.messages import receive
+from airflow_samza.spark.sessions.classic_session import ClassicSession
+from airflow_samza.spark.sessions.java_start import choose_pythons
+from airflow_samza.spark.spark_engine import SparkEngine
+from airflow_samza.spark.warm.lendable_spark import CODE_VARIABLE
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.local_copies import local_copy
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK_SECONDS = 0.2
+_PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+
+
+class LentSession(ClassicSession):
+    """A driver in a Java that goes on without it."""
+
+    def __init__(self, lent: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        self._lent = lent
+        super().__init__("", settings["master"], settings["conf"])
+        context: Any = self._session.sparkContext
+        context.environment[CODE_VARIABLE] = code_digest(settings)
+
+    def _open(self, name: str, conf: Mapping[str, str], class_archives: str | None) -> SparkSession:
+        choose_pythons(conf)
+        os.environ[_PORT], os.environ[_SECRET] = str(self._lent["port"]), str(self._lent["secret"])
+
+        from pyspark import SparkConf, SparkContext, java_gateway
+        from pyspark.sql import SparkSession
+
+        try:
+            launch: Any = java_gateway.launch_gateway
+            gateway = launch()
+        finally:
+            del os.environ[_PORT], os.environ[_SECRET]
+        jvm: Any = gateway.jvm
+        known: Any = SparkSession._get_j_spark_session_class(jvm).getDefaultSession().get()
+        java_context = jvm.JavaSparkContext(known.sparkContext())
+        context = SparkContext(
+            gateway=gateway, jsc=java_context, conf=SparkConf(_jvm=jvm, _jconf=java_context.getConf())
+        )
+        return SparkSession(context, known.newSession())
+
+    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
+        """Name the files to the workers of this run alone, which are on this host; the archives are there."""
+        context: Any = self._session.sparkContext
+        context._python_includes += [os.path.abspath(path) for path in code]
+
+    def stop(self) -> None:
+        """End what this run has in Java; Spark goes on."""
+        context: Any = self._session.sparkContext
+        with suppress(Exception):  # the warm runner does it again, whatever is left
+            context.cancelAllJobs()
+        with suppress(Exception):
+            context._accumulatorServer.shutdown()
+
+    def _java(self) -> psutil.Process | None:
+        try:
+            return psutil.Process(int(self._lent["java"]))
+        except psutil.Error:
+            return None
+
+
+def code_digest(settings: Mapping[str, Any]) -> str:
+    """Return the digest of the code that workers of a run import; each zip of code is named after its content."""
+    return "-".join(path.rpartition("/")[2].removesuffix(".zip") for path in settings["code"])
+
+
+def follow(log: str, offset: int) -> None:
+    """Copy what Java and its workers print from now on into this run's own log."""
+    threading.Thread(target=_copy, args=(log, offset), name="java's log", daemon=True).start()
+
+
+def _copy(log: str, offset: int) -> None:
+    with suppress(OSError), open(log, "rb") as file:
+        file.seek(offset)
+        while True:
+            found = file.read(1 << 16)
+            if found:
+                os.write(2, found)
+            else:
+                time.sleep(_LOOK_SECONDS)
+
+
+def open_lent_engine(lease: socket.socket, settings: Mapping[str, Any], files: Filesystem) -> StageEngine:
+    """Wait until the warm runner's Spark is up, and open a session there."""
+    lent = receive(lease)
+    if lent is None:
+        raise StageLost(
+            f"The warm runner {settings.get('warm', '')} ended before its Spark was up.",
+            hint=AGAIN,
+        )
+    if "error" in lent:
+        raise SamzaError.from_dict(lent["error"])
+    follow(lent["log"], lent["log_from"])
+    driver = LentSession(lent, settings)
+    driver.ship([local_copy(files, path) for path in settings["code"]], ())
+    return SparkEngine(driver)

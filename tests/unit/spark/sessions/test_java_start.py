@@ -1,0 +1,111 @@
+"""A Java that starts in a thread: its session waits for it, and one that nobody will use leaves nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_samza.errors import RuntimeMissing
+from airflow_samza.launch.java.installed_java import why_java_ended
+from airflow_samza.spark.sessions import java_start, session_start
+from airflow_samza.spark.sessions.java_start import EarlyJava, SessionRequest
+
+
+def test_the_reason_why_java_does_not_start_is_raised_where_its_settings_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    early = EarlyJava(SessionRequest("views", "local[1]", {}))
+    with pytest.raises(RuntimeMissing, match="there is no Java at /nowhere/bin/java"):
+        early.settings()
+
+
+def test_a_session_takes_the_java_that_was_started_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[SessionRequest] = []
+
+    def start(request: SessionRequest) -> dict[str, str]:
+        started.append(request)
+        raise RuntimeMissing("as far as this test goes", hint="none")
+
+    monkeypatch.setattr(SessionRequest, "start_java", start)
+    session_start.start_early("views", "local[1]", {"spark.a": "1"})
+    for expected in (1, 2):
+        with pytest.raises(RuntimeMissing, match="as far as"):
+            session_start.start_session("views", "local[1]", {"spark.a": "1"})
+        assert len(started) == expected
+
+
+def test_a_java_that_nobody_will_use_is_ended_and_its_settings_are_gone(tmp_path: Path) -> None:
+    """Played in a process of its own: all its children are ended."""
+    script = f"""
+import subprocess, time
+from pathlib import Path
+from airflow_samza.launch.java import local_java
+from airflow_samza.spark.sessions import java_start
+
+folder = Path({str(tmp_path)!r})
+local_java.own_scratch = lambda *_: str(folder)
+
+def start(self):
+    with local_java.unseen_settings({{"spark.secret": "1"}}):
+        child = subprocess.Popen(["sleep", "600"])
+        (folder / "up").touch()
+        child.wait()
+
+java_start.SessionRequest.start_java = start
+early = java_start.EarlyJava(java_start.SessionRequest("views", "local", {{}}))
+while not (folder / "up").exists():
+    time.sleep(0.01)
+assert list(folder.glob("*/spark.conf"))
+early.abandon()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+    assert [path.name for path in tmp_path.iterdir()] == ["up"]
+
+
+def test_a_java_that_runs_already_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setattr(java_start, "find_java", lambda: asked.append("java"))
+    settings = SessionRequest("views", "spark://here", {"spark.a": "1"}).start_java()
+    assert settings["spark.a"] == "1"
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("kill -9 $$", "Java was killed by signal 9 (out of memory?)"),
+        ("exit 137", "Java was killed by signal 9 (out of memory?)"),
+        ("exit 1", "Java ended before it was up"),
+        ("echo 'Error: no room' >&2; exit 1", "Error: no room"),
+    ],
+)
+def test_a_java_that_is_killed_at_its_start_is_named_by_the_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, reason: str
+) -> None:
+    from pyspark import java_gateway
+    from pyspark.errors import PySparkRuntimeError
+
+    program = tmp_path / "bin/spark-submit"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho 'WARNING: Using incubator modules: jdk.incubator.vector' >&2\n{end}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    launch: Any = java_gateway.launch_gateway
+    with open(tmp_path / "log", "wb") as log, pytest.raises(PySparkRuntimeError) as caught:
+        launch(popen_kwargs={"stderr": log})
+    trace = caught.tb
+    while (process := trace.tb_frame.f_locals.get("proc")) is None and trace.tb_next is not None:
+        trace = trace.tb_next
+    assert process is not None
+    process.stdin.close()  # PySpark leaves it open
+    assert why_java_ended(caught.value, (tmp_path / "log").read_text().splitlines()) == reason

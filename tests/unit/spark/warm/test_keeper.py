@@ -1,0 +1,377 @@
+"""The keeper of a warm runner: whom it serves, how many at a time, and when it ends. Spark and forks are stand-ins."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from airflow_samza.errors import StageFailed
+from airflow_samza.launch.runner_settings import RunnerSettings
+from airflow_samza.launch.warm import places, taking
+from airflow_samza.launch.warm.messages import SERVE, STATE, receive, send
+from airflow_samza.launch.warm.places import WarmPlace, new_place, sweep_orphans
+from airflow_samza.launch.warm.settings import parse_warm_runners
+from airflow_samza.launch.warm.taking import LentProcess, ask, end_warm, take_warm
+from airflow_samza.private_folder import private_folder
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.spark.warm import keeper
+from airflow_samza.spark.warm.forker import Forker
+from airflow_samza.spark.warm.keeper import Keeper
+
+WAIT_SECONDS = 300.0
+
+
+class Spark:
+    """A Spark that does at once what it is asked for, and is as it is told to be."""
+
+    def __init__(self) -> None:
+        self.java = psutil.Process()
+        self.calls: list[str] = []
+        self.left = ""
+        self.size = 100
+        self.fails: Exception | None = None
+        self.holds = threading.Event()
+        self.holds.set()
+
+    def start(self) -> None:
+        if self.fails is not None:
+            raise self.fails
+
+    def lend(self) -> dict[str, Any]:
+        self.calls.append("lend")
+        return {"port": 1, "secret": "s", "java": 1}
+
+    def clean(self, code: str) -> str:
+        self.holds.wait()
+        self.calls.append(f"clean {code}")
+        return self.left
+
+    def is_healthy(self) -> bool:
+        return True
+
+    def megabytes(self) -> int:
+        return self.size
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+
+class Forks(Forker):
+    """A forker whose driver processes are sleeping ones, so that their end is the test's to choose."""
+
+    def __init__(self) -> None:
+        ours, self._theirs = socket.socketpair()
+        super().__init__(0, ours)
+        self.leases: list[socket.socket] = []
+        self.orders: list[Any] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start_run(self, order: Any, lease: socket.socket) -> int:
+        process = subprocess.Popen(["sh", "-c", "sleep 600 & wait"], start_new_session=True)
+        self.leases.append(lease.dup())
+        self.orders.append(order)
+        self.processes.append(process)
+        threading.Thread(target=self._reap, args=(process,), daemon=True).start()
+        return process.pid
+
+    def _reap(self, process: subprocess.Popen[bytes]) -> None:
+        with suppress(OSError):
+            send(self._theirs, {"exit": process.wait()})
+
+    def end(self) -> None:
+        self.channel.close()
+
+    def close(self) -> None:
+        for process in self.processes:
+            with suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+        for one in (*self.leases, self.channel, self._theirs):
+            one.close()
+
+
+class Warm:
+    """A keeper that serves in a thread."""
+
+    def __init__(self, place: WarmPlace, root: Path, bounds: str) -> None:
+        self.place, self.root = place, root
+        self.forks, self.spark = Forks(), Spark()
+        settings = {"bounds": bounds, "root": str(root), "tenant": "", "master": "local[2]"}
+        Path(place.log).touch()
+        self.keeper = Keeper(place, {**settings, "conf": {}, "archives": [], "class_archives": None}, self.forks)
+        self.keeper._spark = self.spark  # type: ignore[assignment]
+        self.lent: list[LentProcess] = []
+        self._thread = threading.Thread(target=self.keeper.serve, daemon=True)
+
+    def start(self) -> Warm:
+        self._thread.start()
+        until(lambda: os.path.exists(self.place.socket) or not self._thread.is_alive())
+        return self
+
+    def ask_for(self, run_id: str) -> LentProcess | None:
+        settings = {"code": ["runs/app/code/0123.zip"], "output": os.devnull}
+        lent = taking._ask_for(
+            self.place,
+            {"do": SERVE, "arguments": [str(self.root), "app", run_id, "k"], "settings": settings, "environment": {}},
+        )
+        self.lent += [lent] if lent is not None else []
+        return lent
+
+    def serve(self, run_id: str) -> LentProcess:
+        lent = self.ask_for(run_id)
+        assert lent is not None
+        return lent
+
+    def ended(self) -> str:
+        self._thread.join(WAIT_SECONDS)
+        assert not self._thread.is_alive()
+        return (Path(self.place.folder).parent / "ended.log").read_text()
+
+    def stop(self) -> None:
+        self.spark.holds.set()
+        self.keeper._told.set()
+        self._thread.join(WAIT_SECONDS)
+        self.forks.close()
+        for lent in self.lent:
+            lent.close()
+
+
+def until(holds: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def host(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder of this test's own for what a host keeps; short, as paths of sockets are."""
+    monkeypatch.setattr(keeper, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(keeper, "kill_java", lambda java: None)  # it is this process
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with tempfile.TemporaryDirectory(prefix="w") as folder:
+        monkeypatch.setattr(places, "scratch_folder", lambda name: private_folder(os.path.join(folder, name)))
+        yield
+
+
+@pytest.fixture
+def warm(tmp_path: Path) -> Iterator[Callable[..., Warm]]:
+    made: list[Warm] = []
+
+    def start(bounds: str = "1", **dials: Any) -> Warm:
+        one = Warm(new_place("k"), tmp_path, bounds)
+        vars(one.spark).update(dials)
+        made.append(one)
+        return one.start()
+
+    yield start
+    for one in made:
+        one.stop()
+
+
+def test_one_run_at_a_time_is_served_and_the_next_one_after_it(warm: Callable[..., Warm]) -> None:
+    one = warm()
+    first = one.serve("first")
+    assert receive(one.forks.leases[0])["port"] == 1  # type: ignore[index]
+    assert one.ask_for("second") is None
+    first.kill()
+    assert first.wait(WAIT_SECONDS) == -signal.SIGKILL
+    until(lambda: ask(one.place, STATE)["state"] == "idle")  # type: ignore[index]
+    assert one.serve("second").poll() is None
+    until(lambda: one.spark.calls == ["lend", "clean 0123", "lend"])
+
+
+def test_of_many_that_ask_at_once_one_is_served(warm: Callable[..., Warm]) -> None:
+    one = warm()
+    found: list[LentProcess | None] = []
+    asking = [threading.Thread(target=lambda: found.append(one.ask_for("run"))) for _ in range(20)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert len([lent for lent in found if lent is not None]) == 1
+    assert len(one.forks.processes) == 1
+
+
+def test_a_run_waits_for_one_that_is_closed_and_only_has_to_end(warm: Callable[..., Warm]) -> None:
+    one = warm()
+    first = one.serve("first")
+    closed = one.root / RunFolder("app", "first").closed
+    closed.parent.mkdir(parents=True)
+    closed.write_text("{}")
+    found: list[LentProcess | None] = []
+    asking = threading.Thread(target=lambda: found.append(one.ask_for("second")))
+    asking.start()
+    until(lambda: one.keeper._waiting)
+    first.kill()
+    asking.join(WAIT_SECONDS)
+    assert found[0] is not None
+
+
+def test_a_run_is_told_which_warm_runner_serves_it_and_as_which_run(warm: Callable[..., Warm]) -> None:
+    one = warm()
+    one.serve("first").kill()
+    until(lambda: ask(one.place, STATE)["state"] == "idle")  # type: ignore[index]
+    one.serve("second")
+    assert [order["settings"]["warm"].split(", ")[:2] for order in one.forks.orders] == [
+        [one.place.name, "run 1"],
+        [one.place.name, "run 2"],
+    ]
+
+
+def test_a_run_may_ask_before_spark_is_up_and_hears_why_it_does_not_start(warm: Callable[..., Warm]) -> None:
+    one = warm(fails=StageFailed("Spark does not start: no room", hint=""))
+    lent = one.ask_for("first")
+    if lent is None:  # it had ended before it was asked
+        assert "start failed" in one.ended()
+        return
+    assert receive(one.forks.leases[0])["error"]["sentence"] == "Spark does not start: no room"  # type: ignore[index]
+    lent.kill()
+    assert "start failed" in one.ended()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "dials", "why"),
+    [
+        ("1,runs=1", {}, "it has served 1 runs"),
+        ("1,memory=99", {}, "it takes 100 MiB"),
+        ("1", {"left": "a run has left a streaming query"}, "a run has left a streaming query"),
+    ],
+)
+def test_it_ends_after_a_run_when_a_bound_is_reached_or_something_was_left(
+    warm: Callable[..., Warm], bounds: str, dials: dict[str, Any], why: str
+) -> None:
+    one = warm(bounds)
+    vars(one.spark).update(dials)
+    with suppress(AssertionError):  # the bound of memory may have ended it before the run
+        one.serve("first").kill()
+    assert why in one.ended()
+    assert not os.path.exists(one.place.folder)
+    assert one.spark.calls[-1] == "stop"
+
+
+@pytest.mark.parametrize("bound", ["idle", "age"])
+def test_it_ends_by_itself_without_a_run(
+    warm: Callable[..., Warm], bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = warm("1")
+    one.keeper._bounds = dataclasses.replace(one.keeper._bounds, **{bound: 0.0})  # type: ignore[arg-type]
+    assert ("idle" if bound == "idle" else "old") in one.ended()
+
+
+def test_a_spark_that_does_not_answer_is_ended_with_its_runner(
+    warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[Any] = []
+    monkeypatch.setattr(keeper, "kill_java", ended.append)
+    monkeypatch.setattr(keeper, "CLEAN_SECONDS", 0.0)
+    monkeypatch.setattr(keeper, "STOP_SECONDS", 0.0)
+    one = warm()
+    one.spark.holds.clear()
+    one.serve("first").kill()
+    assert "Spark does not answer (clean)" in one.ended()
+    assert ended[0] is one.spark.java
+
+
+def test_one_that_serves_a_run_is_not_ended_unless_now(warm: Callable[..., Warm]) -> None:
+    one = warm()
+    lent = one.serve("first")
+    assert not end_warm(one.place)
+    assert end_warm(one.place, now=True)
+    assert "it was asked to" in one.ended()
+    assert lent.wait(WAIT_SECONDS) != 0
+    assert one.forks.processes[0].wait(WAIT_SECONDS) != 0
+
+
+def test_what_a_driver_process_has_started_ends_with_it(warm: Callable[..., Warm]) -> None:
+    one = warm()
+    lent = one.serve("first")
+    until(lambda: psutil.Process(lent.pid).children())
+    (child,) = psutil.Process(lent.pid).children()
+    lent.kill()
+    psutil.wait_procs([child], timeout=WAIT_SECONDS)
+    assert not child.is_running()
+
+
+def test_a_request_that_is_cut_off_or_of_another_kind_harms_nobody(warm: Callable[..., Warm]) -> None:
+    one = warm()
+    for data in (b"", b"\x00", b"\x00" * 8, b"\xff" * 64):
+        with one.place.connect(1.0) as channel:
+            channel.sendall(data)
+    assert one.serve("first").poll() is None
+
+
+def test_the_folder_of_a_runner_whose_process_is_gone_is_deleted(warm: Callable[..., Warm]) -> None:
+    gone, there = new_place("gone"), warm().place
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    gone.describe({})
+    about = Path(gone.folder) / "about.json"
+    about.write_text(about.read_text().replace(f'"pid": {os.getpid()}', f'"pid": {dead.pid}'))
+    assert sweep_orphans() == [gone]
+    assert places.warm_places() == [there]
+
+
+def test_a_runner_of_another_container_stays_as_long_as_it_listens(warm: Callable[..., Warm]) -> None:
+    one, silent = warm(), new_place("silent")
+    for place in (one.place, silent):
+        place.describe({"place": "another container"})
+    assert sweep_orphans() == [silent]
+
+
+def test_only_their_user_enters_the_folders(warm: Callable[..., Warm]) -> None:
+    place = warm().place
+    assert os.stat(place.folder).st_mode & 0o077 == 0
+    assert os.stat(os.path.dirname(place.folder)).st_mode & 0o077 == 0
+
+
+def test_a_host_keeps_no_more_than_it_may(warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[_Ended] = []
+    monkeypatch.setattr(taking, "_start_keeper", lambda *_: _Ended(started))
+    settings = RunnerSettings("/root", {}, warm=parse_warm_runners("1"))
+    one = warm()
+    one.serve("busy")
+    assert take_warm(settings, sys.executable, ["/root", "app", "other", "k"], {}, {}) is None
+    assert not started
+
+
+def test_one_that_is_idle_makes_room_for_runs_of_another_kind(
+    warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[_Ended] = []
+    monkeypatch.setattr(taking, "_start_keeper", lambda *_: _Ended(started))
+    one = warm()
+    until(lambda: ask(one.place, STATE)["state"] == "idle")  # type: ignore[index]
+    take_warm(
+        RunnerSettings("/root", {}, warm=parse_warm_runners("1")),
+        sys.executable,
+        ["/root", "app", "other", "k"],
+        {},
+        {},
+    )
+    assert len(started) == 1
+    assert "it was asked to" in one.ended()
+
+
+class _Ended:
+    """A process that has ended."""
+
+    def __init__(self, started: list[_Ended]) -> None:
+        started.append(self)
+
+    def poll(self) -> int:
+        return 1
