@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from airflow_samza.systems.serdes.avro import avro_serde
-from airflow_samza.systems.serdes.json_objects import JsonSerde
+from airflow_samza.systems.serdes.json import JsonSerde
 from benchmarks.gen_data import page_views
 
 FORMATS = ("json", "avro")

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_samza.schema import Schema
+from airflow_samza.systems.serdes.avro import AvroRecords
 from airflow_samza.systems.serdes.avro_columns import RecordColumns, Unsupported
-from airflow_samza.systems.serdes.avro_records import AvroRecords
 
 INNER = {
     "type": "record",

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_samza.systems.files.files_read import FilesRead, new_files
 from airflow_samza.systems.files.following import FollowOptions
 from airflow_samza.systems.files.listing import FoundFile
+from airflow_samza.systems.files.new_files import FilesRead, new_files
 
 Version = tuple[int, int]
 """Size and time of a file."""

@@ -10,6 +10,7 @@ import os
 
 import pyarrow.fs as pafs
 
+from airflow_samza.systems.files.failures import is_missing
 from airflow_samza.systems.files.location import Location
 
 
@@ -43,6 +44,15 @@ def make_directory(place: Location) -> None:
         place.filesystem.create_dir(place.path, recursive=True)
         for made in reversed(missing):
             sync_directory(place.at(os.path.dirname(made)))
+
+
+def delete_file(place: Location) -> None:
+    """Delete a file, unless it is gone."""
+    try:
+        place.filesystem.delete_file(place.path)
+    except OSError as error:
+        if not is_missing(error) and place.filesystem.get_file_info(place.path).is_file:
+            raise
 
 
 def _sync(path: str) -> None:

@@ -17,8 +17,7 @@ from urllib.parse import unquote
 import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.files.formats.versions import storage_with_versions
-from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.location import Location, storage_with_versions
 from airflow_samza.systems.files.published import PublishedFiles
 
 _MAGIC = re.compile(r"[*?\[]")

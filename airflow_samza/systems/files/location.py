@@ -2,31 +2,36 @@
 
 HDFS is reached over WebHDFS, and object stores by the client of roots, with the options of a root. For the rest
 pyarrow's own filesystems are taken where the build has them and no storage options are given (their names are
-fsspec's); fsspec opens everything else.
+fsspec's); fsspec opens everything else. A path stays below the root of its system, and below its folder where values
+came with the run.
 """
 
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from airflow_samza.application.rejections import did_you_mean
-from airflow_samza.errors import ConfigError, RuntimeMissing, install
+from airflow_samza.errors import ConfigError, RuntimeMissing, TopicError, install
 from airflow_samza.secrecy import without
 from airflow_samza.systems.filesystems.object_store.address import is_object_store
 from airflow_samza.systems.filesystems.opening import extra_of_scheme
 from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
+from airflow_samza.systems.system import StreamSpec
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
 _HDFS_OPTIONS = frozenset({"user", "token", "ssl_verify"})
 _ARROW_SCHEMES = frozenset({"gcs", "viewfs", "abfs"})
+_GLOB_PART = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,11 @@ class Location:
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rstrip("/").rpartition("/")[2]
+
+    @property
+    def parent(self) -> Location:
+        """The directory in which it lies."""
+        return self.at(self.path.rpartition("/")[0])
 
 
 def is_url(path: str) -> bool:
@@ -172,3 +182,79 @@ def _without_credentials(rest: str) -> str:
     """
     authority, slash, path = rest.partition("?")[0].partition("/")
     return authority.rpartition("@")[2] + slash + path
+
+
+@runtime_checkable
+class HasVersions(Protocol):
+    """A storage that lists all below a folder at once, and has a version of each file (an ETag)."""
+
+    def list_folder(self, path: str) -> list[tuple[pafs.FileInfo, str | None]]:
+        """Return the files and folders in a folder, each file with its version, by one list; none without a folder."""
+        ...
+
+    def list_all(self, path: str) -> list[tuple[pafs.FileInfo, str | None]]:
+        """Return all files and folders below a folder, each file with its version, by one list."""
+        ...
+
+    def info_and_version(self, path: str) -> tuple[pafs.FileInfo, str | None]:
+        """Return a file and its version, by one request."""
+        ...
+
+    def open_version(self, path: str, version: str) -> pa.NativeFile:
+        """Return a file to read at any place.
+
+        :class:`~airflow_samza.systems.filesystems.contents.WrittenAgain`, also while it is read, when it has another
+        version.
+        """
+        ...
+
+
+def storage_with_versions(filesystem: pafs.FileSystem) -> HasVersions | None:
+    """Return the storage behind a filesystem, if it has versions."""
+    handler = getattr(filesystem, "handler", None)
+    return handler if isinstance(handler, HasVersions) else None
+
+
+def check_inside(root: Location, relative: str, stream: StreamSpec, system: str, *, absolute: bool) -> None:
+    """Reject a path that leads out of its system's root.
+
+    An ``absolute`` one is a place of its own, as the application's code says it. Where values came with the run
+    (``stream.below``), links are resolved as well: what they choose lies under the root, or under the folder that an
+    absolute path names before them.
+    """
+    if not absolute and posixpath.normpath(relative).split("/")[0] == "..":
+        raise _outside(root / relative, root, stream, system)
+    if stream.below is None or not isinstance(root.filesystem, pafs.LocalFileSystem):
+        return
+    outer = root.path
+    if absolute:
+        outer = (
+            stream.below
+            if "://" not in stream.below
+            else (root / stream.below.partition("://")[2].partition("/")[2]).path
+        )
+    if not _is_below(_named_in_full(root, relative), outer):
+        raise _outside(root / relative, root.at(outer), stream, system)
+
+
+def _named_in_full(root: Location, relative: str) -> str:
+    """Return the path up to the first part with a glob: that one only matches what lies in the folder."""
+    parts = relative.split("/")
+    literal = next((place for place, part in enumerate(parts) if _GLOB_PART.search(part)), len(parts))
+    return (root / "/".join(parts[:literal])).path
+
+
+def _is_below(path: str, folder: str) -> bool:
+    inner, outer = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath([inner, outer]) == outer
+
+
+def _outside(path: Location, folder: Location, stream: StreamSpec, system: str) -> TopicError:
+    return TopicError(
+        f"The path {path} of stream {stream.name!r} (system {system!r}) leads out of {folder}.",
+        hint="A path must stay below the root of its system, symbolic links included where values of the run choose "
+        "it. Code may name another place by an absolute path.",
+        path=str(path),
+        stream=stream.name,
+        system=system,
+    )

@@ -1,22 +1,197 @@
-"""The look for new files: what of a listing is complete and not on record, and what is rejected or warned about."""
+"""The look for new files: what of a listing is complete and not on record, and what is rejected or warned about.
+
+The record of the files that were read goes from run to run, and is bounded. It holds the last files by name, in the
+order of the stream, and for all before them the key of the last one, the *horizon*: what lies at or before it counts as
+read.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from airflow_samza.errors import StateError, TopicError
-from airflow_samza.systems.files.files_read import FilesRead, NewFiles, new_files
-from airflow_samza.systems.files.following import NAME, TIME, FollowOptions
+from airflow_samza.systems.files.following import IGNORE, NAME, READ, REJECT, TIME, FollowOptions
 from airflow_samza.systems.files.listing import FoundFile, Listing
+from airflow_samza.systems.files.manifests import part_of
+from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.system import StreamSpec
 
 _log = logging.getLogger(__name__)
 
 _SHOWN = 3
 """Names of files in a warning."""
+
+
+Key = tuple[int, str]
+"""The place of a file in the order of its stream: its time (0 in the order of names) and its name."""
+
+
+@dataclass(frozen=True)
+class FilesRead:
+    """The files of a stream that were read.
+
+    ``names`` are the last ones, each with size, time of change (ns) and version, as far as the storage has them.
+    ``passed`` is how many other files lay at or before the ``horizon`` when they were looked at last, ``late`` how many
+    of all that came were found there too late, and left unread. ``files`` and ``bytes`` count all that was ever read.
+    """
+
+    order: str = TIME
+    names: Mapping[str, tuple[int, int | None, str | None]] = field(default_factory=dict)
+    horizon: Key | None = None
+    passed: int = 0
+    late: int = 0
+    files: int = 0
+    bytes: int = 0
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any] | None) -> FilesRead | None:
+        """Return the record of its JSON form."""
+        if data is None:
+            return None
+        names = {name: (int(size), mtime, version) for name, (size, mtime, version) in data["names"].items()}
+        horizon = data["horizon"]
+        return cls(
+            str(data["order"]),
+            names,
+            (int(horizon[0]), str(horizon[1])) if horizon is not None else None,
+            int(data["passed"]),
+            int(data["late"]),
+            int(data["files"]),
+            int(data["bytes"]),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record's JSON form."""
+        return {
+            "order": self.order,
+            "names": {name: list(known) for name, known in self.names.items()},
+            "horizon": list(self.horizon) if self.horizon is not None else None,
+            "passed": self.passed,
+            "late": self.late,
+            "files": self.files,
+            "bytes": self.bytes,
+        }
+
+    def key(self, file: FoundFile) -> Key:
+        """Return the place of a file in the order."""
+        return (0 if self.order == NAME else file.mtime or 0, file.name)
+
+    def has(self, file: FoundFile) -> bool:
+        """Return whether a file is on record as it is now: by its version where the storage has one."""
+        size, mtime, version = self.names[file.name]
+        if version is not None and file.version is not None:
+            return version == file.version
+        return size == file.size and (mtime is None or file.mtime is None or mtime == file.mtime)
+
+    def after(self, new: NewFiles, remember: int) -> FilesRead:
+        """Return the record when new files have been read."""
+        names = dict(self.names)
+        for file in (*new.files, *new.ignored):
+            names[file.name] = (file.size, file.mtime, file.version)
+        horizon = self.horizon
+        if len(names) > remember:
+            keys = sorted((0 if self.order == NAME else mtime or 0, name) for name, (_, mtime, _) in names.items())
+            dropped = keys[: len(names) - remember]
+            horizon = max(dropped[-1], horizon) if horizon is not None else dropped[-1]
+            for _, name in dropped:
+                del names[name]
+        return FilesRead(
+            self.order,
+            names,
+            horizon,
+            new.passed,
+            self.late + new.late,
+            self.files + len(new.files),
+            self.bytes + sum(file.size for file in new.files),
+        )
+
+
+class NewFiles(NamedTuple):
+    """The files of a listing that are to be read, in order.
+
+    ``rewritten`` are those on record that were written again and are rejected for it, ``ignored`` those that are not:
+    they go on record as they are now, unread. ``waiting`` is how many files are not complete yet, or more than one run
+    takes. ``passed`` is how many lie at or before the horizon, ``late`` how many of them have come since the last look.
+    """
+
+    files: tuple[FoundFile, ...]
+    rewritten: tuple[FoundFile, ...] = ()
+    ignored: tuple[FoundFile, ...] = ()
+    waiting: int = 0
+    passed: int = 0
+    late: int = 0
+
+
+class _Replaced:
+    """The outputs of our own that were read and have been replaced since; they are looked for when first asked for."""
+
+    def __init__(self, read: FilesRead) -> None:
+        self._read = read
+
+    @cached_property
+    def _newest(self) -> dict[tuple[str, str], tuple[int, ...]]:
+        """The newest generation on record, by folder and producer."""
+        newest: dict[tuple[str, str], tuple[int, ...]] = {}
+        for name in self._read.names:
+            folder, _, base = name.rpartition("/")
+            if (part := part_of(base)) is not None:
+                place = (folder, part[0])
+                newest[place] = max(newest.get(place, ()), parse_generation(part[1]))
+        return newest
+
+    def has(self, file: FoundFile) -> bool:
+        """Return whether a file has replaced one that was read: of an older generation, or of another run's."""
+        folder, _, base = file.name.rpartition("/")
+        part = part_of(base)
+        if part is None:
+            return False
+        if any((folder, producer) in self._newest for producer in file.replaces - {part[0]}):
+            return True
+        return (folder, part[0]) in self._newest and parse_generation(part[1]) > self._newest[folder, part[0]]
+
+
+def new_files(
+    read: FilesRead, listed: Sequence[FoundFile], options: FollowOptions, is_complete: Callable[[FoundFile], bool]
+) -> NewFiles:
+    """Return what is new in a listing, by the record of what was read before."""
+    found: list[FoundFile] = []
+    written_again: list[FoundFile] = []
+    waiting: list[FoundFile] = []
+    passed = 0
+    replaced = _Replaced(read)
+    for file in listed:
+        if file.name in read.names:
+            if read.has(file):
+                continue
+            if options.on_rewrite != READ:
+                written_again.append(file)
+                continue
+        elif read.horizon is not None and read.key(file) <= read.horizon:
+            passed += 1
+            continue
+        elif options.on_rewrite != READ and replaced.has(file):
+            written_again.append(file)
+            continue
+        (found if is_complete(file) else waiting).append(file)
+    found.sort(key=read.key)
+    if options.max_files is not None:
+        found, left = found[: options.max_files], found[options.max_files :]
+        waiting += left
+    rejected = tuple(written_again) if options.on_rewrite == REJECT else ()
+    ignored = tuple(written_again) if options.on_rewrite == IGNORE else ()
+    new = NewFiles(tuple(found), rejected, ignored, len(waiting), passed, max(passed - read.passed, 0))
+    after = read.after(new, options.remember)
+    if after.horizon is None or after.horizon == read.horizon:
+        return new
+    # The horizon comes over files of this listing: what was read, and what waits, which is then too late.
+    others = [file for file in listed if file.name not in after.names and read.key(file) <= after.horizon]
+    unread = {file.name for file in waiting}
+    return new._replace(passed=len(others), late=new.late + sum(file.name in unread for file in others))
 
 
 @dataclass(frozen=True)

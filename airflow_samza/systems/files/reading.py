@@ -14,17 +14,17 @@ from pyarrow import types
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.dictionaries import batch_of
+from airflow_samza.systems.dictionaries import batch_of, decoded
 from airflow_samza.systems.files.formats.conform import Conformer, cast, shown
-from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange, open_format
+from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange, Unreadable, open_format
+from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.files.formats.limits import check_values
 from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.files.formats.packing import Split
 from airflow_samza.systems.files.formats.text_values import parse_text
-from airflow_samza.systems.files.formats.tolerance import fitting
-from airflow_samza.systems.files.formats.unreadable import Unreadable
+from airflow_samza.systems.files.formats.utf8 import is_text
 from airflow_samza.systems.files.listing import FoundFile
 from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.packing import Split
 from airflow_samza.systems.files.slicing import CHUNK_OFFSETS, files_of, input_file, time_range
 from airflow_samza.systems.files.unchanged import UnchangedFile, unchanged
 from airflow_samza.systems.system import (
@@ -263,3 +263,38 @@ def _with_constants(
             else pa.nulls(batch.num_rows, field.type)
         )
     return batch_of(columns, wanted)
+
+
+def fitting(conformer: Conformer, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch | Unreadable]:
+    """Yield the rows of a batch that fit the stream's schema, in pieces, and between them those that do not, as JSON.
+
+    A column that no row could fit is an error all the same.
+    """
+    try:
+        made = conformer.apply(batch)
+    except SchemaError as error:
+        conformer.apply(batch.slice(0, 0))
+        if batch.num_rows == 1:
+            yield Unreadable(to_lines(_shown(decoded(batch))).decode().rstrip("\n"), error.sentence)
+            return
+        middle = batch.num_rows // 2
+        yield from fitting(conformer, batch.slice(0, middle))
+        yield from fitting(conformer, batch.slice(middle))
+    else:
+        yield made
+
+
+def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a row as it can be shown.
+
+    Bytes that are no text are escaped, and nested values that hold some are left out.
+    """
+    columns = []
+    for column in batch.columns:
+        if is_text(column):
+            columns.append(column)
+        elif column.type.num_fields:
+            columns.append(pa.array(["(text that is no UTF-8)"]))
+        else:
+            columns.append(pa.array([column.cast(pa.binary())[0].as_py().decode(errors="backslashreplace")]))
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

@@ -23,10 +23,10 @@ from airflow_samza.systems.files.formats.file_format import (
     reading,
 )
 from airflow_samza.systems.files.formats.options import FileOptions, format_of_path
-from airflow_samza.systems.files.formats.packing import Unit, pack, pack_chunks
 from airflow_samza.systems.files.formats.plain_types import plain_type
 from airflow_samza.systems.files.listing import FoundFile, Listing
 from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.packing import Unit, pack, pack_chunks
 from airflow_samza.systems.system import StreamSpec
 
 _SMALL_SHARE = 8

@@ -9,17 +9,16 @@ import pyarrow.fs as pafs
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, TopicError
-from airflow_samza.systems.files.files_read import FilesRead
+from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.following import FollowOptions, reject_options
-from airflow_samza.systems.files.formats.failures import storage_errors
 from airflow_samza.systems.files.formats.options import FileOptions, declared_partitions, format_name, storage_options
-from airflow_samza.systems.files.inside import check_inside
 from airflow_samza.systems.files.listing import Listing, find_files, find_missing, has_glob, named_part
-from airflow_samza.systems.files.location import Location, is_url, open_location
+from airflow_samza.systems.files.location import Location, check_inside, is_url, open_location
 from airflow_samza.systems.files.manifests import producer_hash
-from airflow_samza.systems.files.new_files import find_new_files
-from airflow_samza.systems.files.output import FilesProducer, check_writable, publish, reject_file
+from airflow_samza.systems.files.new_files import FilesRead, find_new_files
+from airflow_samza.systems.files.output import FilesProducer, check_writable, reject_file
 from airflow_samza.systems.files.published import View
+from airflow_samza.systems.files.publishing import publish
 from airflow_samza.systems.files.reading import FilesConsumer
 from airflow_samza.systems.files.slicing import detect_format, fix_chunks, fix_slice, found_schema
 from airflow_samza.systems.files.slots import winner_at

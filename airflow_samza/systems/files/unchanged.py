@@ -16,11 +16,10 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from airflow_samza.errors import SamzaError, TopicError
-from airflow_samza.systems.files.formats.failures import is_of_storage
+from airflow_samza.systems.files.failures import is_of_storage
 from airflow_samza.systems.files.formats.file_format import WHILE_READ, InputFile, changed, reading
-from airflow_samza.systems.files.formats.versions import storage_with_versions
 from airflow_samza.systems.files.listing import FoundFile
-from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.location import Location, storage_with_versions
 
 
 class UnchangedFile:

@@ -1,14 +1,121 @@
-"""The serde ``avro:<schema file>``: each message is one record of Avro's binary encoding, without a header."""
+"""The serde ``avro:<schema file>``: each message is one record of Avro's binary encoding, without a header.
+
+Records are read all at once where their schema allows, else one by one.
+"""
 
 from __future__ import annotations
 
+import io
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from pyarrow import types
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.avro import fastavro
-from airflow_samza.systems.serdes.avro_records import AvroRecords, field_names
+from airflow_samza.systems.serdes.avro_columns import RecordColumns, Unsupported
+from airflow_samza.systems.serdes.pieces import merged, without_nulls
+from airflow_samza.systems.serdes.rows import decoded_rows, rows_of
+from airflow_samza.systems.serdes.serde import BadMessage, Decoded
+
+
+class AvroRecords:
+    """Serde of records that ``written``, a parsed schema, wrote; columns are its fields by name.
+
+    ``read`` is the schema to which they are resolved (Avro's rules: its defaults for fields that are not there). A
+    field that is not declared is left out, and a declared column that the records do not have is null.
+    """
+
+    def __init__(self, schema: pa.Schema, written: Any, read: Any = None) -> None:
+        self._library = fastavro()
+        self._schema = schema
+        self._written = written
+        self._read = read
+        # Values of these types are what fastavro makes of them; its UUIDs become texts.
+        self._fields = [
+            (one.name, one.type if one.type.num_fields or types.is_string(one.type) else None) for one in schema
+        ]
+        self._columns: RecordColumns | None = None
+        if read is None:
+            with suppress(Unsupported):
+                self._columns = RecordColumns(written, schema)
+
+    def encode(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the records."""
+        found = []
+        for place, row in enumerate(rows_of(batch)):
+            sink = io.BytesIO()
+            try:
+                self._library.schemaless_writer(sink, self._written, row, strict_allow_default=True)
+            except Exception as error:  # whatever the encoder trips over
+                raise BadMessage(place, f"Avro cannot hold it ({type(error).__name__}: {error})") from error
+            found.append(sink.getvalue())
+        return pa.array(found, pa.binary())
+
+    def decode(self, values: pa.Array) -> pa.RecordBatch:
+        """Return the messages."""
+        return self.decode_each(values).whole()
+
+    def decode_each(self, values: pa.Array) -> Decoded:
+        """Return the messages that can be read."""
+        return without_nulls(values, self._one_by_one if self._columns is None else self._together)
+
+    def _together(self, values: pa.Array) -> Decoded:
+        """Return the messages read at once, and between them those that are flagged, read one by one."""
+        assert self._columns is not None
+        if not len(values):
+            return self._one_by_one(values)
+        batch, flagged = self._columns.read(values)
+        if not flagged.any():
+            return Decoded(batch)
+        good = Decoded(batch.filter(pa.array(~flagged)))
+        places = np.flatnonzero(flagged)
+        others = self._one_by_one(values.take(pa.array(places)))
+        return merged([(np.flatnonzero(~flagged), good), (places, others)])
+
+    def _one_by_one(self, values: pa.Array) -> Decoded:
+        found: list[dict[str, Any] | BadMessage] = []
+        for place, value in enumerate(values.to_pylist()):
+            source = io.BytesIO(value)
+            try:
+                record = self._library.schemaless_reader(source, self._written, self._read)
+            except Exception as error:  # whatever the decoder trips over
+                what = "it ends too early" if isinstance(error, EOFError) else f"{type(error).__name__}: {error}"
+                why = f"it is no record of the schema ({what})"
+                found.append(BadMessage(place, why))
+                continue
+            if source.tell() != len(value):
+                why = f"{len(value) - source.tell()} further bytes follow the record"
+                found.append(BadMessage(place, why))
+                continue
+            found.append(
+                {
+                    name: record.get(name) if kind is None else _declared(record.get(name), kind)
+                    for name, kind in self._fields
+                }
+            )
+        return decoded_rows(found, self._schema)
+
+
+def field_names(record: Any) -> list[str]:
+    """Return the names of a record's fields."""
+    return [field["name"] for field in record["fields"]]
+
+
+def _declared(value: Any, kind: pa.DataType) -> Any:
+    """Return a value without the fields that are not declared."""
+    if value is None:
+        return None
+    if types.is_struct(kind) and isinstance(value, dict):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        return {field.name: _declared(value.get(field.name), field.type) for field in fields}
+    if types.is_map(kind) and isinstance(value, dict):
+        return {key: _declared(item, kind.item_type) for key, item in value.items()}
+    if types.is_list(kind) and isinstance(value, list):
+        return [_declared(item, kind.value_type) for item in value]
+    return str(value) if types.is_string(kind) and type(value).__name__ == "UUID" else value
 
 
 def avro_serde(schema: pa.Schema, record: Any, stream: str) -> AvroRecords:

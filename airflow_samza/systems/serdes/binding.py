@@ -32,7 +32,7 @@ def bind_serde(
     """
     if declared == JSON:
         from airflow_samza.systems.files.formats.json_lines import JsonLinesFormat
-        from airflow_samza.systems.serdes.json_objects import JsonSerde
+        from airflow_samza.systems.serdes.json import JsonSerde
 
         JsonLinesFormat().check(schema, stream)
         return JsonSerde(schema)
@@ -43,8 +43,8 @@ def bind_serde(
 
         return avro_serde(schema, json.loads(declared[len(AVRO) :]), stream)
     if declared.startswith(REGISTRY):
+        from airflow_samza.systems.serdes.registry.client import registry_settings
         from airflow_samza.systems.serdes.registry.serde import registry_serde
-        from airflow_samza.systems.serdes.registry.settings import registry_settings
 
         form, _, own = declared[len(REGISTRY) :].partition(":")
         settings = registry_settings(options or {})
@@ -64,10 +64,10 @@ def _of_one_column(declared: str, schema: pa.Schema, stream: str) -> Serde:
             stream=stream,
         )
     if declared in (STRING, BYTES):
-        from airflow_samza.systems.serdes.texts import BytesSerde, StringSerde
+        from airflow_samza.systems.serdes.one_column import BytesSerde, StringSerde
 
         return StringSerde(schema) if declared == STRING else BytesSerde(schema)
-    from airflow_samza.systems.serdes.numbers import NumberSerde
+    from airflow_samza.systems.serdes.one_column import NumberSerde
 
     return NumberSerde(schema, declared)
 

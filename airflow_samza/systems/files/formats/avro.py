@@ -25,8 +25,8 @@ from airflow_samza.systems.files.formats.avro_records import BATCH_ROWS, AvroRec
 from airflow_samza.systems.files.formats.avro_types import AvroTypes, column, readable, without_logical
 from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange
 from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
+from airflow_samza.systems.files.packing import Unit
 
 _BATCH_BYTES = 8 * 2**20
 """Encoded bytes of the records that become a batch, unless a block alone has more."""

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from airflow_samza.systems.files.formats.no_column import NoColumn
+from airflow_samza.systems.files.formats.plain_types import NoColumn
 
 LOGICAL = "samza.logicalType"
 """The name under which logical types stand in a schema that the library gets: it has none of its own to apply."""

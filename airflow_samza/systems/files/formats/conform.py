@@ -19,9 +19,8 @@ from airflow_samza.quoting import plainly
 from airflow_samza.schema import type_from_arrow
 from airflow_samza.systems.dictionaries import batch_of, is_encoded_as
 from airflow_samza.systems.files.formats.file_format import LEAVE_RECORDS_OUT, READ_BY_SPARK
-from airflow_samza.systems.files.formats.no_column import NoColumn
 from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.files.formats.plain_types import as_plain, plain_type
+from airflow_samza.systems.files.formats.plain_types import NoColumn, as_plain, plain_type
 from airflow_samza.systems.files.formats.utf8 import is_text
 
 

@@ -18,22 +18,22 @@ from pyarrow import types
 from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.quoting import plainly, quoted
 from airflow_samza.systems.files.formats.conform import shown
-from airflow_samza.systems.files.formats.csv_head import Head, read_head
 from airflow_samza.systems.files.formats.csv_output import CsvOutput
-from airflow_samza.systems.files.formats.csv_records import Dialect, count_lines, last_line, lines_of
+from airflow_samza.systems.files.formats.csv_records import Dialect, Head, count_lines, last_line, lines_of, read_head
 from airflow_samza.systems.files.formats.csv_values import parse_column, type_of
 from airflow_samza.systems.files.formats.file_format import (
     BATCH_ROWS,
     LEAVE_RECORDS_OUT,
     InputFile,
     TimeRange,
+    Unreadable,
+    as_text,
     bad_record,
 )
 from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, Block, line_blocks
 from airflow_samza.systems.files.formats.options import FileOptions, compression_of
-from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
-from airflow_samza.systems.files.formats.unreadable import Unreadable, as_text
+from airflow_samza.systems.files.packing import Unit
 
 LONGEST_RECORD = 16 * 2**20
 """Bytes of a record that is read."""

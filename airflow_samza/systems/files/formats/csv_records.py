@@ -1,4 +1,4 @@
-"""Beginnings and ends of CSV records, exactly as Arrow's parser sees them.
+"""Beginnings and ends of CSV records, exactly as Arrow's parser sees them, and the header of a file.
 
 A quote opens a quoted value only where a value begins; twice, it stands for itself; what follows the closing one
 belongs to the value. An escape takes the next character as it is. CR, LF and CRLF end a record outside of quotes.
@@ -6,14 +6,25 @@ belongs to the value. An escape takes the next character as it is. CR, LF and CR
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from airflow_samza.systems.files.formats.file_format import InputFile, damaged
+from airflow_samza.systems.files.formats.lines import line_end, reject_binary
 from airflow_samza.systems.files.formats.options import FileOptions
+
+_PIECE_BYTES = 64 * 2**10
+
+_LONGEST = 2**20
+"""Bytes of blank lines and a header that are read."""
+
+_BOM = b"\xef\xbb\xbf"
 
 
 class Dialect:
@@ -120,3 +131,63 @@ def last_line(data: bytes) -> bytes:
     start = max(data.rfind(b"\n", 0, size), data.rfind(b"\r", 0, size)) + 1
     end = size + (2 if data.startswith(b"\r\n", size) else 1)
     return data[start:end]
+
+
+class Head(NamedTuple):
+    """Head of a file: the first record's values, the offset of records (behind a header), the byte that ends lines."""
+
+    names: list[str]
+    body: int
+    line_end: bytes
+
+
+def read_head(file: InputFile, dialect: Dialect, *, header: bool, named: bool) -> Head:
+    """Read up to the end of the first record that is not blank; blank lines before a header are no rows.
+
+    Without ``named`` the first record is none of the head's business, and may be a bad one.
+    """
+    data = b""
+    with file.sequential() as source:
+        while True:
+            more = source.read(_PIECE_BYTES)
+            data += more
+            reject_binary(file, "csv", data)
+            begin = len(_BOM) if data.startswith(_BOM) else 0
+            place, record = _first_record(data, begin, dialect)
+            is_whole = place + len(record) < len(data) and dialect.has_ended(record)
+            if is_whole or not more or not named:
+                break
+            if len(data) > _LONGEST:
+                raise damaged(
+                    file,
+                    "csv",
+                    f"its first record has more than {_LONGEST // 2**20} MiB, or a quote that is never closed",
+                )
+    if not record or not named:
+        return Head([], len(data) if header else begin, line_end(data))
+    if not dialect.is_closed(record):
+        raise damaged(file, "csv", "its first record has a quote that is never closed")
+    return Head(_values(file, record, dialect), place + len(record) if header else begin, line_end(data))
+
+
+def _first_record(data: bytes, begin: int, dialect: Dialect) -> tuple[int, bytes]:
+    place = begin
+    for record in dialect.records(data[begin:]):
+        if record.strip():
+            return place, record
+        place += len(record)
+    return place, b""
+
+
+def _values(file: InputFile, record: bytes, dialect: Dialect) -> list[str]:
+    reader = csv.reader(
+        io.StringIO(record.decode(), newline=""),
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote or None,
+        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+        escapechar=dialect.escape or None,
+    )
+    try:
+        return next(reader)
+    except csv.Error as error:
+        raise damaged(file, "csv", f"its first record is none ({error})") from error

@@ -1,4 +1,4 @@
-"""Protocols of file formats, and the five formats that there are."""
+"""Protocols of file formats, the five formats that there are, and the errors of files that cannot be read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import pyarrow.fs as pafs
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, SamzaError, TopicError
-from airflow_samza.systems.files.formats.failures import is_missing, is_of_storage, translate
+from airflow_samza.systems.files.failures import is_missing, is_of_storage, translate
 from airflow_samza.systems.files.formats.options import CODECS, FileOptions, compression_of
-from airflow_samza.systems.files.formats.packing import Unit
-from airflow_samza.systems.files.formats.unreadable import Unreadable
-from airflow_samza.systems.files.formats.versions import storage_with_versions
+from airflow_samza.systems.files.location import storage_with_versions
+from airflow_samza.systems.files.packing import Unit
 from airflow_samza.systems.filesystems.contents import WrittenAgain
 from airflow_samza.systems.system import ColumnBound
 
@@ -77,6 +76,22 @@ class InputFile:
             return self.filesystem.open_input_stream(self.path, compression=codec)
         opened = self.random_access()
         return opened if codec is None else pa.CompressedInputStream(opened, codec)
+
+
+_LONGEST = 1 << 20
+"""Bytes of a record that are kept: a quote that is never closed makes the rest of a file one record."""
+
+
+class Unreadable(NamedTuple):
+    """Record that cannot be read: its text, and the reason."""
+
+    text: str
+    error: str
+
+
+def as_text(data: bytes) -> str:
+    """Return a record's bytes as text without its line end, cut when it is long; other bytes than UTF-8 are escaped."""
+    return data[:_LONGEST].rstrip(b"\r\n").decode(errors="backslashreplace")
 
 
 class OpenFile(Protocol):

@@ -23,18 +23,25 @@ from airflow_samza.systems.files.formats.file_format import (
     InputFile,
     Sample,
     TimeRange,
+    Unreadable,
+    as_text,
     bad_record,
 )
 from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_types import inferred_schema, sampled_fields
 from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, to_lines
-from airflow_samza.systems.files.formats.lines import LONGEST_LINE, Block, first_bytes, line_blocks, line_end
+from airflow_samza.systems.files.formats.lines import (
+    LONGEST_LINE,
+    Block,
+    first_bytes,
+    line_blocks,
+    line_end,
+    reject_binary,
+)
 from airflow_samza.systems.files.formats.options import FileOptions, compression_of
-from airflow_samza.systems.files.formats.packing import Unit
-from airflow_samza.systems.files.formats.signatures import reject_binary
 from airflow_samza.systems.files.formats.text_values import is_text_leaf, parse_text
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
-from airflow_samza.systems.files.formats.unreadable import Unreadable, as_text
+from airflow_samza.systems.files.packing import Unit
 
 _BAD = (ValueError, OverflowError, pa.ArrowException)
 """Errors that parsing a bad line raises."""

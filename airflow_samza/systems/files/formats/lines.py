@@ -1,8 +1,7 @@
-"""Text in blocks of whole lines.
+"""Text in blocks of whole lines, and the first bytes of files that are no text.
 
-A line belongs to the byte range in which it starts, so ranges cut anywhere lose and double nothing.
-
-Lines end with LF or CRLF. A file whose first bytes have CR and no LF is one whose lines end with CR alone.
+A line belongs to the byte range in which it starts, so ranges cut anywhere lose and double nothing. Lines end with LF
+or CRLF. A file whose first bytes have CR and no LF is one whose lines end with CR alone.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from airflow_samza.systems.files.formats.file_format import InputFile
+from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, damaged
 
 BLOCK_BYTES = 4 * 2**20
 """Bytes read at once: some ten thousand lines, a few batches' worth."""
@@ -26,6 +25,24 @@ _SHOWN_BYTES = 2**20
 _LOOKED_AT = 64 * 2**10
 
 
+_PACKED = {
+    b"\x1f\x8b": ("gzip", ".gz"),
+    b"BZh": ("bzip2", ".bz2"),
+    b"\x28\xb5\x2f\xfd": ("zstd", ".zst"),
+    b"\x04\x22\x4d\x18": ("lz4", ".lz4"),
+    b"\xfd7zXZ\x00": ("xz", ""),
+    b"PK\x03\x04": ("zip", ""),
+}
+
+_OTHERS = {
+    b"PAR1": "Parquet",
+    b"ORC\x01": "ORC",
+    b"Obj\x01": "Avro",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+}
+
+
 class Block(NamedTuple):
     """Block of whole lines, and the offset of the first in the (decompressed) file.
 
@@ -35,6 +52,22 @@ class Block(NamedTuple):
     offset: int
     data: bytes
     cut: bool = False
+
+
+def reject_binary(file: InputFile, format_name: str, data: bytes) -> None:
+    """Reject a text file whose first bytes are those of something else."""
+    for magic, (name, ending) in _PACKED.items():
+        if data.startswith(magic):
+            known = (
+                f"Name it {ending}, then it is decompressed while it is read."
+                if ending
+                else "Unpack it, or pack it with gzip (.gz)."
+            )
+            raise damaged(file, format_name, f"it is compressed with {name}", known)
+    for magic, name in _OTHERS.items():
+        if data.startswith(magic):
+            way_out = f"Convert it to UTF-8, or {READ_BY_SPARK} with Spark's option encoding." if "UTF" in name else ""
+            raise damaged(file, format_name, f"it is {name}", way_out)
 
 
 def first_bytes(file: InputFile) -> bytes:

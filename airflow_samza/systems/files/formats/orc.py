@@ -15,8 +15,8 @@ from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, READ_BY_
 from airflow_samza.systems.files.formats.limits import LARGEST_PIECE, LARGEST_VALUE, too_large
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.orc_tail import OrcTail
-from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.times import NANOSECONDS
+from airflow_samza.systems.files.packing import Unit
 
 LARGEST_STRIPE = 4 * 2**30
 """Bytes that the columns read of a stripe take at least, by eight for each value."""

@@ -1,7 +1,4 @@
-"""Parquet: read by row groups, with column projection and row-group statistics.
-
-Written with snappy and row groups of 128k rows, without statistics of floats.
-"""
+"""Parquet: read by row groups, with column projection and row-group statistics."""
 
 from __future__ import annotations
 
@@ -22,16 +19,11 @@ from airflow_samza.systems.files.formats.limits import (
     too_large,
 )
 from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.files.formats.packing import Unit
 from airflow_samza.systems.files.formats.parquet_footer import check_columns, check_counts
+from airflow_samza.systems.files.formats.parquet_output import ParquetOutput
 from airflow_samza.systems.files.formats.parquet_pages import pages_of
 from airflow_samza.systems.files.formats.row_groups import may_fulfil, plain_columns, stored_columns
-
-ROW_GROUP_ROWS = 131_072
-"""Rows of a written row group: small enough that a file of a few million rows can be split among several tasks."""
-
-ROW_GROUP_BYTES = 128 * 2**20
-"""A writer lets go of its rows at this size, so that wide rows do not fill the memory."""
+from airflow_samza.systems.files.packing import Unit
 
 BATCH_BYTES = 8 * 2**20
 """About what the columns of a batch read take; a task holds several batches at a time on their way."""
@@ -42,12 +34,6 @@ READ_AHEAD_BYTES = 32 * 2**20
 """The most of a file that is in memory before it is asked for."""
 
 _PAGE_BUFFER = 2**20
-
-_REPEATS = 8
-"""Average number of times that a value has to come up for a dictionary to pay."""
-
-_LOOKED_AT = 1 << 17
-"""Rows in which repeated values are looked for."""
 
 _PLACE_BYTES = 1.5
 """Bytes of a place in a dictionary, with the dictionary itself, up to which it is kept."""
@@ -317,93 +303,3 @@ def _may_lie(column: pq.ColumnChunkMetaData, within: TimeRange, scale: tuple[int
         return True
     lowest, highest = (int(raw) * scale[0] // scale[1] for raw in (statistics.min_raw, statistics.max_raw))
     return highest >= within.start and lowest < within.end
-
-
-class ParquetOutput:
-    """Writer that gathers rows to row groups; the first one decides which columns are worth a dictionary."""
-
-    def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, compression: str) -> None:
-        self.sink = sink
-        self.schema = schema
-        self.compression = compression
-        self.writer: pq.ParquetWriter | None = None
-        self.held: list[pa.RecordBatch] = []
-        self.rows = 0
-        self.size = 0
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows; write a row group when there are enough."""
-        start = 0
-        while batch.num_rows - start:
-            part = batch.slice(start, ROW_GROUP_ROWS - self.rows)
-            self.held.append(part)
-            self.rows += part.num_rows
-            self.size += part.nbytes
-            start += part.num_rows
-            if self.rows == ROW_GROUP_ROWS or self.size >= ROW_GROUP_BYTES:
-                self._flush()
-
-    def _flush(self) -> None:
-        table = pa.Table.from_batches(self.held, self.schema)
-        if self.writer is None:
-            dictionaries = dictionary_columns(table)
-            self.writer = pq.ParquetWriter(
-                self.sink,
-                self.schema,
-                compression=self.compression,
-                use_dictionary=dictionaries,
-                write_statistics=columns_with_statistics(self.schema),
-                write_page_checksum=True,
-            )
-        if self.rows:
-            self.writer.write_table(table, row_group_size=self.rows)
-        self.held, self.rows, self.size = [], 0, 0
-
-    def close(self) -> None:
-        """Write the last row group and the footer."""
-        self._flush()
-        if self.writer is not None:
-            self.writer.close()
-
-
-def columns_with_statistics(schema: pa.Schema) -> bool | list[str]:
-    """Return the columns whose least and greatest values are written: all (True) but those of floats.
-
-    Arrow leaves NaN out of these values, and Spark, which sorts NaN above all numbers, would skip the row groups
-    that have a NaN.
-    """
-    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
-    kept = [path for path, kind in leaves if not types.is_floating(kind)]
-    return True if len(kept) == len(leaves) else kept
-
-
-def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-    """Yield the columns of which a column is made in the file, by the paths that they have there."""
-    if types.is_struct(kind):
-        for child in kind:
-            yield from _leaves(f"{path}.{child.name}", child.type)
-    elif types.is_map(kind):
-        yield from _leaves(f"{path}.key_value.key", kind.key_type)
-        yield from _leaves(f"{path}.key_value.value", kind.item_type)
-    elif types.is_list(kind) or types.is_large_list(kind):
-        yield from _leaves(f"{path}.list.element", kind.value_type)
-    else:
-        yield path, kind
-
-
-def dictionary_columns(table: pa.Table) -> bool | list[str]:
-    """Return the columns whose values repeat often enough for a dictionary.
-
-    Building one that is thrown away doubles the cost of writing.
-
-    Looked for among the first rows: counting all would cost a tenth of the writing. A column that repeats only over
-    more rows than these is written plain. True, every column, when some are nested: what they hold is not counted here.
-    """
-    if not table.num_rows or any(field.type.num_fields for field in table.schema):
-        return True
-    looked_at = table.slice(0, _LOOKED_AT)
-    return [
-        name
-        for name in table.column_names
-        if pc.count_distinct(looked_at.column(name)).as_py() * _REPEATS <= looked_at.num_rows
-    ]

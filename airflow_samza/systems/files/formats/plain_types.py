@@ -1,7 +1,8 @@
 """Types that files have and streams have not, as those that streams have: the same rule for every format.
 
 A UUID is text, JSON is text, half-precision numbers are ``float``, a time of day is ``bigint``: microseconds since
-midnight, whatever unit the file has. Other types that Arrow knows by name count as what they are stored as.
+midnight, whatever unit the file has. Other types that Arrow knows by name count as what they are stored as. A column
+of a type that no stream can have is left out when a file is read.
 """
 
 from __future__ import annotations
@@ -13,11 +14,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from airflow_samza.systems.files.formats.no_column import NoColumn
-
 _DASHES = (8, 13, 18, 23)
 _LENGTH = len(str(uuid.UUID(int=0)))
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+
+
+class NoColumn(pa.ExtensionType):  # type: ignore[misc]
+    """Type of a column of a file that no stream can read; ``what`` says what the file has there, for people.
+
+    No value of it exists: a file that has such columns is read without them.
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(pa.null(), "airflow_samza.no_column")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        """Return what the type differs by from others of its name."""
+        return self.what.encode()
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> NoColumn:
+        """Return the type again."""
+        return cls(serialized.decode())
+
+    def __hash__(self) -> int:
+        return hash(self.what)
+
+    def __str__(self) -> str:
+        return self.what
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

@@ -13,10 +13,24 @@ from urllib.parse import urlsplit
 
 from airflow_samza.errors import ConfigError, RuntimeMissing, StorageUnavailable, install
 from airflow_samza.secrecy import without_passwords
-from airflow_samza.systems.serdes.registry.settings import PREFIX
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import RegisteredSchema, Schema
+
+PREFIX = "schema.registry."
+"""Beginning of the options of a system that are settings of its schema registry."""
+
+_DEFAULTS = {
+    # A registry that is away is reported within seconds; the client itself would wait for an answer for ever.
+    "timeout": 10.0,
+    "max.retries": 2,
+    "retries.wait.ms": 200,
+    "retries.max.wait.ms": 2000,
+    # Workers live for days, and the latest version of a subject does not stay that.
+    "cache.latest.ttl.sec": 60,
+}
+
+_NUMBERS = (*_DEFAULTS, "cache.capacity")
 
 T = TypeVar("T")
 
@@ -198,3 +212,24 @@ def _format(kind: str) -> str | None:
 def _without_login(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def registry_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the registry's client, without the prefix; {} when the options name no registry.
+
+    >>> registry_settings({"bootstrap.servers": "b:9092", "schema.registry.url": "http://r:8081"})["url"]
+    'http://r:8081'
+    """
+    found = {name[len(PREFIX) :]: value for name, value in options.items() if name.startswith(PREFIX)}
+    if "url" not in found:
+        return {}
+    return {**_DEFAULTS, **{n: _typed(n, v) for n, v in found.items()}}
+
+
+def _typed(name: str, value: Any) -> Any:
+    if name in _NUMBERS and isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value  # the client names it
+    return value

@@ -4,42 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.systems.serdes.pieces import merged, without_nulls
-from airflow_samza.systems.serdes.registry.client import AUTO_REGISTER, Registered, Registry, SchemaText
+from airflow_samza.systems.serdes.registry.bodies import Bodies, bodies_for
+from airflow_samza.systems.serdes.registry.client import AUTO_REGISTER, PREFIX, Registered, Registry, SchemaText
 from airflow_samza.systems.serdes.registry.framing import bodies_of, framed, frames_of
-from airflow_samza.systems.serdes.registry.settings import PREFIX
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
-
-AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
-
-
-class Bodies(Protocol):
-    """Form of messages of one kind of schemas, without what stands before them; ``own`` is the stream's own schema."""
-
-    kind: str
-
-    def reader(self, written: SchemaText, own: str | None, schema: pa.Schema) -> Serde:
-        """Return what reads messages that this schema wrote into declared columns; a ValueError if nothing can."""
-        ...
-
-    def writer(self, written: SchemaText, schema: pa.Schema) -> Serde:
-        """Return what writes messages of these columns with this schema; a ValueError if they are not its fields."""
-        ...
-
-    def lacking(self, written: SchemaText, schema: pa.Schema) -> list[str]:
-        """Return the columns that are no fields of the schema."""
-        ...
-
-    @property
-    def after_id(self) -> bytes:
-        """The bytes between the id and a message that is written."""
-        ...
 
 
 class RegistrySerde:
@@ -181,21 +156,6 @@ class RegistrySerde:
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-
-
-def bodies_for(form: str) -> Bodies:
-    """Return the form of messages of ``avro``, ``json`` or ``protobuf``."""
-    if form == "avro":
-        from airflow_samza.systems.serdes.registry.avro_bodies import AvroBodies
-
-        return AvroBodies()
-    if form == "json":
-        from airflow_samza.systems.serdes.registry.json_bodies import JsonBodies
-
-        return JsonBodies()
-    from airflow_samza.systems.serdes.registry.protobuf_bodies import ProtobufBodies
-
-    return ProtobufBodies()
 
 
 def registry_serde(

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_samza.systems.files import slicing
-from airflow_samza.systems.files.formats.packing import Unit, pack, pack_chunks
+from airflow_samza.systems.files.packing import Unit, pack, pack_chunks
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
 

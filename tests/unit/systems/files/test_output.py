@@ -16,7 +16,7 @@ import pytest
 
 from airflow_samza.errors import ConfigError, SchemaError, StorageFull, StorageUnavailable, TopicError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files.formats.parquet import dictionary_columns
+from airflow_samza.systems.files.formats.parquet_output import dictionary_columns
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import (

@@ -26,7 +26,7 @@ from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import ConfigError, RuntimeMissing, SchemaError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.formats.lines import line_blocks
-from airflow_samza.systems.files.formats.packing import Unit, pack
+from airflow_samza.systems.files.packing import Unit, pack
 from airflow_samza.systems.files.slicing import input_file
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import (

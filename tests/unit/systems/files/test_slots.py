@@ -12,12 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.errors import StateError, TopicError
-from airflow_samza.systems.files.files_read import FilesRead
 from airflow_samza.systems.files.following import FollowOptions
 from airflow_samza.systems.files.fsck import fsck_output
 from airflow_samza.systems.files.listing import find_files
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.new_files import find_new_files
+from airflow_samza.systems.files.new_files import FilesRead, find_new_files
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 from tests.support.faulty_arrow import FaultyHandler

@@ -14,8 +14,7 @@ import pytest
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import InputFile
-from airflow_samza.systems.files.formats.versions import storage_with_versions
-from airflow_samza.systems.files.location import open_location
+from airflow_samza.systems.files.location import open_location, storage_with_versions
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.filesystems.contents import WrittenAgain
 from airflow_samza.systems.filesystems.object_store import requests

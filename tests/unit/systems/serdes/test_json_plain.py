@@ -8,8 +8,7 @@ import pytest
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.formats.json_values import BadValue, from_lines
 from airflow_samza.systems.files.formats.lines import Block
-from airflow_samza.systems.serdes.json_objects import JsonSerde
-from airflow_samza.systems.serdes.json_plain import PlainObjects
+from airflow_samza.systems.serdes.json import JsonSerde, PlainObjects
 
 SCHEMA = Schema.of("a bigint, i int, f double, s string, b boolean").to_arrow()
 

@@ -15,9 +15,11 @@ import pytest
 
 from airflow_samza.errors import ConfigError, SchemaError, StorageUnavailable
 from airflow_samza.schema import Schema
+from airflow_samza.systems.kafka.access import access_of
 from airflow_samza.systems.serdes.binding import bind_serde, with_schema_file
+from airflow_samza.systems.serdes.registry.client import registry_settings
 from airflow_samza.systems.serdes.registry.serde import RegistrySerde
-from airflow_samza.systems.serdes.registry.settings import registry_settings, without_registry
+from airflow_samza.systems.system import SystemBinding
 from demo.certificates import Certificates
 from tests.support.schema_registry import StubRegistry, stub_registry
 
@@ -259,7 +261,10 @@ def test_a_system_without_a_registry_is_named() -> None:
 
 def test_settings_of_the_registry_are_kept_from_the_brokers_client() -> None:
     options = {"bootstrap.servers": "b:9092", "schema.registry.url": "http://r", "schema.registry.timeout": "3"}
-    assert without_registry(options) == {"bootstrap.servers": "b:9092"}
+    assert {name for name, _ in access_of("queue", SystemBinding("kafka", options)).pairs} == {
+        "bootstrap.servers",
+        "client.id",
+    }
     assert registry_settings(options)["timeout"] == 3.0
     assert registry_settings({"bootstrap.servers": "b:9092"}) == {}
 

@@ -1,17 +1,24 @@
-"""The serde ``json``: each message is a JSON object."""
+"""The serde ``json``: each message is a JSON object.
+
+Objects of plain columns are read by msgspec, in half the time of Arrow's reader of lines, and as strictly; what it
+rejects is left to other parsers, which read it or say what is wrong (decision 91).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_lines import is_for_arrow, parsed_by_arrow
 from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, to_lines
 from airflow_samza.systems.files.formats.lines import Block
-from airflow_samza.systems.serdes.json_plain import PlainObjects
 from airflow_samza.systems.serdes.pieces import decoded_by_halves, joined, merged, without_nulls
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded
 
@@ -22,6 +29,14 @@ _LINES = 64
 
 _MOST_BYTES = 2**30
 """Bytes of values that are joined; the offsets of a binary array end at twice as many."""
+
+
+_PYTHON: dict[pa.DataType, Any] = {
+    **dict.fromkeys((pa.int8(), pa.int16(), pa.int32(), pa.int64()), int),
+    pa.float64(): float,
+    pa.string(): str,
+    pa.bool_(): bool,
+}
 
 
 class JsonSerde:
@@ -130,3 +145,36 @@ def _joined(values: pa.Array) -> bytes:
     whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
     found: bytes = pc.binary_join(whole, b"\n")[0].as_py()
     return found
+
+
+class PlainObjects:
+    """Reader of objects whose columns are whole numbers, doubles, texts and booleans; others are of no interest."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = pa.schema([field.with_nullable(True) for field in schema])
+        fields = [(f"f{place}", _PYTHON[field.type] | None, None) for place, field in enumerate(schema)]
+        names = {f"f{place}": name for place, name in enumerate(schema.names)}
+        self._decoder = msgspec.json.Decoder(msgspec.defstruct("Row", fields, rename=names, gc=False))
+        self._getters = [attrgetter(name) for name in names]
+
+    @classmethod
+    def of(cls, schema: pa.Schema) -> PlainObjects | None:
+        """Return the reader for a schema; None where a column is of another type."""
+        plain = len(schema) and all(field.type in _PYTHON for field in schema)
+        return cls(schema) if plain else None
+
+    def read(self, data: bytes, count: int) -> pa.RecordBatch | None:
+        """Return lines of one object each; None when there are not as many, or one is rejected."""
+        if count_objects(data) != count:  # also where it is no UTF-8, or objects lie too deep in one another
+            return None
+        try:
+            rows = self._decoder.decode_lines(data)
+            columns = [
+                pa.array(list(map(getter, rows)), field.type)
+                for getter, field in zip(self._getters, self._schema, strict=True)
+            ]
+        except (msgspec.MsgspecError, RecursionError, OverflowError, pa.ArrowInvalid):
+            return None
+        if len(rows) != count:
+            return None
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)

@@ -1,0 +1,314 @@
+"""Publishing of staged files under deterministic names, as a list of steps that may each be done again.
+
+Take a turn at the slot, move the staged files, write the manifest, remove the files of lower generations and of runs
+whose slot it is now, clear the staging. The manifest decides: before it, our readers see the former generation or run;
+after it, the new one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from airflow_samza.errors import TopicError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.files.durable import delete_file, make_directory, sync_directory, sync_file
+from airflow_samza.systems.files.failures import is_missing, storage_errors
+from airflow_samza.systems.files.formats.file_format import open_format
+from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.location import Location, storage_with_versions
+from airflow_samza.systems.files.manifests import (
+    Manifest,
+    manifest_path,
+    own_path,
+    part_name,
+    part_of,
+    producer_hash,
+    read_manifest,
+)
+from airflow_samza.systems.files.published import View
+from airflow_samza.systems.files.slots import SlotTurn, encode_writer, list_turns, run_digest, winner_at
+from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.output_slots import (
+    SlotCode,
+    SlotWriter,
+    Turn,
+    is_replaced,
+    next_turn,
+    reject_meeting,
+    replaced,
+)
+from airflow_samza.systems.system import Publication, StreamSpec
+from airflow_samza.systems.topic_rejections import WRITES_AGAIN
+
+_STALE = timedelta(days=7)
+"""Staged files this old belong to attempts that died; none lives so long."""
+
+
+def publish(output: Location, stream: StreamSpec, format_name: str, publication: Publication) -> dict[str, Any]:
+    """Make one epoch's files visible; doing it again, from any point at which it stopped, changes nothing more."""
+    with storage_errors(path=str(output), stream=stream.name, doing="write"):
+        return _Publisher(output, stream, format_name, publication).run()
+
+
+class _Publisher:
+    def __init__(self, output: Location, stream: StreamSpec, format_name: str, publication: Publication) -> None:
+        self.output = output
+        self.filesystem = output.filesystem
+        self.stream = stream
+        self.format_name = format_name
+        self.publication = publication
+        self.producer = producer_hash(publication.producer, stream.name)
+        self.generation = parse_generation(publication.generation)
+        self.mine = (self.producer, publication.generation)
+        self.place = manifest_path(output, self.producer, publication.generation, publication.epoch)
+        self.slot: SlotCode | None = publication.slot.code if publication.slot is not None else None
+
+    def run(self) -> dict[str, Any]:
+        view = self._look()
+        self._reject_late(view)
+        view = self._begin(view)
+        if self._info(self.place.path).is_file:
+            manifest = read_manifest(self.place)
+        else:
+            manifest = self._move_files(view)
+            self._write_manifest(manifest)
+            # A higher generation, or another run of the slot, may have published meanwhile; having written first, one
+            # of the two sees the other.
+            view = self._look()
+            self._reject_late(view)
+        superseded: list[str] = []
+        # Between the first and the last epoch of a generation nothing can have come that has to go; looking costs a
+        # listing of all.
+        if self.publication.final or not self._has_published(view):
+            superseded = self._remove_replaced(view)
+            self._clear_staging()
+        return {
+            "path": str(self.output),
+            "format": manifest.format,
+            "rows": sum(rows for _, rows, _ in manifest.files),
+            "bytes": sum(size for _, _, size in manifest.files),
+            "files": [name for name, _, _ in manifest.files],
+            "superseded": superseded,
+        }
+
+    def _look(self) -> View:
+        for folder in ("staging/", "manifests/", "slots/"):  # where files are written, moved and deleted
+            own_path(self.output, folder)
+        return View.of(self.output, slots=self.slot is not None)
+
+    def _has_published(self, view: View) -> bool:
+        """Return whether another epoch of this generation is published."""
+        return any(known[:2] == self.mine and known[2] != self.publication.epoch for known in view.manifests)
+
+    def _reject_late(self, view: View) -> None:
+        """Reject a generation that a higher one, or another run of its slot, has replaced; take back what it moved."""
+        owners = [*(known[:2] for known in view.manifests), *(known.owner for known in view.replaced())]
+        higher = [g for p, g in owners if p == self.producer and parse_generation(g) > self.generation]
+        if higher:
+            newest = max(higher, key=parse_generation)
+            self._withdraw(view)
+            raise TopicError(
+                f"Generation {publication_name(self.publication)} cannot publish to {self.output} of stream "
+                f"{self.stream.name!r}:"
+                f" generation {newest} of it has published already.",
+                hint="The stage was cleared meanwhile; its newer attempt is the one that counts.",
+                path=str(self.output),
+                stream=self.stream.name,
+                generation=self.publication.generation,
+                newest=newest,
+            )
+        if self.slot is None or self.publication.slot is None:
+            return
+        holder = view.holders.get(self.slot)
+        run = run_digest(self.publication.producer)
+        if is_replaced(view.of_slot(self.slot), holder, run, *self.mine):
+            winner = next(k for k in view.turns if k.code == self.slot and k.turn.order == holder)
+            self._withdraw(view)
+            raise replaced(
+                self.publication.slot,
+                output=str(self.output),
+                stream=self.stream.name,
+                producer=self.publication.producer,
+                generation=self.publication.generation,
+                winner=winner_at(self.output, winner),
+            )
+
+    def _begin(self, view: View) -> View:
+        """Take the turn of this generation at its slot, unless it has one.
+
+        One that died after it had taken its turn looks again: another application may have published since.
+        """
+        if self.slot is None or self.publication.slot is None or self.mine in view.published:
+            return view
+        publication, slot = self.publication, self.publication.slot
+        met = view.writers(self.output, self.slot)
+        try:
+            reject_meeting(slot, met, output=str(self.output), stream=self.stream.name)
+        except TopicError:
+            self._withdraw(view)
+            raise
+        if self.mine in view.by_owner:
+            return view
+        run = run_digest(publication.producer)
+        number = next_turn(view.of_slot(self.slot), view.holders.get(self.slot), run)
+        turn = SlotTurn(self.slot, Turn(number, run, *self.mine))
+        writer = SlotWriter(slot, publication.producer, publication.generation)
+        self._write_record(turn.place(self.output), encode_writer(writer))
+        view = self._look()
+        self._reject_late(view)
+        return view
+
+    def _move_files(self, view: View) -> Manifest:
+        extension = open_format(self.format_name).extension
+        make_directory(own_path(self.output, "manifests/"))
+        files: list[tuple[str, int, int]] = []
+        for task in sorted(self.publication.staged):
+            for number, file in enumerate(self.publication.staged[task]["files"]):
+                place = task if number == 0 else task + number * 100_000  # a task writes one file; more keep apart
+                name = part_name(place, self.producer, self.publication.generation, self.publication.epoch, extension)
+                self._move(self.output / str(file["path"]), self.output / name, int(file["bytes"]))
+                files.append((name, int(file["rows"]), int(file["bytes"])))
+        if not files:
+            files.extend(self._write_empty(extension, view))
+        sync_directory(self.output)  # before the manifest names the files
+        publication = self.publication
+        return Manifest(
+            self.producer, publication.generation, publication.epoch, self.stream.name, self.format_name, tuple(files)
+        )
+
+    def _move(self, staged: Location, final: Location, size: int) -> None:
+        """Move a file unless it has been moved. Where a move is copy and delete, both may exist after a crash."""
+        there = self._info(final.path)
+        if not (there.is_file and there.size == size):
+            if there.is_file:
+                self.filesystem.delete_file(final.path)
+            try:
+                self.filesystem.move(staged.path, final.path)
+            except OSError as error:
+                again = self._info(final.path)  # somebody else publishes the same
+                if again.is_file and again.size == size:
+                    return
+                if not is_missing(error):
+                    raise
+                raise TopicError(
+                    f"The staged file {staged} of stream {self.stream.name!r} is gone before it was published.",
+                    hint=WRITES_AGAIN,
+                    path=str(staged),
+                    stream=self.stream.name,
+                ) from error
+        elif self._info(staged.path).is_file:
+            delete_file(staged)
+
+    def _info(self, path: str) -> pafs.FileInfo:
+        """Return a file as it is in the storage; of a bucket it is not asked whether it may be a folder."""
+        storage = storage_with_versions(self.filesystem)
+        return storage.info_and_version(path)[0] if storage is not None else self.filesystem.get_file_info(path)
+
+    def _write_empty(self, extension: str, view: View) -> list[tuple[str, int, int]]:
+        """Return a file without rows, so that the directory can be read with its schema though no task had output."""
+        described = [staged.get("schema") for _, staged in sorted(self.publication.staged.items())]
+        ddl = self.stream.schema or next((text for text in described if text), None)
+        if ddl is None or not self.publication.staged or not self.publication.final or self._has_published(view):
+            return []
+        task = min(self.publication.staged)
+        name = part_name(task, self.producer, self.publication.generation, self.publication.epoch, extension)
+        draft = self._draft(extension)
+        make_directory(draft.parent)
+        with self.filesystem.open_output_stream(draft.path, compression=None) as sink:
+            writer = open_format(self.format_name).writer(sink, Schema.of(ddl).to_arrow(), FileOptions.of(self.stream))
+            writer.close()
+        sync_file(draft)
+        size = int(self.filesystem.get_file_info(draft.path).size)
+        self._move(draft, self.output / name, size)
+        return [(name, 0, size)]
+
+    def _draft(self, extension: str) -> Location:
+        """Return a file of this call alone; what a crash leaves of it is swept like staged files."""
+        return own_path(self.output, f"staging/draft-{uuid.uuid4().hex}.{extension}")
+
+    def _write_manifest(self, manifest: Manifest) -> None:
+        self._write_record(self.place, manifest.encode())
+
+    def _write_record(self, place: Location, content: bytes) -> None:
+        draft = self._draft("json")
+        make_directory(draft.parent)
+        make_directory(place.parent)
+        with self.filesystem.open_output_stream(draft.path, compression=None) as sink:
+            sink.write(content)
+        sync_file(draft)
+        if self._info(place.path).is_file:  # somebody else wrote the same; some storages do not replace by a move
+            delete_file(draft)
+        else:
+            self.filesystem.move(draft.path, place.path)
+        sync_directory(place.parent)
+
+    def _remove_replaced(self, view: View) -> list[str]:
+        """Remove what lower generations of this producer published, and what runs published that it replaces.
+
+        Of other runs the turns stay: by them a run sees that it was replaced. So do manifests of this producer at
+        another slot, by which the turns there count; and the newest one of a producer that has older ones elsewhere,
+        which would count as its newest otherwise.
+        """
+        turn = view.by_owner.get(self.mine)
+        former = {known.owner for known in view.replaced_in(turn)} if turn is not None else set()
+        removed = self._remove_parts(lambda owner: owner in former or self._is_lower(owner))
+        lower = {known[:2] for known in view.manifests if self._is_lower(known[:2])}
+        turns = view.turns if self.slot is not None or not lower else list_turns(self.output)
+        elsewhere = {known.owner for known in turns if known.code != self.slot}
+        older = {known[0] for known in view.manifests if known[:2] not in former}
+        for known in view.manifests:
+            if (known[:2] in former and known[0] not in older) or known[:2] in lower - elsewhere:
+                delete_file(manifest_path(self.output, *known))
+        for past in turns:
+            if self._is_lower(past.owner) and past.owner not in elsewhere:
+                delete_file(past.place(self.output))
+        return removed
+
+    def _is_lower(self, owner: tuple[str, str]) -> bool:
+        return owner[0] == self.producer and parse_generation(owner[1]) < self.generation
+
+    def _withdraw(self, view: View) -> None:
+        """Take back what this generation has published, unless readers see it."""
+        if view.stands(*self.mine):
+            return
+        self._remove_parts(lambda owner: owner == self.mine)
+        for known in view.manifests:
+            if known[:2] == self.mine:
+                delete_file(manifest_path(self.output, *known))
+        self._clear_staging()
+
+    def _remove_parts(self, is_old: Callable[[tuple[str, str]], bool]) -> list[str]:
+        """Remove parts by producer and generation, as their names say; those of crashed publications, too."""
+        removed = []
+        selector = pafs.FileSelector(self.output.path, allow_not_found=True)
+        for path in sorted(str(info.path) for info in self.filesystem.get_file_info(selector) if info.is_file):
+            part = part_of(path.rpartition("/")[2])
+            if part is not None and is_old(part[:2]):
+                delete_file(self.output.at(path))
+                removed.append(path.rpartition("/")[2])
+        return removed
+
+    def _clear_staging(self) -> None:
+        """Remove what is left of this epoch's staged files, and what attempts that died long ago left."""
+        for staged in self.publication.staged.values():
+            for file in staged["files"]:
+                delete_file(self.output / str(file["path"]))
+        selector = pafs.FileSelector(own_path(self.output, "staging/").path, allow_not_found=True)
+        now = datetime.now(timezone.utc)
+        for info in self.filesystem.get_file_info(selector):
+            if (
+                info.is_file
+                and info.mtime is not None
+                and now - info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc) > _STALE
+            ):
+                delete_file(self.output.at(str(info.path)))
+
+
+def publication_name(publication: Publication) -> str:
+    """Return a publication for people."""
+    return f"{publication.generation} of {publication.producer}"
