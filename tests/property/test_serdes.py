@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
+from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage, encode
 from airflow_samza.schema import Schema
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
-from airflow_samza.systems.serdes.wire import control_bytes, envelopes, user_bytes
+from airflow_samza.systems.serdes.wire import envelopes, user_bytes
 from airflow_samza.systems.system import ControlEnvelope, MessageRun, SystemStreamPartition, UnreadableRun
 
 QUICK = settings(max_examples=40, deadline=None)
@@ -205,7 +205,7 @@ def test_a_stream_of_bytes_is_what_was_put_into_it_in_its_places(
         elif isinstance(part, bytes):
             values.append(b"\x00" + part if in_band else part)
         else:
-            values.append(control_bytes(part))
+            values.append(encode(part))
     found: list[Any] = []
     for envelope in envelopes(SSP, offset, pa.array(values, pa.binary()), serde, in_band=in_band, tolerant=True):
         assert envelope.offset == offset + len(found)

@@ -14,13 +14,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import Any
 
 import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import LOOK_WHO
+from airflow_samza.typed_values import converted
 
 FOLDER = "_samza"
 _PART = re.compile(r"part-\d{5,}-(?P<producer>[0-9a-f]{12})-g(?P<generation>\d+(?:\.\d+)*)-e(?P<epoch>\d+)\.[a-z]+")
@@ -114,10 +114,8 @@ def read_manifest(place: Location) -> Manifest:
     with place.filesystem.open_input_stream(place.path, compression=None) as source:
         text = source.read()
     try:
-        data: dict[str, Any] = json.loads(text)
-        data["files"] = tuple((str(name), int(rows), int(size)) for name, rows, size in data["files"])
-        return Manifest(**data)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        return converted(json.loads(text), Manifest)
+    except (ValueError, RecursionError) as error:
         raise TopicError(
             f"The manifest {place} is damaged: {error}.",
             hint="Remove it and clear the stage that wrote it, which publishes its files again.",

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from airflow_samza.errors import StateError, TopicError
+from airflow_samza.records import plain
 from airflow_samza.systems.files.following import IGNORE, NAME, READ, REJECT, TIME, FollowOptions
 from airflow_samza.systems.files.listing import FoundFile, Listing
 from airflow_samza.systems.files.manifests import part_of
@@ -47,35 +48,6 @@ class FilesRead:
     late: int = 0
     files: int = 0
     bytes: int = 0
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any] | None) -> FilesRead | None:
-        """Return the record of its JSON form."""
-        if data is None:
-            return None
-        names = {name: (int(size), mtime, version) for name, (size, mtime, version) in data["names"].items()}
-        horizon = data["horizon"]
-        return cls(
-            str(data["order"]),
-            names,
-            (int(horizon[0]), str(horizon[1])) if horizon is not None else None,
-            int(data["passed"]),
-            int(data["late"]),
-            int(data["files"]),
-            int(data["bytes"]),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the record's JSON form."""
-        return {
-            "order": self.order,
-            "names": {name: list(known) for name, known in self.names.items()},
-            "horizon": list(self.horizon) if self.horizon is not None else None,
-            "passed": self.passed,
-            "late": self.late,
-            "files": self.files,
-            "bytes": self.bytes,
-        }
 
     def key(self, file: FoundFile) -> Key:
         """Return the place of a file in the order."""
@@ -195,8 +167,8 @@ def new_files(
 
 
 @dataclass(frozen=True)
-class Found:
-    """The new files of a look, and the record before it."""
+class Look:
+    """Look for new files: those that there are, and the record before it."""
 
     read: FilesRead
     new: NewFiles
@@ -207,7 +179,7 @@ class Found:
         after = self.read.after(self.new, self.remember)
         if unread:
             after = replace(after, files=self.read.files, bytes=self.read.bytes)
-        return after.to_json()
+        return plain(after)
 
     def noted(self, *, unread: bool) -> dict[str, int]:
         """Return counts for people."""
@@ -221,7 +193,7 @@ class Found:
 
 def find_new_files(
     listing: Listing, stream: StreamSpec, options: FollowOptions, read: FilesRead | None, *, all_of_it: bool
-) -> Found:
+) -> Look:
     """Return the files of a listing that are new by the record; warn of what is left unread for good."""
     read = read if read is not None else FilesRead(options.order)
     _check_order(stream, options, read)
@@ -250,7 +222,7 @@ def find_new_files(
             new.late,
             options.remember,
         )
-    return Found(read, new, options.remember)
+    return Look(read, new, options.remember)
 
 
 def _check_order(stream: StreamSpec, options: FollowOptions, read: FilesRead) -> None:

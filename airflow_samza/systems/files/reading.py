@@ -20,8 +20,8 @@ from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange
 from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.files.formats.limits import check_values
 from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.files.formats.text_values import parse_text
-from airflow_samza.systems.files.formats.utf8 import is_text
+from airflow_samza.systems.files.formats.text_values import is_text, parse_text
+from airflow_samza.systems.files.formats.times import unit_of
 from airflow_samza.systems.files.listing import FoundFile
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.packing import Split
@@ -37,8 +37,6 @@ from airflow_samza.systems.system import (
     SystemStreamPartition,
     UnreadableRun,
 )
-
-_MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
 class FilesConsumer:
@@ -216,12 +214,9 @@ def _unit(schema: pa.Schema, column: str, stream: str) -> int:
     """Return the microseconds of one unit of the timestamp column: integers are in milliseconds."""
     if column in schema.names:
         kind = schema.field(column).type
-        if types.is_timestamp(kind):
-            return _MICROSECONDS[kind.unit]
-        if types.is_date(kind):
-            return 86_400_000_000
-        if types.is_integer(kind):
-            return 1000
+        unit = unit_of(kind)
+        if unit is not None:
+            return int(unit)
         raise SchemaError(
             f"Column {column!r} of stream {stream!r} is {shown(kind)}, which is no point in time to slice by.",
             hint="Declare it as timestamp, date or bigint (milliseconds since 1970 in UTC).",

@@ -18,6 +18,7 @@ from airflow_samza.records import plain
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import FOLDER
 from airflow_samza.systems.output_slots import OutputSlot, SlotCode, SlotWriter, Turn, digest, run_of
+from airflow_samza.typed_values import converted
 
 SLOTS = f"{FOLDER}/slots"
 
@@ -86,14 +87,7 @@ def read_writer(output: Location, known: SlotTurn) -> SlotWriter:
     try:
         with place.filesystem.open_input_stream(place.path, compression=None) as source:
             found = json.loads(source.read())
-        interval = found["interval"]
-        slot = OutputSlot(
-            str(found["application"]),
-            str(found["app_id"]),
-            None if interval is None else (str(interval[0]), str(interval[1])),
-            None if found["partition_key"] is None else str(found["partition_key"]),
-            str(found["config"]),
-        )
+        slot = converted(found, OutputSlot)
         if slot.code != known.code:
             raise ValueError("it is of another slot than its name says")
         return SlotWriter(slot, str(found["producer"]), str(found["generation"]))

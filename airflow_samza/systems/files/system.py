@@ -9,6 +9,7 @@ import pyarrow.fs as pafs
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.records import made
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.following import FollowOptions, reject_options
 from airflow_samza.systems.files.formats.options import FileOptions, declared_partitions, format_name, storage_options
@@ -105,11 +106,10 @@ class FilesSystem:
         record that are complete, and reads none.
         """
         options = FollowOptions.of(stream)
-        found = find_new_files(
-            self._listed(stream, options.marker), stream, options, FilesRead.of(known), all_of_it=all_of_it
-        )
+        read = made(FilesRead, known) if known is not None else None
+        look = find_new_files(self._listed(stream, options.marker), stream, options, read, all_of_it=all_of_it)
         root, _ = self._place(stream)
-        files = () if unread else found.new.files
+        files = () if unread else look.new.files
         range_ = fix_chunks(
             root,
             files,
@@ -118,9 +118,9 @@ class FilesSystem:
             self._partitions(stream),
             FileOptions.of(stream),
             first_chunk,
-            found.read.files,
+            look.read.files,
         )
-        return {**range_, "known": found.record(unread=unread), "noted": found.noted(unread=unread)}
+        return {**range_, "known": look.record(unread=unread), "noted": look.noted(unread=unread)}
 
     def location(self, stream: StreamSpec) -> str:
         """Return the folder of a stream, or its file: the same text for all names under which its root is bound."""

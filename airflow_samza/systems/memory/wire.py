@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_samza.control.messages import ControlMessage
+from airflow_samza.control.messages import ControlMessage, encode
 from airflow_samza.systems.system import Envelope, SystemStreamPartition, is_unreadable, run_of
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class Wire:
         """Yield what is kept, read again, from an offset on."""
         import pyarrow as pa
 
-        from airflow_samza.systems.serdes.wire import control_bytes, envelopes
+        from airflow_samza.systems.serdes.wire import envelopes
 
-        ends = [control_bytes(message) for message in control]
+        ends = [encode(message) for message in control]
         for batch in [*batches, *([kept(pa.array(ends, pa.binary()))] if ends else [])]:
             if is_unreadable(batch):
                 yield run_of(ssp, offset, batch)
@@ -69,10 +69,8 @@ class Wire:
 
     def values(self, batches: Iterable[pa.RecordBatch], control: Iterable[ControlMessage]) -> list[bytes]:
         """Return what is kept of one partition of a commit, as it is sent."""
-        from airflow_samza.systems.serdes.wire import control_bytes
-
         users = [value for batch in batches if not is_unreadable(batch) for value in batch.column(0).to_pylist()]
-        return [*users, *(control_bytes(message) for message in control)]
+        return [*users, *(encode(message) for message in control)]
 
 
 def kept(values: pa.Array) -> pa.RecordBatch:

@@ -15,13 +15,14 @@ from pyarrow import types
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.avro import fastavro
+from airflow_samza.systems.files.formats.nested import rows_of
 from airflow_samza.systems.serdes.avro_columns import RecordColumns, Unsupported
 from airflow_samza.systems.serdes.pieces import merged, without_nulls
-from airflow_samza.systems.serdes.rows import decoded_rows, rows_of
-from airflow_samza.systems.serdes.serde import BadMessage, Decoded
+from airflow_samza.systems.serdes.rows import decoded_rows
+from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 
-class AvroRecords:
+class AvroRecords(Serde):
     """Serde of records that ``written``, a parsed schema, wrote; columns are its fields by name.
 
     ``read`` is the schema to which they are resolved (Avro's rules: its defaults for fields that are not there). A
@@ -53,10 +54,6 @@ class AvroRecords:
                 raise BadMessage(place, f"Avro cannot hold it ({type(error).__name__}: {error})") from error
             found.append(sink.getvalue())
         return pa.array(found, pa.binary())
-
-    def decode(self, values: pa.Array) -> pa.RecordBatch:
-        """Return the messages."""
-        return self.decode_each(values).whole()
 
     def decode_each(self, values: pa.Array) -> Decoded:
         """Return the messages that can be read."""

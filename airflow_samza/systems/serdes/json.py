@@ -6,7 +6,6 @@ rejects is left to other parsers, which read it or say what is wrong (decision 9
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -17,15 +16,12 @@ import pyarrow.compute as pc
 
 from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_lines import is_for_arrow, parsed_by_arrow
-from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, to_lines
+from airflow_samza.systems.files.formats.json_values import from_lines, readable_lines, to_lines
 from airflow_samza.systems.files.formats.lines import Block
 from airflow_samza.systems.serdes.pieces import decoded_by_halves, joined, merged, without_nulls
-from airflow_samza.systems.serdes.serde import BadMessage, Decoded
+from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 _OBJECT = r"(?s)^\s*\{.*\}\s*$"
-
-_LINES = 64
-"""Lines that Python's parser gets together: behind a bad one they are parsed again."""
 
 _MOST_BYTES = 2**30
 """Bytes of values that are joined; the offsets of a binary array end at twice as many."""
@@ -39,7 +35,7 @@ _PYTHON: dict[pa.DataType, Any] = {
 }
 
 
-class JsonSerde:
+class JsonSerde(Serde):
     """Serde of JSON objects in UTF-8, with values as in JSON files.
 
     A missing key is null, an undeclared one is left out.
@@ -54,10 +50,6 @@ class JsonSerde:
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the objects."""
         return pa.array(to_lines(batch).split(b"\n")[:-1], pa.binary())
-
-    def decode(self, values: pa.Array) -> pa.RecordBatch:
-        """Return the messages."""
-        return self.decode_each(values).whole()
 
     def decode_each(self, values: pa.Array) -> Decoded:
         """Return the messages that can be read."""
@@ -92,41 +84,18 @@ class JsonSerde:
 
     def _by_python(self, values: pa.Array) -> Decoded:
         """Return the messages as Python's parser reads them, which says which are bad."""
+        messages = _on_one_line(values).to_pylist()
+        places = [place for place, message in enumerate(messages) if message.strip()]
         batches = [self._empty]
-        lines = []
-        bad = []
-        for place, line in enumerate(_on_one_line(values).to_pylist()):
-            if line.strip():
-                lines.append((place, line))
+        bad = [BadMessage(place, "it is empty") for place, message in enumerate(messages) if not message.strip()]
+        for piece in readable_lines([messages[place] for place in places], self._schema):
+            if isinstance(piece, pa.RecordBatch):
+                batches.append(piece)
             else:
-                bad.append(BadMessage(place, "it is empty"))
-        start = 0
-        while start < len(lines):
-            part = lines[start : start + _LINES]
-            try:
-                batches.append(self._read(part))
-                start += len(part)
-            except BadValue as error:
-                good = _line_at(part, error.offset)
-                if good:
-                    batches.append(self._read(part[:good]))
+                number, error = piece
                 why = str(error) if error.column is None else f"{error.column!r} has {error}"
-                bad.append(BadMessage(part[good][0], why))
-                start += good + 1
+                bad.append(BadMessage(places[number], why))
         return Decoded(joined(batches), sorted(bad, key=lambda one: one.place))
-
-    def _read(self, lines: Sequence[tuple[int, bytes]]) -> pa.RecordBatch:
-        return from_lines(Block(0, b"\n".join(line for _, line in lines)), self._schema)
-
-
-def _line_at(lines: Sequence[tuple[int, bytes]], offset: int) -> int:
-    """Return which of joined lines begins at an offset."""
-    begin = 0
-    for number, (_, line) in enumerate(lines):
-        if begin == offset:
-            return number
-        begin += len(line) + 1
-    raise AssertionError("a line begins at each offset of an error")
 
 
 def _on_one_line(values: pa.Array) -> pa.Array:

@@ -15,11 +15,12 @@ import pyarrow as pa
 from airflow_samza.application.rejections import CORRECT_IMPORT
 from airflow_samza.errors import ConfigError
 from airflow_samza.row import Row
-from airflow_samza.systems.serdes.rows import decoded_rows, rows_of
-from airflow_samza.systems.serdes.serde import BadMessage, Decoded
+from airflow_samza.systems.files.formats.nested import rows_of
+from airflow_samza.systems.serdes.rows import decoded_rows
+from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 
-class PluggedSerde:
+class PluggedSerde(Serde):
     """Serde that calls the user's.
 
     ``to_bytes(row) -> bytes`` gets a Row, ``from_bytes(data)`` gives a dict, a Row or a dataclass instance.

@@ -1,4 +1,4 @@
-"""Batches as messages (dicts) and back, for serdes that convert one message at a time. No value is adjusted."""
+"""Messages (dicts) as batches, for serdes that convert one message at a time. No value is adjusted."""
 
 from __future__ import annotations
 
@@ -11,15 +11,6 @@ import pyarrow as pa
 from pyarrow import types
 
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded
-
-
-def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return the messages of a batch; a map is a dict."""
-    columns = [
-        [_given(value, field.type) for value in batch.column(place).to_pylist()]
-        for place, field in enumerate(batch.schema)
-    ]
-    return [dict(zip(batch.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def decoded_rows(found: Sequence[Mapping[str, Any] | BadMessage], schema: pa.Schema) -> Decoded:
@@ -123,17 +114,6 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     if types.is_date(kind):
         return isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
     return isinstance(value, str if types.is_string(kind) else bytes)
-
-
-def _given(value: Any, kind: pa.DataType) -> Any:
-    """Return a value of Arrow as people take it."""
-    if value is None or not kind.num_fields:
-        return value
-    if types.is_map(kind):
-        return {_given(key, kind.key_type): _given(item, kind.item_type) for key, item in value}
-    if types.is_struct(kind):
-        return {f.name: _given(value[f.name], f.type) for f in map(kind.field, range(kind.num_fields))}
-    return [_given(item, kind.value_type) for item in value]
 
 
 def _taken(value: Any, kind: pa.DataType) -> Any:

@@ -32,7 +32,7 @@ class Serde(Protocol):
 
         The first that cannot be read is a :class:`BadMessage`.
         """
-        ...
+        return self.decode_each(values).whole()
 
     def decode_each(self, values: pa.Array) -> Decoded:
         """Return the messages of an array of type binary that can be read, and those that cannot."""

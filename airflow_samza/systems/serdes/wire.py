@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza.control.messages import ControlMessage, MessageType, decode, encode
+from airflow_samza.control.messages import ControlMessage, MessageType, decode
 from airflow_samza.systems.serdes.serde import BadMessage, Serde, cannot_read, cannot_write
 from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition, UnreadableRun
 
@@ -32,11 +32,6 @@ def user_bytes(batch: pa.RecordBatch, serde: Serde, *, stream: str, in_band: boo
         if in_band
         else values
     )
-
-
-def control_bytes(message: ControlMessage) -> bytes:
-    """Return the bytes of a control message in a stream that carries the type byte."""
-    return encode(message)
 
 
 def envelopes(

@@ -23,10 +23,10 @@ from airflow_samza.systems.files.formats.avro_blocks import (
 )
 from airflow_samza.systems.files.formats.avro_records import BATCH_ROWS, AvroRecords
 from airflow_samza.systems.files.formats.avro_types import AvroTypes, column, readable, without_logical
-from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange
+from airflow_samza.systems.files.formats.file_format import FileFormat, InputFile, TimeRange, rows_without_columns
+from airflow_samza.systems.files.formats.nested import rows_of
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
-from airflow_samza.systems.files.packing import Unit
 
 _BATCH_BYTES = 8 * 2**20
 """Encoded bytes of the records that become a batch, unless a block alone has more."""
@@ -47,7 +47,7 @@ def fastavro() -> ModuleType:
     return library
 
 
-class AvroFormat:
+class AvroFormat(FileFormat):
     """The format ``avro``."""
 
     extension = "avro"
@@ -60,10 +60,6 @@ class AvroFormat:
     def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> AvroInput:
         """Open the file and read its schema."""
         return AvroInput(self.library, file)
-
-    def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
-        """Return the whole file."""
-        return [Unit(number, 0, None, file.size)]
 
     def check(self, schema: pa.Schema, stream: str) -> None:
         """Reject names that Avro does not allow, and maps whose keys are not text."""
@@ -126,7 +122,7 @@ def _damage_as_value_error() -> Iterator[None]:
 
 def _batch(rows: list[Any], target: pa.Schema) -> pa.RecordBatch:
     if not target.names:
-        return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], ["_"]).select([])
+        return rows_without_columns(len(rows))
     return pa.RecordBatch.from_arrays([column([row[f.name] for row in rows], f.type) for f in target], schema=target)
 
 
@@ -134,7 +130,6 @@ class AvroOutput:
     """Writer of rows as records of the container's schema."""
 
     def __init__(self, library: ModuleType, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, codec: str) -> None:
-        self.kinds = [(field.name, field.type) for field in schema]
         fields = [{"name": field.name, "type": _avro(field.type, f"{field.name}_", field.nullable)} for field in schema]
         record = {"type": "record", "name": "message", "fields": fields}
         self.records = library.parse_schema({"type": "array", "items": record})
@@ -145,12 +140,7 @@ class AvroOutput:
         """Append records."""
         for start in range(0, batch.num_rows, BATCH_ROWS):
             part = batch.slice(start, BATCH_ROWS)
-            columns = [
-                [_avro_value(value, kind) for value in part.column(place).to_pylist()]
-                for place, (_, kind) in enumerate(self.kinds)
-            ]
-            names = [name for name, _ in self.kinds]
-            rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+            rows = rows_of(part)
             some = max(1, BLOCK_BYTES * len(rows) // max(part.nbytes, 1))
             for first in range(0, len(rows), some):
                 self._write(rows[first : first + some])
@@ -170,19 +160,6 @@ class AvroOutput:
     def close(self) -> None:
         """Write the last block."""
         self.container.flush()
-
-
-def _avro_value(value: Any, kind: pa.DataType) -> Any:
-    if value is None or not kind.num_fields:
-        return value
-    if types.is_map(kind):
-        return {key: _avro_value(item, kind.item_type) for key, item in value}
-    if types.is_struct(kind):
-        return {
-            kind.field(place).name: _avro_value(value[kind.field(place).name], kind.field(place).type)
-            for place in range(kind.num_fields)
-        }
-    return [_avro_value(item, kind.value_type) for item in value]
 
 
 def _avro(kind: pa.DataType, path: str, nullable: bool = True) -> Any:

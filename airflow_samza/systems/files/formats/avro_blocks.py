@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
-from airflow_samza.systems.files.formats.varints import zigzag
+from airflow_samza.systems.files.formats.varints import read_varint, zigzag
 
 LARGEST_BLOCK = 64 * 2**20
 """Bytes of a block. Writers end one after some ten kilobytes, or behind the record that is larger."""
@@ -171,12 +171,7 @@ def _whole(unpacker: Callable[[], Any], data: bytes, limit: int) -> bytes | None
 
 def _from_snappy(data: bytes, limit: int) -> bytes | None:
     """Return what a block of snappy unpacks to; behind it stands the CRC-32 of that."""
-    size = shift = 0
-    for byte in data[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
+    size, _ = read_varint(data[:5] + b"\0", 0, "its bytes begin with")
     if size > limit:
         return None
     packed, checksum = data[:-4], data[-4:]

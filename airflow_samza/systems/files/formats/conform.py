@@ -21,7 +21,7 @@ from airflow_samza.systems.dictionaries import batch_of, is_encoded_as
 from airflow_samza.systems.files.formats.file_format import LEAVE_RECORDS_OUT, READ_BY_SPARK
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.plain_types import NoColumn, as_plain, plain_type
-from airflow_samza.systems.files.formats.utf8 import is_text
+from airflow_samza.systems.files.formats.text_values import is_text
 
 
 @dataclass(frozen=True)

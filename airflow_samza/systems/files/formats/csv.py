@@ -22,13 +22,14 @@ from airflow_samza.systems.files.formats.csv_output import CsvOutput
 from airflow_samza.systems.files.formats.csv_records import Dialect, Head, count_lines, last_line, lines_of, read_head
 from airflow_samza.systems.files.formats.csv_values import parse_column, type_of
 from airflow_samza.systems.files.formats.file_format import (
-    BATCH_ROWS,
     LEAVE_RECORDS_OUT,
+    FileFormat,
     InputFile,
     TimeRange,
     Unreadable,
     as_text,
     bad_record,
+    pieces_of,
 )
 from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, Block, line_blocks
 from airflow_samza.systems.files.formats.options import FileOptions, compression_of
@@ -46,7 +47,7 @@ _PLACE = re.compile(r"^(CSV parse error: |In CSV column #\d+: )?(Row #\d+: )?")
 """Arrow's statement of the place of a record: in the bytes that it was given."""
 
 
-class CsvFormat:
+class CsvFormat(FileFormat):
     """The format ``csv``."""
 
     extension = "csv"
@@ -60,7 +61,7 @@ class CsvFormat:
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
         """Return the whole file, or its bytes cut anywhere when no value holds a line end."""
         if options.multiline or compression_of(file.path):
-            return [Unit(number, 0, None, file.size)]
+            return super().units(number, file, within, options)
         return [Unit(number, 0, file.size, file.size, divisible=True)]
 
     def check(self, schema: pa.Schema, stream: str) -> None:
@@ -103,14 +104,9 @@ class CsvInput:
             CsvFormat().check(wanted, file.stream)
             known = {field.name: field for field in wanted}
             # What is not declared is never read; its type plays no part.
-            self._schema = pa.schema([known.get(name, pa.field(name, pa.string())) for name in self.header])
+            self.schema = pa.schema([known.get(name, pa.field(name, pa.string())) for name in self.header])
         else:
-            self._schema = self._inferred()
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns as they are parsed."""
-        return self._schema
+            self.schema = self._inferred()
 
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
@@ -118,11 +114,10 @@ class CsvInput:
         """Yield the rows of the file, or those whose lines start in the bytes [start, end)."""
         if self.file.size == 0 or not self.header:
             return
-        target = pa.schema([self._schema.field(name) for name in list(names) or self.header[:1]])
+        target = pa.schema([self.schema.field(name) for name in list(names) or self.header[:1]])
         for piece in self._pieces(self._blocks(start, end), target):
             if isinstance(piece, pa.RecordBatch):
-                for row in range(0, piece.num_rows, BATCH_ROWS):
-                    yield piece.slice(row, BATCH_ROWS).select(list(names))
+                yield from pieces_of(piece.select(list(names)))
             elif self.file.tolerant:
                 column = f", in column {piece.column!r}" if piece.column is not None else ""
                 yield Unreadable(as_text(piece.record), piece.reason + column)
@@ -214,7 +209,7 @@ class CsvInput:
         """Return the rows of whole records, None when one of them is bad."""
         nullable = pa.schema([field.with_nullable(True) for field in target])
         if len(self.header) != 1 and not data.strip(b"\r\n"):
-            return _no_rows(nullable)
+            return pa.RecordBatch.from_pylist([], schema=nullable)
         try:
             texts = self._texts(data, target)
             columns = [parse_column(texts.column(place), field.type) for place, field in enumerate(nullable)]
@@ -238,7 +233,7 @@ class CsvInput:
         named = [str(place) for place in range(len(self.header))]
         read = pacsv.ReadOptions(use_threads=False, column_names=named, block_size=len(data) + 1)
         table = pacsv.read_csv(pa.BufferReader(data), read, self._parsing(), convert).combine_chunks()
-        return table.to_batches()[0] if table.num_rows else _no_rows(table.schema)
+        return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=table.schema)
 
     def _parsing(self) -> pacsv.ParseOptions:
         return pacsv.ParseOptions(
@@ -289,7 +284,7 @@ class CsvInput:
 
         Text where there are none, or several.
         """
-        self._schema = texts = pa.schema([pa.field(name, pa.string()) for name in self.header])
+        self.schema = texts = pa.schema([pa.field(name, pa.string()) for name in self.header])
         block = next(self._blocks(0, None), None) if self.header else None
         if block is None or block.cut:
             return texts
@@ -304,7 +299,3 @@ class CsvInput:
         return pa.schema(
             [pa.field(name, type_of(rows.column(place).combine_chunks())) for place, name in enumerate(self.header)]
         )
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

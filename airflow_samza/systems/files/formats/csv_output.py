@@ -10,7 +10,7 @@ from pyarrow import types
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.csv_records import Dialect
-from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, concatenated
+from airflow_samza.systems.files.formats.file_format import concatenated, pieces_of
 from airflow_samza.systems.files.formats.options import FileOptions
 
 _IN_NUMBERS = frozenset("0123456789+-.: TZabcdefilnrstuyEINa")
@@ -38,8 +38,7 @@ class CsvOutput:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append lines."""
-        for row in range(0, batch.num_rows if batch.num_columns else 0, BATCH_ROWS):
-            part = batch.slice(row, BATCH_ROWS)
+        for part in pieces_of(batch) if batch.num_columns else ():
             ends = [*[self.dialect.delimiter] * (len(part.schema) - 1), "\n"]
             pieces: list[Any] = []
             for place, (field, end) in enumerate(zip(part.schema, ends, strict=True)):

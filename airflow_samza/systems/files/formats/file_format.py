@@ -160,12 +160,11 @@ class FileFormat(Protocol):
         ...
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
-        """Return the units into which the file may be cut; ``number`` is its place in the listing."""
-        ...
+        """Return the units into which the file may be cut, or the whole; ``number`` is its place in the listing."""
+        return [Unit(number, 0, None, file.size)]
 
     def check(self, schema: pa.Schema, stream: str) -> None:
-        """Reject, with a ``SchemaError``, columns that the format cannot hold."""
-        ...
+        """Reject, with a ``SchemaError``, columns that the format cannot hold; most hold every column."""
 
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> FileWriter:
         """Return a writer to an open sink."""
@@ -196,6 +195,17 @@ def check_codec(kind: FileFormat, format_name: str, options: FileOptions, stream
             key="compression",
             value=options.compression,
         )
+
+
+def pieces_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch in pieces of at most :data:`BATCH_ROWS`."""
+    for row in range(0, batch.num_rows, BATCH_ROWS):
+        yield batch.slice(row, BATCH_ROWS)
+
+
+def rows_without_columns(count: int) -> pa.RecordBatch:
+    """Return so many rows, of which nothing but their number is of interest."""
+    return pa.RecordBatch.from_arrays([pa.nulls(count)], ["_"]).select([])
 
 
 def concatenated(texts: pa.LargeStringArray) -> bytes:

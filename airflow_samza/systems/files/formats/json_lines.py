@@ -7,7 +7,6 @@ times, maps, numbers as ``1.0`` for an integer, NaN) and says which line and col
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import IO
 
@@ -16,20 +15,22 @@ import pyarrow.compute as pc
 import pyarrow.json as pajson
 from pyarrow import types
 
-from airflow_samza.errors import SchemaError
+from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.systems.files.formats.file_format import (
-    BATCH_ROWS,
     LEAVE_RECORDS_OUT,
+    FileFormat,
     InputFile,
     Sample,
     TimeRange,
     Unreadable,
     as_text,
     bad_record,
+    pieces_of,
+    rows_without_columns,
 )
 from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_types import inferred_schema, sampled_fields
-from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, to_lines
+from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, readable_lines, to_lines
 from airflow_samza.systems.files.formats.lines import (
     LONGEST_LINE,
     Block,
@@ -38,6 +39,7 @@ from airflow_samza.systems.files.formats.lines import (
     line_end,
     reject_binary,
 )
+from airflow_samza.systems.files.formats.nested import leaves_of
 from airflow_samza.systems.files.formats.options import FileOptions, compression_of
 from airflow_samza.systems.files.formats.text_values import is_text_leaf, parse_text
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
@@ -49,7 +51,7 @@ _BAD = (ValueError, OverflowError, pa.ArrowException)
 _BOM = b"\xef\xbb\xbf"
 
 
-class JsonLinesFormat:
+class JsonLinesFormat(FileFormat):
     """The format ``json``."""
 
     extension = "json"
@@ -63,7 +65,7 @@ class JsonLinesFormat:
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
         """Return the bytes of the file, cut anywhere; a compressed file is one unit."""
         if compression_of(file.path):
-            return [Unit(number, 0, None, file.size)]
+            return super().units(number, file, within, options)
         return [Unit(number, 0, file.size, file.size, divisible=True)]
 
     def check(self, schema: pa.Schema, stream: str) -> None:
@@ -102,12 +104,7 @@ class JsonLinesInput:
         reject_binary(file, "JSON lines", beginning)
         self._beginning = beginning
         self._line_end = line_end(beginning)
-        self._schema = wanted if wanted is not None else inferred_schema(file, self._blocks(0, None))
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns as they are parsed."""
-        return self._schema
+        self.schema = wanted if wanted is not None else inferred_schema(file, self._blocks(0, None))
 
     def sample(self) -> Sample:
         """Return the fields of the lines at the beginning of the file; lines that are no objects have none."""
@@ -117,7 +114,7 @@ class JsonLinesInput:
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
     ) -> Iterator[pa.RecordBatch | Unreadable]:
         """Yield the lines that start in the bytes [start, end)."""
-        target = pa.schema([self._schema.field(name) for name in names])
+        target = pa.schema([self.schema.field(name) for name in names])
         by_arrow = is_for_arrow(target)
         for block in self._blocks(start, end):
             if block.cut:
@@ -129,11 +126,11 @@ class JsonLinesInput:
             if self.file.tolerant:
                 yield from _tolerantly(block, target, by_arrow)
                 continue
-            batch = parsed_by_arrow(block.data, target) if by_arrow else None
-            if batch is None:
-                batch = self._by_python(block, target)
-            for row in range(0, batch.num_rows, BATCH_ROWS):
-                yield batch.slice(row, BATCH_ROWS)
+            try:
+                batch = _decoded(block, target, by_arrow)
+            except BadValue as bad:
+                raise self._rejection(bad) from bad
+            yield from pieces_of(batch)
 
     def _blocks(self, start: int, end: int | None) -> Iterator[Block]:
         """Yield the lines that start in the bytes [start, end), ended by LF, without a byte order mark."""
@@ -145,20 +142,17 @@ class JsonLinesInput:
             if data.strip() or block.cut:
                 yield Block(block.offset + len(block.data) - len(data), data, block.cut)
 
-    def _by_python(self, block: Block, target: pa.Schema) -> pa.RecordBatch:
-        try:
-            return from_lines(block, target)
-        except BadValue as bad:
-            where = f"in the line at byte {bad.offset}"
-            if bad.column is None:
-                raise bad_record(self.file, "JSON lines", f"{bad} {where}") from bad
-            raise SchemaError(
-                f"File {self.file.shown} of stream {self.file.stream!r} has {bad}, in column {bad.column!r} {where}.",
-                hint=f"Declare the column with a type that holds the value, {LEAVE_RECORDS_OUT}, or correct the file.",
-                file=self.file.shown,
-                stream=self.file.stream,
-                column=bad.column,
-            ) from bad
+    def _rejection(self, bad: BadValue) -> SamzaError:
+        where = f"in the line at byte {bad.offset}"
+        if bad.column is None:
+            return bad_record(self.file, "JSON lines", f"{bad} {where}")
+        return SchemaError(
+            f"File {self.file.shown} of stream {self.file.stream!r} has {bad}, in column {bad.column!r} {where}.",
+            hint=f"Declare the column with a type that holds the value, {LEAVE_RECORDS_OUT}, or correct the file.",
+            file=self.file.shown,
+            stream=self.file.stream,
+            column=bad.column,
+        )
 
     def close(self) -> None:
         """Do nothing: no block is open."""
@@ -171,38 +165,23 @@ _LINES = 256
 def _tolerantly(block: Block, target: pa.Schema, by_arrow: bool) -> Iterator[pa.RecordBatch | Unreadable]:
     """Yield the rows of a block in pieces, and between them the lines that are bad."""
     try:
-        batch = _decoded(block, target, by_arrow)
-    except _BAD:
-        lines = re.findall(rb"[^\n]*\n|[^\n]+", block.data)
-        for start in range(0, len(lines), _LINES):
-            yield from _line_by_line(lines[start : start + _LINES], target, by_arrow)
-        return
-    for row in range(0, batch.num_rows, BATCH_ROWS):
-        yield batch.slice(row, BATCH_ROWS)
-
-
-def _line_by_line(lines: Sequence[bytes], target: pa.Schema, by_arrow: bool) -> Iterator[pa.RecordBatch | Unreadable]:
-    try:
-        yield _decoded(Block(0, b"".join(lines)), target, by_arrow)
+        yield from pieces_of(_decoded(block, target, by_arrow))
         return
     except _BAD:
-        pass
-    good: list[bytes] = []
-    for line in lines:
-        if not line.strip():
-            continue
+        lines = [line for line in block.data.split(b"\n") if line.strip()]
+    for start in range(0, len(lines), _LINES):
+        some = lines[start : start + _LINES]
         try:
-            from_lines(Block(0, line), target)
-        except _BAD as error:
-            if good:
-                yield from_lines(Block(0, b"".join(good)), target)
-                good = []
-            column = f", in column {error.column!r}" if isinstance(error, BadValue) and error.column is not None else ""
-            yield Unreadable(as_text(line), f"{error}{column}")
-        else:
-            good.append(line)
-    if good:
-        yield from_lines(Block(0, b"".join(good)), target)
+            pieces = [_decoded(Block(0, b"\n".join(some)), target, by_arrow)]
+        except _BAD:
+            pieces = readable_lines(some, target)
+        for piece in pieces:
+            if isinstance(piece, pa.RecordBatch):
+                yield piece
+            else:
+                place, bad = piece
+                column = f", in column {bad.column!r}" if bad.column is not None else ""
+                yield Unreadable(as_text(some[place]), f"{bad}{column}")
 
 
 def _decoded(block: Block, target: pa.Schema, by_arrow: bool) -> pa.RecordBatch:
@@ -239,7 +218,7 @@ def parsed_by_arrow(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
         if table.num_rows != rows:
             return None  # several objects on one line
         if not target.names:
-            return pa.RecordBatch.from_arrays([pa.nulls(table.num_rows)], ["_"]).select([])
+            return rows_without_columns(table.num_rows)
         columns = [table.column(field.name).combine_chunks() for field in target]
         parsed = [
             parse_text(c, field.type) if is_text_leaf(field.type) else c
@@ -247,18 +226,11 @@ def parsed_by_arrow(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
         ]
     except pa.ArrowInvalid:
         return None
-    if any(_holds_infinite(column) for column in columns):
+    leaves = [leaf for column in columns for leaf in leaves_of(column)]
+    if any(types.is_floating(leaf.type) and pc.any(pc.is_inf(leaf)).as_py() for leaf in leaves):
         return None  # a number that was too large
     # Nulls in a column that is declared not null are rejected by the reader, with the file's name.
     return pa.RecordBatch.from_arrays(parsed, schema=pa.schema([field.with_nullable(True) for field in target]))
-
-
-def _holds_infinite(column: pa.Array) -> bool:
-    if types.is_floating(column.type):
-        return bool(pc.any(pc.is_inf(column)).as_py())
-    if types.is_struct(column.type):
-        return any(_holds_infinite(inner) for inner in column.flatten())
-    return types.is_list(column.type) and _holds_infinite(column.flatten())
 
 
 class JsonLinesOutput:
@@ -269,8 +241,8 @@ class JsonLinesOutput:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append lines."""
-        for row in range(0, batch.num_rows, BATCH_ROWS):
-            self.sink.write(to_lines(batch.slice(row, BATCH_ROWS)))
+        for piece in pieces_of(batch):
+            self.sink.write(to_lines(piece))
 
     def close(self) -> None:
         """Do nothing: no row is held back."""

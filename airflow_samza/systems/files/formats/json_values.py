@@ -7,7 +7,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -17,9 +17,10 @@ from pyarrow import types
 
 from airflow_samza.quoting import plainly
 from airflow_samza.systems.files.formats.conform import shown
-from airflow_samza.systems.files.formats.file_format import concatenated
+from airflow_samza.systems.files.formats.file_format import concatenated, rows_without_columns
 from airflow_samza.systems.files.formats.json_blocks import DEEPEST, is_too_deep
 from airflow_samza.systems.files.formats.lines import Block
+from airflow_samza.systems.files.formats.nested import python_value
 from airflow_samza.systems.files.formats.text_values import is_text_leaf, parse_text
 
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -60,7 +61,7 @@ def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
                     raise BadValue(str(bad), field.name, offset) from None
         offset += len(line) + 1
     if not columns:
-        return pa.RecordBatch.from_arrays([pa.nulls(rows)], ["_"]).select([])
+        return rows_without_columns(rows)
     nullable = pa.schema([field.with_nullable(True) for field in target])
     arrays = []
     for field, column in zip(nullable, columns, strict=True):
@@ -76,6 +77,29 @@ def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
                 f"a value that {shown(field.type)} cannot hold ({plainly(error)})", field.name, block.offset
             ) from None
     return pa.RecordBatch.from_arrays(arrays, schema=nullable)
+
+
+_LINES = 64
+"""Lines that are read together where some are bad: those before a bad one are read twice."""
+
+
+def readable_lines(lines: Sequence[bytes], target: pa.Schema) -> Iterator[pa.RecordBatch | tuple[int, BadValue]]:
+    """Yield the rows of lines, none of them blank, in pieces; and between them the place of each bad one, and why."""
+    start, end = 0, min(_LINES, len(lines))
+    while start < len(lines):
+        data = b"\n".join(lines[start:end])
+        try:
+            batch = from_lines(Block(0, data), target)
+        except BadValue as bad:
+            good = data.count(b"\n", 0, bad.offset)
+            if good:
+                end = start + good
+                continue
+            yield start, bad
+            end = start + 1
+        else:
+            yield batch
+        start, end = end, min(end + _LINES, len(lines))
 
 
 def parsed_line(line: bytes, offset: int) -> dict[str, Any]:
@@ -234,7 +258,7 @@ def _texts(column: pa.Array) -> pa.Array:
         awkward = pc.any(pc.match_substring_regex(column, r'["\\\x00-\x1f]')).as_py()
         texts = _each(column, lambda v: v) if awkward else pc.binary_join_element_wise('"', column, '"', "")
     else:
-        texts = _each(column, lambda v: _plain(v, kind))
+        texts = _each(column, lambda v: python_value(v, kind, _plain))
     return pc.fill_null(pc.cast(texts, pa.large_string()), "null")
 
 
@@ -255,16 +279,7 @@ def _dumps(value: Any) -> str:
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
-    """Return a Python value as ``json`` writes it in this format's forms."""
-    if value is None:
-        return None
-    if types.is_struct(kind):
-        fields = [kind.field(place) for place in range(kind.num_fields)]
-        return {field.name: _plain(value[field.name], field.type) for field in fields}
-    if types.is_map(kind):
-        return {key: _plain(item, kind.item_type) for key, item in value}
-    if types.is_list(kind):
-        return [_plain(item, kind.value_type) for item in value]
+    """Return a plain value as ``json`` writes it in this format's forms."""
     if types.is_floating(kind):
         return (
             value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

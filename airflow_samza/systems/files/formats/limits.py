@@ -13,7 +13,7 @@ from pyarrow import types
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
-from airflow_samza.systems.files.formats.plain_types import offsets_of
+from airflow_samza.systems.files.formats.nested import offsets_of
 
 LARGEST_VALUE = 64 * 2**20
 """Bytes of one text or binary value, at any depth: those of the longest line of a text file."""

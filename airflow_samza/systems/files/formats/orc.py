@@ -11,7 +11,14 @@ import pyarrow.compute as pc
 from pyarrow import orc, types
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, READ_BY_SPARK, InputFile, TimeRange, changed
+from airflow_samza.systems.files.formats.file_format import (
+    READ_BY_SPARK,
+    FileFormat,
+    InputFile,
+    TimeRange,
+    changed,
+    pieces_of,
+)
 from airflow_samza.systems.files.formats.limits import LARGEST_PIECE, LARGEST_VALUE, too_large
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.orc_tail import OrcTail
@@ -22,7 +29,7 @@ LARGEST_STRIPE = 4 * 2**30
 """Bytes that the columns read of a stripe take at least, by eight for each value."""
 
 
-class OrcFormat:
+class OrcFormat(FileFormat):
     """The format ``orc``."""
 
     extension = "orc"
@@ -42,9 +49,6 @@ class OrcFormat:
             opened.close()
         return [Unit(number, stripe, stripe + 1, max(1, file.size // count)) for stripe in range(count)]
 
-    def check(self, schema: pa.Schema, stream: str) -> None:
-        """Do nothing: ORC holds every column."""
-
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> OrcOutput:
         """Return a writer to an open sink."""
         return OrcOutput(sink, schema, options.compression or "zlib")
@@ -57,14 +61,10 @@ class OrcInput:
         self.file = file
         self.source = file.random_access()
         self.orc = orc.ORCFile(self.source)
+        self.schema: pa.Schema = self.orc.schema
         self.tail = OrcTail.read(self.source)
         if self.tail is not None and (sum(self.tail.stripes) != self.tail.rows or self.tail.rows != self.orc.nrows):
             raise ValueError(f"its tail has {self.tail.rows} rows, and its stripes have {sum(self.tail.stripes)}")
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the file."""
-        return self.orc.schema
 
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
@@ -74,15 +74,14 @@ class OrcInput:
         if end is not None and end > count:
             raise changed(self.file.shown, self.file.stream, f"it has {count} stripes, the plan reads up to {end}")
         # Without any column a stripe would not show its rows: read the first one and drop it.
-        wanted = list(names) or self.orc.schema.names[:1]
+        wanted = list(names) or self.schema.names[:1]
         self._reject_huge(len(wanted))
         self._reject_text(wanted)
         for stripe in range(start, count if end is None else end):
             batch = self.orc.read_stripe(stripe, columns=wanted).select(list(names))
             if self.tail is not None and batch.num_rows != self.tail.stripes[stripe]:
                 raise ValueError(f"stripe {stripe} has {batch.num_rows} rows instead of {self.tail.stripes[stripe]}")
-            for row in range(0, batch.num_rows, BATCH_ROWS):
-                yield batch.slice(row, BATCH_ROWS)
+            yield from pieces_of(batch)
 
     def _reject_huge(self, columns: int) -> None:
         """Reject stripes that no memory holds.
@@ -105,7 +104,7 @@ class OrcInput:
         if self.tail is None:
             return
         for name in wanted:
-            size = self.tail.text.get(self.orc.schema.get_field_index(name), 0)
+            size = self.tail.text.get(self.schema.get_field_index(name), 0)
             rows, stripes = max(self.tail.rows, 1), max(len(self.tail.stripes), 1)
             if size // rows > LARGEST_VALUE or size // stripes > LARGEST_PIECE:
                 raise too_large(

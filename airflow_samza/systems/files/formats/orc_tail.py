@@ -114,35 +114,19 @@ def _unpacked_by_arrow(chunk: bytes, codec: str, block: int) -> bytes:
 
 
 def _from_lz4(chunk: bytes, block: int) -> bytes:
-    """Return what a block of LZ4 unpacks to: its length stands nowhere."""
-    found = bytearray()
-    place = 0
-    while place < len(chunk) and len(found) <= block:
-        token = chunk[place]
-        literal, place = _lz4_length(chunk, place + 1, token >> 4)
-        found += chunk[place : place + literal]
-        place += literal
-        if place >= len(chunk):
-            break
-        back = int.from_bytes(chunk[place : place + 2], "little")
-        match, place = _lz4_length(chunk, place + 2, token & 15)
-        if not 0 < back <= len(found):
-            raise ValueError("its tail cannot be unpacked")
-        for _ in range(match + 4):
-            found.append(found[-back])
-    return bytes(found)
-
-
-def _lz4_length(chunk: bytes, place: int, length: int) -> tuple[int, int]:
-    if length == 15:
-        more = 255
-        while more == 255:
-            if place >= len(chunk):
-                raise ValueError("its tail cannot be unpacked")
-            more = chunk[place]
-            length += more
-            place += 1
-    return length, place
+    """Return what a block of LZ4 unpacks to: its length stands nowhere, and is the least in which all has room."""
+    least, most = 0, block
+    while least < most:
+        size = (least + most) // 2
+        try:
+            pa.decompress(chunk, size, "lz4_raw")
+            most = size
+        except OSError:
+            least = size + 1
+    try:
+        return bytes(pa.decompress(chunk, least, "lz4_raw", asbytes=True))
+    except OSError as error:
+        raise ValueError("its tail cannot be unpacked") from error
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

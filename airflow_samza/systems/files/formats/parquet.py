@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import IO
 
 import pyarrow as pa
@@ -10,7 +11,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from airflow_samza.systems.files.formats.file_format import BATCH_ROWS, InputFile, TimeRange, changed
+from airflow_samza.systems.files.formats.file_format import (
+    BATCH_ROWS,
+    FileFormat,
+    InputFile,
+    TimeRange,
+    changed,
+    pieces_of,
+    rows_without_columns,
+)
 from airflow_samza.systems.files.formats.limits import (
     LARGEST_BATCH,
     LARGEST_PIECE,
@@ -23,6 +32,7 @@ from airflow_samza.systems.files.formats.parquet_footer import check_columns, ch
 from airflow_samza.systems.files.formats.parquet_output import ParquetOutput
 from airflow_samza.systems.files.formats.parquet_pages import pages_of
 from airflow_samza.systems.files.formats.row_groups import may_fulfil, plain_columns, stored_columns
+from airflow_samza.systems.files.formats.times import unit_of
 from airflow_samza.systems.files.packing import Unit
 
 BATCH_BYTES = 8 * 2**20
@@ -41,10 +51,8 @@ _PLACE_BYTES = 1.5
 _SHORT_BYTES = 16
 """Bytes of a value in a file, on average, below which it is a place in a dictionary rather than a text."""
 
-_UNITS = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
 
-
-class ParquetFormat:
+class ParquetFormat(FileFormat):
     """The format ``parquet``."""
 
     extension = "parquet"
@@ -64,9 +72,6 @@ class ParquetFormat:
             return [Unit(number, group, group + 1, compressed_size(metadata.row_group(group))) for group in groups]
         finally:
             opened.close()
-
-    def check(self, schema: pa.Schema, stream: str) -> None:
-        """Do nothing: Parquet holds every column."""
 
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> ParquetOutput:
         """Return a writer to an open sink."""
@@ -125,10 +130,10 @@ class ParquetInput:
         place = places.get(within.column) if within is not None else None
         if within is None or place is None:
             return left
-        scale = _scale(self.schema.field(within.column).type)
-        if scale is None:
+        unit = unit_of(self.schema.field(within.column).type)
+        if unit is None:
             return left
-        return [group for group in left if _may_lie(metadata.row_group(group).column(place), within, scale)]
+        return [group for group in left if _may_lie(metadata.row_group(group).column(place), within, unit)]
 
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
@@ -142,7 +147,7 @@ class ParquetInput:
             return
         if not names:  # only rows are asked for: the footer knows them
             for group in groups:
-                yield from _empty_rows(self.parquet.metadata.row_group(group).num_rows)
+                yield from pieces_of(rows_without_columns(self.parquet.metadata.row_group(group).num_rows))
             return
         fitting = {group: self._fitting(group, names) for group in groups}  # before a page is unpacked
         self._bound(groups, names)
@@ -282,24 +287,10 @@ def may_grow(column: pq.ColumnChunkMetaData, kind: pa.DataType) -> bool:
     )
 
 
-def _empty_rows(rows: int) -> Iterator[pa.RecordBatch]:
-    for start in range(0, rows, BATCH_ROWS):
-        yield pa.RecordBatch.from_arrays([pa.nulls(min(BATCH_ROWS, rows - start))], ["_"]).select([])
-
-
-def _scale(kind: pa.DataType) -> tuple[int, int] | None:
-    """Return the microseconds of one unit of the stored numbers; None when they are no points in time."""
-    if types.is_timestamp(kind):
-        return _UNITS[kind.unit]
-    if types.is_int64(kind) or types.is_int32(kind):
-        return (1000, 1)  # a time as an integer is in milliseconds
-    return (86_400_000_000, 1) if types.is_date32(kind) else None
-
-
-def _may_lie(column: pq.ColumnChunkMetaData, within: TimeRange, scale: tuple[int, int]) -> bool:
+def _may_lie(column: pq.ColumnChunkMetaData, within: TimeRange, unit: int | Fraction) -> bool:
     """Return whether the statistics leave open that a row of the column's group lies in the slice."""
     statistics = column.statistics
     if statistics is None or not statistics.has_min_max or column.physical_type not in ("INT32", "INT64"):
         return True
-    lowest, highest = (int(raw) * scale[0] // scale[1] for raw in (statistics.min_raw, statistics.max_raw))
+    lowest, highest = (int(raw) * unit // 1 for raw in (statistics.min_raw, statistics.max_raw))
     return highest >= within.start and lowest < within.end

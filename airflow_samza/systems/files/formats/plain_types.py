@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from airflow_samza.systems.files.formats.nested import offsets_of
+
 _DASHES = (8, 13, 18, 23)
 _LENGTH = len(str(uuid.UUID(int=0)))
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
@@ -92,12 +94,6 @@ def as_plain(column: pa.Array) -> pa.Array:
     if not types.is_list(kind):
         column = pc.cast(column, pa.list_(kind.value_type))
     return pa.ListArray.from_arrays(offsets_of(column), as_plain(column.values))
-
-
-def offsets_of(column: pa.Array) -> pa.Array:
-    """Return where each list begins; a place that is null makes its list null."""
-    missing = np.append(pc.is_null(column).to_numpy(zero_copy_only=False), False)
-    return pa.array(column.offsets.to_numpy(), pa.int32(), mask=missing)
 
 
 def _uuid_texts(column: pa.FixedSizeBinaryArray) -> pa.StringArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from fractions import Fraction
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -10,8 +11,12 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from airflow_samza.errors import SchemaError
+from airflow_samza.systems.files.formats.nested import leaves_of
 
 _DAY = 86_400_000_000
+
+_UNITS = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": Fraction(1, 1000)}
+"""Microseconds of the units of timestamps."""
 
 
 class Times(NamedTuple):
@@ -32,28 +37,33 @@ NANOSECONDS = Times(-9_223_372_036_854_775, 9_223_372_036_854_775, False)
 """Times that 64 bits of nanoseconds hold: from September 1677 to April 2262."""
 
 
+def unit_of(kind: pa.DataType) -> int | Fraction | None:
+    """Return the microseconds of one unit of the numbers that a column has for points in time; None if it has none.
+
+    Whole numbers are milliseconds since 1970 in UTC.
+    """
+    if types.is_timestamp(kind):
+        return _UNITS[kind.unit]
+    if types.is_date32(kind):
+        return _DAY
+    return 1000 if types.is_signed_integer(kind) else None
+
+
 def reject_times(batch: pa.RecordBatch, times: Times, *, stream: str, format_name: str) -> None:
     """Reject rows with a point in time that the format cannot hold, at any depth."""
-    for place, field in enumerate(batch.schema):
-        _reject(batch.column(place), times, field.name, stream, format_name)
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for leaf in leaves_of(column):
+            _reject(leaf, times, name, stream, format_name)
 
 
 def _reject(column: pa.Array, times: Times, name: str, stream: str, format_name: str) -> None:
     kind = column.type
     if types.is_timestamp(kind) or (types.is_date32(kind) and times.dates):
-        unit = _DAY if types.is_date32(kind) else {"s": 1_000_000, "ms": 1000, "us": 1}[kind.unit]
+        unit = int(unit_of(kind) or 0)
         found = pc.min_max(column.view(pa.int32() if types.is_date32(kind) else pa.int64()))
         for value in (found["min"].as_py(), found["max"].as_py()):
             if value is not None and not times.first <= value * unit <= times.last:
                 _raise(value * unit, times, name, stream, format_name)
-    elif types.is_struct(kind):
-        for inner in column.flatten():
-            _reject(inner, times, name, stream, format_name)
-    elif types.is_map(kind):
-        for inner in (column.keys, column.items):
-            _reject(inner, times, name, stream, format_name)
-    elif types.is_list(kind):
-        _reject(column.flatten(), times, name, stream, format_name)
 
 
 def _raise(micros: int, times: Times, name: str, stream: str, format_name: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from airflow_samza.control.messages import ControlMessage
+from airflow_samza.control.messages import ControlMessage, encode
 from airflow_samza.systems.delivery import PUBLISHED_ONCE
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.failures import cause_of, error_of
@@ -19,7 +19,6 @@ from airflow_samza.systems.kafka.write_failures import write_failed
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segments import SegmentWriter
 from airflow_samza.systems.log.topic import Topic
-from airflow_samza.systems.serdes.wire import control_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -172,7 +171,7 @@ def send_control(
     sender = Sender(brokers, at_brokers, largest)
     try:
         for message in control:
-            value = control_bytes(message)
+            value = encode(message)
             for partition in range(partitions):
                 sender.send(partition, value)
         sender.finish()

@@ -13,9 +13,11 @@ import pyarrow as pa
 from pyarrow import types
 
 from airflow_samza.errors import RuntimeMissing, install
+from airflow_samza.systems.files.formats.nested import rows_of
+from airflow_samza.systems.files.formats.varints import read_varint, zigzag
 from airflow_samza.systems.serdes.pieces import without_nulls
 from airflow_samza.systems.serdes.registry.client import SchemaText
-from airflow_samza.systems.serdes.rows import decoded_rows, rows_of
+from airflow_samza.systems.serdes.rows import decoded_rows
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 _FIRST = b"\0"
@@ -51,7 +53,7 @@ class ProtobufBodies:
         return [name for name in schema.names if name not in known]
 
 
-class ProtobufMessages:
+class ProtobufMessages(Serde):
     """Serde of the messages of a file; columns are their fields by name, and one that is no field is null."""
 
     def __init__(self, written: SchemaText, schema: pa.Schema) -> None:
@@ -72,10 +74,6 @@ class ProtobufMessages:
             except (TypeError, ValueError, KeyError, OverflowError) as error:
                 raise BadMessage(place, f"Protobuf cannot hold it ({type(error).__name__}: {error})") from error
         return pa.array(found, pa.binary())
-
-    def decode(self, values: pa.Array) -> pa.RecordBatch:
-        """Return the messages."""
-        return self.decode_each(values).whole()
 
     def decode_each(self, values: pa.Array) -> Decoded:
         """Return the messages that can be read."""
@@ -173,16 +171,12 @@ def _path_of(value: bytes) -> tuple[tuple[int, ...], int]:
 
 
 def _number(value: bytes, place: int) -> tuple[int, int]:
-    """Return the number that stands at a place (zigzag, seven bits a byte), and where it ends."""
-    found = shift = 0
-    while True:
-        if place >= len(value):
-            raise ValueError("it ends within its path")
-        byte = value[place]
-        found |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 0x80:
-            return found >> 1 ^ -(found & 1), place
+    """Return the number that stands at a place, and where it ends."""
+    try:
+        number, place = read_varint(value, place, "its path has")
+    except IndexError:
+        raise ValueError("it ends within its path") from None
+    return zigzag(number), place
 
 
 def _value(message: Any, name: str, kind: pa.DataType) -> Any:

@@ -17,7 +17,7 @@ from airflow_samza.systems.serdes.registry.framing import bodies_of, framed, fra
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 
-class RegistrySerde:
+class RegistrySerde(Serde):
     """Serde of messages that name their schema's id in a registry.
 
     They are read with the schema that wrote them, into the declared columns; a column that it does not have is null, or
@@ -42,10 +42,6 @@ class RegistrySerde:
         id, writer = self._writer
         return framed(id, writer.encode(batch), self._bodies.after_id)
 
-    def decode(self, values: pa.Array) -> pa.RecordBatch:
-        """Return the messages."""
-        return self.decode_each(values).whole()
-
     def decode_each(self, values: pa.Array) -> Decoded:
         """Return the messages that can be read."""
         return without_nulls(values.cast(pa.binary()), self._each)
@@ -53,11 +49,12 @@ class RegistrySerde:
     def _each(self, values: pa.Array) -> Decoded:
         frames = frames_of(values)
         nullable = pa.schema([field.with_nullable(True) for field in self._schema])
+        nothing = pa.RecordBatch.from_pylist([], schema=nullable)
         parts: list[tuple[Any, Decoded]] = []
         for id, places in frames.by_id.items():
             reader = self._reader(id)
             if isinstance(reader, str):
-                parts.append((places, Decoded(_empty(nullable), [BadMessage(n, reader) for n in range(len(places))])))
+                parts.append((places, Decoded(nothing, [BadMessage(n, reader) for n in range(len(places))])))
             else:
                 found = reader.decode_each(bodies_of(values, places))
                 batch = pa.RecordBatch.from_arrays(found.batch.columns, schema=nullable)
@@ -65,7 +62,7 @@ class RegistrySerde:
         if frames.bad or not parts:
             places = np.array([one.place for one in frames.bad], np.int64)
             unframed = [one.at(number) for number, one in enumerate(frames.bad)]
-            parts.append((places, Decoded(_empty(nullable), unframed)))
+            parts.append((places, Decoded(nothing, unframed)))
         return merged(parts)
 
     def _reader(self, id: int) -> Serde | str:
@@ -152,10 +149,6 @@ class RegistrySerde:
             self._writer_of(written)
         else:
             self._check_kind(written)
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
 def registry_serde(

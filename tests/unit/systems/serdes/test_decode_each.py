@@ -102,6 +102,14 @@ def test_an_error_of_a_class_of_ones_own_is_kept_with_its_message() -> None:
     assert isinstance(bad.raised, ValueError)
 
 
+def test_a_value_that_is_too_large_is_found_before_one_of_another_type() -> None:
+    of_prices = serde("json", "id bigint, price decimal(5,2)")
+    messages = [b'{"id": 1}', b'{"id": 2, "price": 99999.99}', b'{"id": "three"}', b'{"id": 4}']
+    decoded = of_prices.decode_each(pa.array(messages, pa.binary()))
+    assert [bad.place for bad in decoded.bad] == [1, 2]
+    assert decoded.batch.column(0).to_pylist() == [1, 4]
+
+
 def test_bad_messages_that_follow_each_other_are_one_run() -> None:
     ssp = SystemStreamPartition("k", "s", 2)
     values = pa.array([b"{", None, b'{"id": 1}', b"\xff"], pa.binary())
