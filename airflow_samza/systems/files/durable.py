@@ -42,8 +42,8 @@ def make_directory(place: Location) -> None:
         path = os.path.dirname(path)
     if missing:
         place.filesystem.create_dir(place.path, recursive=True)
-        for made in reversed(missing):
-            sync_directory(place.at(os.path.dirname(made)))
+        for directory in reversed(missing):
+            sync_directory(place.at(os.path.dirname(directory)))
 
 
 def delete_file(place: Location) -> None:

@@ -52,8 +52,8 @@ class FollowOptions:
                 values[name] = _duration(stream, name, text)
             elif name == "marker":
                 values[name] = _marker(stream, text)
-        found = cls(**values)  # type: ignore[arg-type]
-        if found.marker and found.min_age:
+        options = cls(**values)  # type: ignore[arg-type]
+        if options.marker and options.min_age:
             raise ConfigError(
                 f"Stream {stream.name!r} has the options min_age and marker, and each of them alone says when a file "
                 "is complete.",
@@ -61,7 +61,7 @@ class FollowOptions:
                 key="min_age",
                 value=dict(stream.options)["min_age"],
             )
-        return found
+        return options
 
 
 NAMES = frozenset(field.name for field in fields(FollowOptions))
@@ -84,8 +84,8 @@ def reject_options(stream: StreamSpec) -> None:
 def _choice(stream: StreamSpec, name: str, text: str) -> str:
     value = text.strip().lower()
     if value not in _CHOICES[name]:
-        known = " or ".join(f'"{choice}"' for choice in _CHOICES[name])
-        raise unknown_value(stream.name, name, text, f"Write {known}.")
+        choices = " or ".join(f'"{choice}"' for choice in _CHOICES[name])
+        raise unknown_value(stream.name, name, text, f"Write {choices}.")
     return value
 
 

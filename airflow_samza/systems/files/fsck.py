@@ -25,12 +25,12 @@ def fsck_output(output: Location) -> Iterator[Finding]:
     Files of what was replaced belong to no output any more, and are not checked.
     """
     view = View.of(output)
-    for known in view.turns:
+    for turn in view.turns:
         try:
-            read_writer(output, known)
+            read_writer(output, turn)
         except TopicError as error:
             yield Finding(
-                str(known.place(output)),
+                str(turn.place(output)),
                 f"is damaged: {error.sentence.partition(' is damaged: ')[2].removesuffix('.')}",
                 error.hint,
                 serious=False,
@@ -44,24 +44,26 @@ def fsck_output(output: Location) -> Iterator[Finding]:
             continue
         for name, _, size in manifest.files:
             file = output / name
-            found = output.filesystem.get_file_info(file.path)
-            if found.type == pafs.FileType.NotFound:
+            info = output.filesystem.get_file_info(file.path)
+            if info.type == pafs.FileType.NotFound:
                 yield Finding(str(file), f"is missing, and {place.name} names it", _REMEDY)
-            elif found.size != size:
-                yield Finding(str(file), f"has {found.size} bytes, and {size} were written", _REMEDY)
+            elif info.size != size:
+                yield Finding(str(file), f"has {info.size} bytes, and {size} were written", _REMEDY)
 
 
-def fsck_unrecorded(output: Location, published: Mapping[str, datetime], known: Collection[str]) -> Iterator[Finding]:
+def fsck_unrecorded(
+    output: Location, published: Mapping[str, datetime], recorded: Collection[str]
+) -> Iterator[Finding]:
     """Yield a finding for each producer that a root has no record of, and that published after all that it has.
 
     Retention deletes the records of old runs, so an older producer without a record is nothing special. One that is
     newer than the root is a run that was lost when an older copy of the root was restored.
 
-    ``published`` is that of :func:`published_at`, ``known`` are the hashes of the producers on record.
+    ``published`` is that of :func:`published_at`, ``recorded`` are the hashes of the producers on record.
     """
-    newest = max((published[producer] for producer in known if producer in published), default=None)
-    for producer, at in sorted(published.items(), key=lambda found: found[1]):
-        if newest is not None and producer not in known and at > newest:
+    newest = max((published[producer] for producer in recorded if producer in published), default=None)
+    for producer, at in sorted(published.items(), key=lambda item: item[1]):
+        if newest is not None and producer not in recorded and at > newest:
             yield Finding(
                 str(output),
                 f"has files of a run that is not on record, published at {at:%Y-%m-%d %H:%M:%SZ}, after those of all "

@@ -63,15 +63,15 @@ class _Walk:
     def list_at_once(self, directory: str) -> None:
         """List all below a directory by one request, if the storage allows; an empty one is as if not listed."""
         storage = storage_with_versions(self.root.filesystem)
-        found = storage.list_all(directory) if storage is not None else []
-        if not found:
+        entries = storage.list_all(directory) if storage is not None else []
+        if not entries:
             return
         self.whole = directory.rstrip("/")
         self.listed[self.whole] = []
-        for info, _ in found:
+        for info, _ in entries:
             if info.type == pafs.FileType.Directory:
                 self.listed[str(info.path)] = []
-        for info, version in found:
+        for info, version in entries:
             path = str(info.path)
             self.listed.setdefault(path.rpartition("/")[0], []).append(info)
             self.versions[path] = version
@@ -84,24 +84,26 @@ class _Walk:
             return self.root.filesystem.get_file_info(path)
         if path in self.listed or path == self.whole:
             return pafs.FileInfo(path, pafs.FileType.Directory)
-        known = self.listed.get(path.rpartition("/")[0], ())
-        return next((info for info in known if info.path == path), pafs.FileInfo(path, pafs.FileType.NotFound))
+        siblings = self.listed.get(path.rpartition("/")[0], ())
+        return next((info for info in siblings if info.path == path), pafs.FileInfo(path, pafs.FileType.NotFound))
 
     def children(self, directory: str) -> list[pafs.FileInfo]:
         """Return the entries of a directory, sorted; none when it vanished meanwhile."""
         if directory not in self.listed:
-            found = [info for info in self._listed(directory) if _name(info) and not self._leads_back(info, directory)]
-            found += self._leading_nowhere(directory, {str(info.path).rstrip("/") for info in found})
-            self.listed[directory] = sorted(found, key=lambda info: str(info.path))
+            entries = [
+                info for info in self._listed(directory) if _name(info) and not self._leads_back(info, directory)
+            ]
+            entries += self._leading_nowhere(directory, {str(info.path).rstrip("/") for info in entries})
+            self.listed[directory] = sorted(entries, key=lambda info: str(info.path))
         return self.listed[directory]
 
     def _listed(self, directory: str) -> list[pafs.FileInfo]:
         storage = storage_with_versions(self.root.filesystem)
         if storage is None:
-            found: list[pafs.FileInfo] = self.root.filesystem.get_file_info(
+            infos: list[pafs.FileInfo] = self.root.filesystem.get_file_info(
                 pafs.FileSelector(directory, allow_not_found=True)
             )
-            return found
+            return infos
         entries = storage.list_folder(directory)
         self.versions.update((str(info.path), version) for info, version in entries)
         return [info for info, _ in entries]
@@ -112,12 +114,12 @@ class _Walk:
             self.names[directory] = frozenset(_name(info) for info in self.children(directory) if info.is_file)
         return self.names[directory]
 
-    def _leading_nowhere(self, directory: str, known: set[str]) -> list[pafs.FileInfo]:
+    def _leading_nowhere(self, directory: str, listed: set[str]) -> list[pafs.FileInfo]:
         """Return the links of a local directory that lead nowhere: Arrow leaves them out of a listing."""
         if not isinstance(self.root.filesystem, pafs.LocalFileSystem) or not os.path.isdir(directory):
             return []
         with os.scandir(directory) as entries:
-            links = [entry.path for entry in entries if entry.is_symlink() and entry.path not in known]
+            links = [entry.path for entry in entries if entry.is_symlink() and entry.path not in listed]
         return [pafs.FileInfo(path, type=pafs.FileType.NotFound) for path in links if not os.path.exists(path)]
 
     def _leads_back(self, info: pafs.FileInfo, directory: str) -> bool:
@@ -299,11 +301,11 @@ class _Marker:
 
 
 def _listing(
-    walk: _Walk, root: Location, found: Iterator[pafs.FileInfo] | list[pafs.FileInfo], marker: _Marker
+    walk: _Walk, root: Location, matches: Iterator[pafs.FileInfo] | list[pafs.FileInfo], marker: _Marker
 ) -> Listing:
     published = PublishedFiles(root)
     files: dict[str, FoundFile] = {}
-    for match in found:
+    for match in matches:
         for info in walk.files_below(match):
             path = str(info.path)
             if not published.has(path) or marker.is_one(_name(info)):

@@ -146,7 +146,7 @@ def _by_fsspec(url: str, scheme: str, options: Mapping[str, Any], secret: frozen
 
     shown = f"{scheme}://{_without_credentials(url.partition('://')[2])}"
     try:
-        found, path = fsspec.core.url_to_fs(url, **options)
+        filesystem, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
         raise RuntimeMissing(
             f"The filesystem of {shown} needs a package that is not installed: {error}.",
@@ -170,7 +170,7 @@ def _by_fsspec(url: str, scheme: str, options: Mapping[str, Any], secret: frozen
         ) from error
     path = str(path).rstrip("/")
     return Location(
-        pafs.PyFileSystem(pafs.FSSpecHandler(found)), path, _prefix(scheme, shown.partition("://")[2], path)
+        pafs.PyFileSystem(pafs.FSSpecHandler(filesystem)), path, _prefix(scheme, shown.partition("://")[2], path)
     )
 
 

@@ -131,7 +131,7 @@ def new_files(
     read: FilesRead, listed: Sequence[FoundFile], options: FollowOptions, is_complete: Callable[[FoundFile], bool]
 ) -> NewFiles:
     """Return what is new in a listing, by the record of what was read before."""
-    found: list[FoundFile] = []
+    ready: list[FoundFile] = []
     written_again: list[FoundFile] = []
     waiting: list[FoundFile] = []
     passed = 0
@@ -149,14 +149,14 @@ def new_files(
         elif options.on_rewrite != READ and replaced.has(file):
             written_again.append(file)
             continue
-        (found if is_complete(file) else waiting).append(file)
-    found.sort(key=read.key)
+        (ready if is_complete(file) else waiting).append(file)
+    ready.sort(key=read.key)
     if options.max_files is not None:
-        found, left = found[: options.max_files], found[options.max_files :]
+        ready, left = ready[: options.max_files], ready[options.max_files :]
         waiting += left
     rejected = tuple(written_again) if options.on_rewrite == REJECT else ()
     ignored = tuple(written_again) if options.on_rewrite == IGNORE else ()
-    new = NewFiles(tuple(found), rejected, ignored, len(waiting), passed, max(passed - read.passed, 0))
+    new = NewFiles(tuple(ready), rejected, ignored, len(waiting), passed, max(passed - read.passed, 0))
     after = read.after(new, options.remember)
     if after.horizon is None or after.horizon == read.horizon:
         return new

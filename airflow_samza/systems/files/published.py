@@ -44,10 +44,10 @@ class View:
     @cached_property
     def newest(self) -> dict[str, tuple[int, ...]]:
         """The newest generation that each producer has published."""
-        found: dict[str, tuple[int, ...]] = {}
+        newest: dict[str, tuple[int, ...]] = {}
         for producer, generation, _ in self.manifests:
-            found[producer] = max(found.get(producer, ()), parse_generation(generation))
-        return found
+            newest[producer] = max(newest.get(producer, ()), parse_generation(generation))
+        return newest
 
     @cached_property
     def published(self) -> frozenset[tuple[str, str]]:
@@ -57,56 +57,56 @@ class View:
     @cached_property
     def holders(self) -> dict[SlotCode, Order]:
         """The newest turn of each slot that has published."""
-        found: dict[SlotCode, Order] = {}
-        for known in self.turns:
-            if known.owner in self.published:
-                found[known.code] = max(known.turn.order, found.get(known.code, known.turn.order))
-        return found
+        holders: dict[SlotCode, Order] = {}
+        for slot_turn in self.turns:
+            if slot_turn.owner in self.published:
+                holders[slot_turn.code] = max(slot_turn.turn.order, holders.get(slot_turn.code, slot_turn.turn.order))
+        return holders
 
     @cached_property
     def by_owner(self) -> dict[tuple[str, str], SlotTurn]:
         """The turn of each producer's generation that has one."""
-        return {known.owner: known for known in self.turns}  # the newest comes last
+        return {turn.owner: turn for turn in self.turns}  # the newest comes last
 
     def of_slot(self, code: SlotCode) -> list[Turn]:
         """Return the turns of a slot."""
-        return [known.turn for known in self.turns if known.code == code]
+        return [slot_turn.turn for slot_turn in self.turns if slot_turn.code == code]
 
     def stands(self, producer: str, generation: str) -> bool:
         """Return whether readers see what a producer's generation has published."""
         if (producer, generation) not in self.published or parse_generation(generation) != self.newest[producer]:
             return False
-        known = self.by_owner.get((producer, generation))
-        return known is None or known.turn.order == self.holders[known.code]
+        turn = self.by_owner.get((producer, generation))
+        return turn is None or turn.turn.order == self.holders[turn.code]
 
     def standing(self) -> Iterator[tuple[str, str, int]]:
         """Yield the manifests that readers see."""
-        return (known for known in self.manifests if self.stands(known[0], known[1]))
+        return (manifest for manifest in self.manifests if self.stands(manifest[0], manifest[1]))
 
     def standing_turns(self) -> Iterator[SlotTurn]:
         """Yield the turns whose files readers see."""
-        return (known for known in self.by_owner.values() if self.stands(*known.owner))
+        return (turn for turn in self.by_owner.values() if self.stands(*turn.owner))
 
     def writers(self, output: Location, code: SlotCode) -> list[SlotWriter]:
         """Return who has written the slots that meet one, of what stands."""
-        found = []
-        for known in self.standing_turns():
-            if code.meets(known.code):
+        writers = []
+        for turn in self.standing_turns():
+            if code.meets(turn.code):
                 with suppress(FileNotFoundError):  # replaced since it was listed
-                    found.append(read_writer(output, known))
-        return found
+                    writers.append(read_writer(output, turn))
+        return writers
 
     def successor(self, producer: str) -> SlotTurn | None:
         """Return the turn that has replaced the newest one of a producer; None: it stands, or has none."""
-        known = max((k for k in self.turns if k.turn.producer == producer), key=lambda k: k.turn.order, default=None)
-        holder = self.holders.get(known.code) if known is not None else None
-        if known is None or holder is None or known.turn.order >= holder:
+        newest = max((k for k in self.turns if k.turn.producer == producer), key=lambda k: k.turn.order, default=None)
+        holder = self.holders.get(newest.code) if newest is not None else None
+        if newest is None or holder is None or newest.turn.order >= holder:
             return None
-        return next(other for other in self.turns if other.code == known.code and other.turn.order == holder)
+        return next(other for other in self.turns if other.code == newest.code and other.turn.order == holder)
 
     def outside(self) -> frozenset[str]:
         """Return the producers of files that readers see, and that are of no slot."""
-        return frozenset(known[0] for known in self.standing() if known[:2] not in self.by_owner)
+        return frozenset(manifest[0] for manifest in self.standing() if manifest[:2] not in self.by_owner)
 
     def replaced(self) -> Iterator[SlotTurn]:
         """Yield the turns after which another run has published."""
@@ -114,7 +114,7 @@ class View:
 
     def replaced_in(self, mine: SlotTurn) -> list[SlotTurn]:
         """Return the turns that one replaces: those of its slot that began before."""
-        return [known for known in self.turns if known.code == mine.code and known.turn.order < mine.turn.order]
+        return [turn for turn in self.turns if turn.code == mine.code and turn.turn.order < mine.turn.order]
 
 
 def published_at(output: Location) -> dict[str, datetime]:
@@ -123,12 +123,12 @@ def published_at(output: Location) -> dict[str, datetime]:
     None where the storage has no times of files.
     """
     times = dated_manifests(output)
-    found: dict[str, datetime] = {}
-    for known in View.of(output).standing():
-        at = times.get(known)
+    latest: dict[str, datetime] = {}
+    for manifest in View.of(output).standing():
+        at = times.get(manifest)
         if at is not None:
-            found[known[0]] = max(found.get(known[0], at), at)
-    return found
+            latest[manifest[0]] = max(latest.get(manifest[0], at), at)
+    return latest
 
 
 class PublishedFiles:
@@ -143,15 +143,15 @@ class PublishedFiles:
         directory, _, name = path.rpartition("/")
         if part_of(name) is None:
             return True
-        found = self._directory(directory)
-        return found is None or name in found.names
+        output = self._directory(directory)
+        return output is None or name in output.names
 
     def replaced_by(self, path: str) -> frozenset[str]:
         """Return the producers, by their hashes, whose files the writer of this one has replaced."""
         directory, _, name = path.rpartition("/")
         part = part_of(name)
-        found = self._directory(directory) if part is not None else None
-        return found.replaced.get(part[:2], frozenset()) if found is not None and part is not None else frozenset()
+        output = self._directory(directory) if part is not None else None
+        return output.replaced.get(part[:2], frozenset()) if output is not None and part is not None else frozenset()
 
     def _directory(self, directory: str) -> _Directory | None:
         if directory not in self._by_directory:
@@ -179,7 +179,7 @@ def _look(place: Location) -> _Directory | None:
         with suppress(FileNotFoundError):  # superseded since it was listed
             names.update(name for name, _, _ in read_manifest(manifest_path(place, producer, generation, epoch)).files)
     replaced = {
-        known.owner: frozenset(former.turn.producer for former in view.replaced_in(known))
-        for known in view.standing_turns()
+        turn.owner: frozenset(former.turn.producer for former in view.replaced_in(turn))
+        for turn in view.standing_turns()
     }
     return _Directory(frozenset(names), replaced)

@@ -103,11 +103,11 @@ class _Publisher:
 
     def _has_published(self, view: View) -> bool:
         """Return whether another epoch of this generation is published."""
-        return any(known[:2] == self.mine and known[2] != self.publication.epoch for known in view.manifests)
+        return any(manifest[:2] == self.mine and manifest[2] != self.publication.epoch for manifest in view.manifests)
 
     def _reject_late(self, view: View) -> None:
         """Reject a generation that a higher one, or another run of its slot, has replaced; take back what it moved."""
-        owners = [*(known[:2] for known in view.manifests), *(known.owner for known in view.replaced())]
+        owners = [*(manifest[:2] for manifest in view.manifests), *(turn.owner for turn in view.replaced())]
         higher = [g for p, g in owners if p == self.producer and parse_generation(g) > self.generation]
         if higher:
             newest = max(higher, key=parse_generation)
@@ -127,7 +127,7 @@ class _Publisher:
         holder = view.holders.get(self.slot)
         run = run_digest(self.publication.producer)
         if is_replaced(view.of_slot(self.slot), holder, run, *self.mine):
-            winner = next(k for k in view.turns if k.code == self.slot and k.turn.order == holder)
+            winner = next(one for one in view.turns if one.code == self.slot and one.turn.order == holder)
             self._withdraw(view)
             raise replaced(
                 self.publication.slot,
@@ -255,15 +255,15 @@ class _Publisher:
         which would count as its newest otherwise.
         """
         turn = view.by_owner.get(self.mine)
-        former = {known.owner for known in view.replaced_in(turn)} if turn is not None else set()
+        former = {past.owner for past in view.replaced_in(turn)} if turn is not None else set()
         removed = self._remove_parts(lambda owner: owner in former or self._is_lower(owner))
-        lower = {known[:2] for known in view.manifests if self._is_lower(known[:2])}
+        lower = {manifest[:2] for manifest in view.manifests if self._is_lower(manifest[:2])}
         turns = view.turns if self.slot is not None or not lower else list_turns(self.output)
-        elsewhere = {known.owner for known in turns if known.code != self.slot}
-        older = {known[0] for known in view.manifests if known[:2] not in former}
-        for known in view.manifests:
-            if (known[:2] in former and known[0] not in older) or known[:2] in lower - elsewhere:
-                delete_file(manifest_path(self.output, *known))
+        elsewhere = {past.owner for past in turns if past.code != self.slot}
+        older = {manifest[0] for manifest in view.manifests if manifest[:2] not in former}
+        for manifest in view.manifests:
+            if (manifest[:2] in former and manifest[0] not in older) or manifest[:2] in lower - elsewhere:
+                delete_file(manifest_path(self.output, *manifest))
         for past in turns:
             if self._is_lower(past.owner) and past.owner not in elsewhere:
                 delete_file(past.place(self.output))
@@ -277,9 +277,9 @@ class _Publisher:
         if view.stands(*self.mine):
             return
         self._remove_parts(lambda owner: owner == self.mine)
-        for known in view.manifests:
-            if known[:2] == self.mine:
-                delete_file(manifest_path(self.output, *known))
+        for manifest in view.manifests:
+            if manifest[:2] == self.mine:
+                delete_file(manifest_path(self.output, *manifest))
         self._clear_staging()
 
     def _remove_parts(self, is_old: Callable[[tuple[str, str]], bool]) -> list[str]:

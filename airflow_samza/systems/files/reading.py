@@ -84,11 +84,11 @@ class FilesConsumer:
             end = chunk.first
             for split in chunk.splits[ssp.partition]:
                 with self._opened(split, columns, skipping, dictionaries) as batches:
-                    for found in batches:
+                    for piece in batches:
                         run = (
-                            UnreadableRun.of(ssp, end, [found.text], [found.error])
-                            if isinstance(found, Unreadable)
-                            else MessageRun(ssp, end, found)
+                            UnreadableRun.of(ssp, end, [piece.text], [piece.error])
+                            if isinstance(piece, Unreadable)
+                            else MessageRun(ssp, end, piece)
                         )
                         start, end = (end, end + run.messages)
                         if offsets is not None:
@@ -110,19 +110,19 @@ class FilesConsumer:
         self, split: Split, columns: Sequence[str] | None, bounds: tuple[ColumnBound, ...], dictionaries: bool
     ) -> Iterator[Iterator[pa.RecordBatch | Unreadable]]:
         """Let the batches of a split be read; the end of the ``with`` checks that the file is still the plan's."""
-        found = self.files[split.file]
-        file = input_file(self.root, found, self.stream.name)
-        of_file = tuple(bound for bound in bounds if bound.column not in dict(found.columns))  # which folders overrule
+        listed = self.files[split.file]
+        file = input_file(self.root, listed, self.stream.name)
+        of_file = tuple(bound for bound in bounds if bound.column not in dict(listed.columns))  # which folders overrule
         file = dataclasses.replace(file, bounds=of_file, dictionaries=dictionaries, tolerant=self.stream.tolerant)
-        with unchanged(self.root, file, found, self.format_name) as watched:
-            yield self._batches(watched, found, split, self._projected(columns))
+        with unchanged(self.root, file, listed, self.format_name) as watched:
+            yield self._batches(watched, listed, split, self._projected(columns))
 
     def _batches(
-        self, watched: UnchangedFile, found: FoundFile, split: Split, target: pa.Schema
+        self, watched: UnchangedFile, listed: FoundFile, split: Split, target: pa.Schema
     ) -> Iterator[pa.RecordBatch | Unreadable]:
         extra = self.within is not None and self.within.column not in target.names
-        wanted = target.append(self.schema.field(self.within.column)) if extra and self.within is not None else target
-        for batch in self._split(watched.file, found, split, wanted):
+        columns = target.append(self.schema.field(self.within.column)) if extra and self.within is not None else target
+        for batch in self._split(watched.file, listed, split, columns):
             watched.check_batch()
             if isinstance(batch, Unreadable):
                 yield batch
@@ -145,13 +145,13 @@ class FilesConsumer:
         return pa.schema([self.schema.field(name) for name in columns])
 
     def _split(
-        self, file: InputFile, found: FoundFile, split: Split, wanted: pa.Schema
+        self, file: InputFile, listed: FoundFile, split: Split, columns: pa.Schema
     ) -> Iterator[pa.RecordBatch | Unreadable]:
-        hive = {name: value for name, value in found.columns if name in wanted.names}
-        inside = pa.schema([field for field in wanted if field.name not in hive])
+        hive = {name: value for name, value in listed.columns if name in columns.names}
+        inside = pa.schema([field for field in columns if field.name not in hive])
         # Text is parsed by the declared types; the columns that are only declared, not asked for, are not parsed at
         # all.
-        declared = pa.schema([field for field in self.schema if field.name not in dict(found.columns)])
+        declared = pa.schema([field for field in self.schema if field.name not in dict(listed.columns)])
         within = self.within if self.within is None or self.within.column not in hive else None
         opened = open_format(self.format_name).open(file, declared, self.options)
         try:
@@ -173,8 +173,8 @@ class FilesConsumer:
                 check_values(batch, row, file.shown, file.stream)
                 row += batch.num_rows
                 for conformed in fitting(conformer, batch) if file.tolerant else (conformer.apply(batch),):
-                    known = isinstance(conformed, Unreadable) or not hive
-                    yield conformed if known else _with_constants(conformed, wanted, hive, file)
+                    complete = isinstance(conformed, Unreadable) or not hive
+                    yield conformed if complete else _with_constants(conformed, columns, hive, file)
         finally:
             opened.close()
 
@@ -232,11 +232,11 @@ def _unit(schema: pa.Schema, column: str, stream: str) -> int:
 
 
 def _with_constants(
-    batch: pa.RecordBatch, wanted: pa.Schema, hive: Mapping[str, str | None], file: InputFile
+    batch: pa.RecordBatch, schema: pa.Schema, hive: Mapping[str, str | None], file: InputFile
 ) -> pa.RecordBatch:
     """Return the batch with the columns that the file's directories give."""
     columns = []
-    for field in wanted:
+    for field in schema:
         if field.name not in hive:
             columns.append(batch.column(batch.schema.get_field_index(field.name)))
             continue
@@ -257,7 +257,7 @@ def _with_constants(
             if hive[field.name] is not None
             else pa.nulls(batch.num_rows, field.type)
         )
-    return batch_of(columns, wanted)
+    return batch_of(columns, schema)
 
 
 def fitting(conformer: Conformer, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch | Unreadable]:
@@ -266,7 +266,7 @@ def fitting(conformer: Conformer, batch: pa.RecordBatch) -> Iterator[pa.RecordBa
     A column that no row could fit is an error all the same.
     """
     try:
-        made = conformer.apply(batch)
+        conformed = conformer.apply(batch)
     except SchemaError as error:
         conformer.apply(batch.slice(0, 0))
         if batch.num_rows == 1:
@@ -276,7 +276,7 @@ def fitting(conformer: Conformer, batch: pa.RecordBatch) -> Iterator[pa.RecordBa
         yield from fitting(conformer, batch.slice(0, middle))
         yield from fitting(conformer, batch.slice(middle))
     else:
-        yield made
+        yield conformed
 
 
 def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:

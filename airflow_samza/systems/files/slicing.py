@@ -47,9 +47,9 @@ _LONELY_BYTES = 2**30
 _log = logging.getLogger(__name__)
 
 
-def input_file(root: Location, found: FoundFile, stream: str) -> InputFile:
+def input_file(root: Location, listed: FoundFile, stream: str) -> InputFile:
     """Return the file of a listing, ready to be opened."""
-    return InputFile(root.filesystem, found.path, found.size, str(root.at(found.path)), stream)
+    return InputFile(root.filesystem, listed.path, listed.size, str(root.at(listed.path)), stream)
 
 
 def fix_slice(
@@ -78,7 +78,7 @@ def fix_slice(
         "offsets": None,
         "format": format_name,
         "bytes": total,
-        "schema": None if stream.schema is not None else found_schema(root, files, stream, format_name, options),
+        "schema": None if stream.schema is not None else schema_of_files(root, files, stream, format_name, options),
         "files": [_described(file) for file in files],
         "splits": [[list(split) for split in splits] for splits in pack(units, partitions)],
     }
@@ -113,7 +113,7 @@ def fix_chunks(
         "offsets": [[first * CHUNK_OFFSETS, (first + len(chunks)) * CHUNK_OFFSETS] for _ in range(partitions)],
         "format": format_name,
         "bytes": total,
-        "schema": None if stream.schema is not None else found_schema(root, files, stream, format_name, options),
+        "schema": None if stream.schema is not None else schema_of_files(root, files, stream, format_name, options),
         "files": [{**_described(file), "name": file.name, "version": file.version} for file in files],
         "first_chunk": first,
         "chunks": [[[list(split) for split in splits] for splits in chunk] for chunk in chunks],
@@ -136,26 +136,26 @@ def _units(
     """Return the units of files; those of more bytes than the threshold are opened, and cut if they can be."""
     kind = open_format(format_name) if files else None
     units: list[Unit] = []
-    for number, found in enumerate(files):
-        if kind is not None and found.size > threshold:
-            file = input_file(root, found, stream.name)
+    for number, listed in enumerate(files):
+        if kind is not None and listed.size > threshold:
+            file = input_file(root, listed, stream.name)
             with reading(file, format_name):
                 within = time_range(stream)
-                of_folder = within is not None and within.column in dict(found.columns)  # not the file's column
+                of_folder = within is not None and within.column in dict(listed.columns)  # not the file's column
                 units.extend(kind.units(number, file, None if of_folder else within, options))
         else:
-            units.append(Unit(number, 0, None, found.size))
+            units.append(Unit(number, 0, None, listed.size))
     return units
 
 
-def _check_first(root: Location, found: FoundFile, stream: StreamSpec, format_name: str, options: FileOptions) -> None:
+def _check_first(root: Location, listed: FoundFile, stream: StreamSpec, format_name: str, options: FileOptions) -> None:
     """Reject a declared schema that the first file does not have.
 
     A run with the wrong schema need not start a Spark to find out.
     """
-    file = input_file(root, found, stream.name)
+    file = input_file(root, listed, stream.name)
     declared = Schema.of(stream.schema).to_arrow()
-    inside = pa.schema([field for field in declared if field.name not in dict(found.columns)])
+    inside = pa.schema([field for field in declared if field.name not in dict(listed.columns)])
     with reading(file, format_name):
         opened = open_format(format_name).open(file, inside, options)
         try:
@@ -166,13 +166,13 @@ def _check_first(root: Location, found: FoundFile, stream: StreamSpec, format_na
             opened.close()
 
 
-def _check_fields(sample: Sample, wanted: pa.Schema, file: InputFile, stream: StreamSpec) -> None:
+def _check_fields(sample: Sample, schema: pa.Schema, file: InputFile, stream: StreamSpec) -> None:
     """Reject a column that must not be null, of which no line has the field; warn of one that is nearly another's name.
 
     A line that lacks a field has a null there, so the first one would fail the stage.
     """
-    others = [name for name in sample.fields if name not in wanted.names]
-    for field in wanted:
+    others = [name for name in sample.fields if name not in schema.names]
+    for field in schema:
         if not sample.lines or field.name in sample.fields:
             continue
         lines = f"None of the first {sample.lines:,} lines" if sample.lines > 1 else "Not even the first line"
@@ -213,7 +213,7 @@ def files_of(data: Mapping[str, Any]) -> list[FoundFile]:
     ]
 
 
-def found_schema(
+def schema_of_files(
     root: Location, files: Sequence[FoundFile], stream: StreamSpec, format_name: str, options: FileOptions
 ) -> str | None:
     """Return the DDL of the first file's columns and of the Hive columns; None when there is no file."""

@@ -64,7 +64,7 @@ def run_digest(producer: str) -> str:
 def list_turns(output: Location) -> list[SlotTurn]:
     """Return all turns of an output."""
     selector = pafs.FileSelector((output / SLOTS).path, allow_not_found=True)
-    found = []
+    turns = []
     for info in output.filesystem.get_file_info(selector):
         match = _RECORD.fullmatch(str(info.path).rpartition("/")[2])
         if match is None or not info.is_file:
@@ -72,8 +72,8 @@ def list_turns(output: Location) -> list[SlotTurn]:
         interval = None if match["begin"] is None else (int(match["begin"]), int(match["end"]))
         code = SlotCode(match["application"], interval, match["key"] or "", match["config"] or "")
         turn = Turn(int(match["number"]), match["run"], match["producer"], match["generation"])
-        found.append(SlotTurn(code, turn))
-    return sorted(found, key=lambda known: (known.turn.order, known.name))
+        turns.append(SlotTurn(code, turn))
+    return sorted(turns, key=lambda slot_turn: (slot_turn.turn.order, slot_turn.name))
 
 
 def encode_writer(writer: SlotWriter) -> bytes:
@@ -81,28 +81,28 @@ def encode_writer(writer: SlotWriter) -> bytes:
     return json.dumps({**plain(writer.slot), "producer": writer.producer, "generation": writer.generation}).encode()
 
 
-def read_writer(output: Location, known: SlotTurn) -> SlotWriter:
+def read_writer(output: Location, turn: SlotTurn) -> SlotWriter:
     """Return who has written a slot; a damaged record is a :class:`TopicError`."""
-    place = known.place(output)
+    place = turn.place(output)
     try:
         with place.filesystem.open_input_stream(place.path, compression=None) as source:
-            found = json.loads(source.read())
-        slot = converted(found, OutputSlot)
-        if slot.code != known.code:
+            record = json.loads(source.read())
+        slot = converted(record, OutputSlot)
+        if slot.code != turn.code:
             raise ValueError("it is of another slot than its name says")
-        return SlotWriter(slot, str(found["producer"]), str(found["generation"]))
+        return SlotWriter(slot, str(record["producer"]), str(record["generation"]))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise TopicError(
             f"The record {place} is damaged: {error}.",
-            hint=f"Restore it; or remove it together with {output}/part-*-{known.turn.producer}-*, and run that "
+            hint=f"Restore it; or remove it together with {output}/part-*-{turn.turn.producer}-*, and run that "
             "interval again.",
             path=str(place),
         ) from error
 
 
-def winner_at(output: Location, known: SlotTurn) -> str:
+def winner_at(output: Location, turn: SlotTurn) -> str:
     """Return the producer that has a turn; of a record that cannot be read, one with the digest of its run."""
     try:
-        return read_writer(output, known).producer
+        return read_writer(output, turn).producer
     except (TopicError, OSError):
-        return f"?/{known.turn.run}/?"
+        return f"?/{turn.turn.run}/?"

@@ -21,7 +21,7 @@ from airflow_samza.systems.files.output import FilesProducer, check_writable, re
 from airflow_samza.systems.files.published import View
 from airflow_samza.systems.files.publishing import publish
 from airflow_samza.systems.files.reading import FilesConsumer
-from airflow_samza.systems.files.slicing import detect_format, fix_chunks, fix_slice, found_schema
+from airflow_samza.systems.files.slicing import detect_format, fix_chunks, fix_slice, schema_of_files
 from airflow_samza.systems.files.slots import winner_at
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
@@ -68,7 +68,7 @@ class FilesSystem:
         The count never follows from the files found: it would change from run to run. So a written stream that declares
         none is left out, whether its directory exists or not. Offsets are counted only while reading.
         """
-        found = {}
+        metadata = {}
         for stream in streams:
             if stream.written and stream.partitions is None:
                 continue
@@ -78,9 +78,9 @@ class FilesSystem:
                     root, _ = self._place(stream)
                     listing = self._listing(stream)
                     kind = self._format(stream, listing)
-                    schema = found_schema(root, listing.files, stream, kind, FileOptions.of(stream))
-                found[stream.name] = StreamMetadata(self._partitions(stream), schema=schema)
-        return found
+                    schema = schema_of_files(root, listing.files, stream, kind, FileOptions.of(stream))
+                metadata[stream.name] = StreamMetadata(self._partitions(stream), schema=schema)
+        return metadata
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
         """Make the directories of streams that are written."""
@@ -129,9 +129,9 @@ class FilesSystem:
 
     def look_seconds(self, stream: StreamSpec) -> float:
         """Return how long a continuous run waits between two looks for new files."""
-        asked = FollowOptions.of(stream).look_every
-        if asked is not None:
-            return asked / 1000
+        look_every = FollowOptions.of(stream).look_every
+        if look_every is not None:
+            return look_every / 1000
         local = isinstance(self._place(stream)[0].filesystem, pafs.LocalFileSystem)
         return _LOCAL_LOOK_SECONDS if local else _REMOTE_LOOK_SECONDS
 
@@ -195,9 +195,9 @@ class FilesSystem:
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to an output; None when it never has."""
         mine, view = producer_hash(producer, stream.name), self._view(stream)
-        found = [generation for known, generation, _ in view.manifests if known == mine]
-        found += [known.turn.generation for known in view.turns if known.turn.producer == mine]  # it was replaced
-        return max(found, key=parse_generation, default=None)
+        generations = [generation for publisher, generation, _ in view.manifests if publisher == mine]
+        generations += [past.turn.generation for past in view.turns if past.turn.producer == mine]  # it was replaced
+        return max(generations, key=parse_generation, default=None)
 
     def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
         """Return who has written the slots that meet one, of what readers see."""
@@ -206,12 +206,14 @@ class FilesSystem:
     def outside_slots(self, stream: StreamSpec, producers: Iterable[str]) -> list[str]:
         """Return those of some producers whose files readers see, and who wrote them as no slot."""
         outside = self._view(stream).outside()
-        return [known for known in producers if producer_hash(known, stream.name) in outside] if outside else []
+        return (
+            [producer for producer in producers if producer_hash(producer, stream.name) in outside] if outside else []
+        )
 
     def successor(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
-        found = self._view(stream).successor(producer_hash(producer, stream.name))
-        return winner_at(self._output(stream), found) if found is not None else None
+        turn = self._view(stream).successor(producer_hash(producer, stream.name))
+        return winner_at(self._output(stream), turn) if turn is not None else None
 
     def _view(self, stream: StreamSpec) -> View:
         output = self._output(stream)

@@ -25,10 +25,10 @@ from airflow_samza.systems.files.location import Location, storage_with_versions
 class UnchangedFile:
     """A file of a plan that is being read. ``file`` is the one to open: in an object store it has its version."""
 
-    def __init__(self, root: Location, file: InputFile, found: FoundFile) -> None:
+    def __init__(self, root: Location, file: InputFile, listed: FoundFile) -> None:
         self._is_local = isinstance(root.filesystem, pafs.LocalFileSystem)
         self._storage = storage_with_versions(root.filesystem)
-        self._found = found
+        self._listed = listed
         self._inode = _inode(file.path) if self._is_local else None
         self.file = file
         version = None
@@ -39,8 +39,8 @@ class UnchangedFile:
             info = file.filesystem.get_file_info(file.path)
         if not info.is_file:
             raise self._changed("it is gone")
-        if int(info.size or 0) != found.size:
-            raise self._changed(f"it has {info.size} bytes instead of {found.size}")
+        if int(info.size or 0) != listed.size:
+            raise self._changed(f"it has {info.size} bytes instead of {listed.size}")
         if not self._is_same(info, version):
             raise self._changed("it was written again")
 
@@ -60,10 +60,10 @@ class UnchangedFile:
             raise self._changed(WHILE_READ)
 
     def _is_same(self, info: pafs.FileInfo, version: str | None = None) -> bool:
-        if version is not None and self._found.version is not None:
-            return version == self._found.version
-        same_time = self._found.mtime is None or info.mtime_ns is None or int(info.mtime_ns) == self._found.mtime
-        return same_time and int(info.size or 0) == self._found.size
+        if version is not None and self._listed.version is not None:
+            return version == self._listed.version
+        same_time = self._listed.mtime is None or info.mtime_ns is None or int(info.mtime_ns) == self._listed.mtime
+        return same_time and int(info.size or 0) == self._listed.size
 
     def _changed(self, what: str) -> TopicError:
         return changed(self.file.shown, self.file.stream, what)
@@ -77,13 +77,13 @@ def _inode(path: str) -> int | None:
 
 
 @contextmanager
-def unchanged(root: Location, file: InputFile, found: FoundFile, format_name: str) -> Iterator[UnchangedFile]:
+def unchanged(root: Location, file: InputFile, listed: FoundFile, format_name: str) -> Iterator[UnchangedFile]:
     """Let a file be read inside of the ``with``, which ends with an error where the plan's file is not there all along.
 
     What reading raises becomes our errors; a file that only seems damaged since somebody writes it is no damaged one.
     """
     with reading(file, format_name):
-        watched = UnchangedFile(root, file, found)
+        watched = UnchangedFile(root, file, listed)
         try:
             yield watched
         except (SamzaError, OSError, pa.ArrowException, EOFError, ValueError, MemoryError) as error:

@@ -45,15 +45,15 @@ class AvroRecords(Serde):
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the records."""
-        found = []
+        encoded = []
         for place, row in enumerate(rows_of(batch)):
             sink = io.BytesIO()
             try:
                 self._library.schemaless_writer(sink, self._written, row, strict_allow_default=True)
             except Exception as error:  # whatever the encoder trips over
                 raise BadMessage(place, f"Avro cannot hold it ({type(error).__name__}: {error})") from error
-            found.append(sink.getvalue())
-        return pa.array(found, pa.binary())
+            encoded.append(sink.getvalue())
+        return pa.array(encoded, pa.binary())
 
     def decode_each(self, values: pa.Array) -> Decoded:
         """Return the messages that can be read."""
@@ -73,7 +73,7 @@ class AvroRecords(Serde):
         return merged([(np.flatnonzero(~flagged), good), (places, others)])
 
     def _one_by_one(self, values: pa.Array) -> Decoded:
-        found: list[dict[str, Any] | BadMessage] = []
+        messages: list[dict[str, Any] | BadMessage] = []
         for place, value in enumerate(values.to_pylist()):
             source = io.BytesIO(value)
             try:
@@ -81,19 +81,19 @@ class AvroRecords(Serde):
             except Exception as error:  # whatever the decoder trips over
                 what = "it ends too early" if isinstance(error, EOFError) else f"{type(error).__name__}: {error}"
                 why = f"it is no record of the schema ({what})"
-                found.append(BadMessage(place, why))
+                messages.append(BadMessage(place, why))
                 continue
             if source.tell() != len(value):
                 why = f"{len(value) - source.tell()} further bytes follow the record"
-                found.append(BadMessage(place, why))
+                messages.append(BadMessage(place, why))
                 continue
-            found.append(
+            messages.append(
                 {
                     name: record.get(name) if kind is None else _declared(record.get(name), kind)
                     for name, kind in self._fields
                 }
             )
-        return decoded_rows(found, self._schema)
+        return decoded_rows(messages, self._schema)
 
 
 def field_names(record: Any) -> list[str]:

@@ -81,27 +81,27 @@ class Cursors:
         """Return the whole numbers that stand at the cursors: zigzag, seven bits a byte."""
         pos = self.pos
         byte = self.data[pos]
-        found = (byte & 0x7F).astype(np.uint64)
+        numbers = (byte & 0x7F).astype(np.uint64)
         pos = pos + 1
         rows = np.flatnonzero(byte & 0x80)
         for number in range(1, _LONGEST):
             if not len(rows):
                 break
             byte = self.data[pos[rows]]
-            found[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * number)
+            numbers[rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * number)
             pos[rows] += 1
             if number == _LONGEST - 1:
                 self.flagged[rows[byte > 1]] = True
             rows = rows[byte >= 0x80]
         self.move(pos)
-        decoded: Numbers = (found >> np.uint64(1)).astype(np.int64) ^ -(found & np.uint64(1)).astype(np.int64)
+        decoded: Numbers = (numbers >> np.uint64(1)).astype(np.int64) ^ -(numbers & np.uint64(1)).astype(np.int64)
         return decoded
 
     def fixed(self, size: int) -> Numbers:
         """Return the bytes that stand at the cursors, a row each."""
-        found = self.data[np.minimum(self.pos, len(self.data) - size)[:, None] + np.arange(size)]
+        rows = self.data[np.minimum(self.pos, len(self.data) - size)[:, None] + np.arange(size)]
         self.move(self.pos + size)
-        return found
+        return rows
 
     def spans(self, sizes: Numbers) -> tuple[Numbers, Numbers]:
         """Move behind so many bytes; return where they begin and end: nowhere, where that is outside of a message."""
@@ -129,12 +129,12 @@ def _bytes_of(cursors: Cursors, start: Numbers, end: Numbers) -> pa.Array:
 
 
 def _text_of(cursors: Cursors, start: Numbers, end: Numbers) -> pa.Array:
-    found = _bytes_of(cursors, start, end)
+    binary = _bytes_of(cursors, start, end)
     try:
-        return found.cast(pa.string())
+        return binary.cast(pa.string())
     except pa.ArrowInvalid:
         texts = []
-        for row, value in enumerate(found.to_pylist()):
+        for row, value in enumerate(binary.to_pylist()):
             try:
                 texts.append(value.decode())
             except UnicodeDecodeError:
@@ -158,12 +158,12 @@ def _whole(kind: pa.DataType, low: int, high: int, times: int = 1) -> Node:
     dtype = f"i{kind.bit_width // 8}"
 
     def read(cursors: Cursors) -> pa.Array:
-        found = cursors.numbers()
-        wrong = (found < low) | (found > high)
+        numbers = cursors.numbers()
+        wrong = (numbers < low) | (numbers > high)
         if wrong.any():
             cursors.flag(wrong)
-            found = np.where(wrong, 0, found)
-        whole = pa.array((found * times if times != 1 else found).astype(dtype))
+            numbers = np.where(wrong, 0, numbers)
+        whole = pa.array((numbers * times if times != 1 else numbers).astype(dtype))
         return whole if types.is_integer(kind) else whole.view(kind)
 
     return read
@@ -173,9 +173,9 @@ def _whole_as_floating(kind: pa.DataType) -> Node:
     most = _EXACT[kind.bit_width // 8]
 
     def read(cursors: Cursors) -> pa.Array:
-        found = cursors.numbers()
-        cursors.flag((found < -most) | (found > most))
-        return pa.array(found.astype(f"f{kind.bit_width // 8}"))
+        numbers = cursors.numbers()
+        cursors.flag((numbers < -most) | (numbers > most))
+        return pa.array(numbers.astype(f"f{kind.bit_width // 8}"))
 
     return read
 
@@ -188,19 +188,19 @@ def _floating(size: int) -> Node:
 
 
 def _boolean(cursors: Cursors) -> pa.Array:
-    found = cursors.fixed(1).reshape(-1)
-    cursors.flag(found > 1)
-    return pa.array(found.astype(bool))
+    values = cursors.fixed(1).reshape(-1)
+    cursors.flag(values > 1)
+    return pa.array(values.astype(bool))
 
 
 def _enum(symbols: list[str]) -> Node:
     names = pa.array(symbols, pa.string())
 
     def read(cursors: Cursors) -> pa.Array:
-        found = cursors.numbers()
-        wrong = (found < 0) | (found >= len(symbols))
+        numbers = cursors.numbers()
+        wrong = (numbers < 0) | (numbers >= len(symbols))
         cursors.flag(wrong)
-        return names.take(pa.array(np.where(wrong, 0, found)))
+        return names.take(pa.array(np.where(wrong, 0, numbers)))
 
     return read
 
@@ -219,11 +219,11 @@ def _maybe(branches: list[Node | None], kind: pa.DataType) -> Node:
             return inner(cursors)
         rows = np.flatnonzero(taken)
         some = cursors.some(rows)
-        found = inner(some)
+        values = inner(some)
         cursors.moved(rows, some)
         places = np.zeros(len(chosen), np.int64)
         places[rows] = np.arange(len(rows))
-        return found.take(pa.array(places, mask=~taken))
+        return values.take(pa.array(places, mask=~taken))
 
     return read
 
@@ -233,19 +233,19 @@ def _nulls(kind: pa.DataType) -> Node:
 
 
 def _record(record: Any, kind: pa.DataType, named: dict[str, Any], depth: int) -> Node:
-    wanted = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
+    declared = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
     fields = [
-        (one["name"], node_of(one["type"], wanted.get(one["name"]), named, depth + 1)) for one in record["fields"]
+        (one["name"], node_of(one["type"], declared.get(one["name"]), named, depth + 1)) for one in record["fields"]
     ]
 
     def read(cursors: Cursors) -> pa.Array:
-        found = {name: node(cursors) for name, node in fields}
-        if not wanted:  # a struct of nothing would have no length
+        values = {name: node(cursors) for name, node in fields}
+        if not declared:  # a struct of nothing would have no length
             return pa.nulls(len(cursors.pos))
         columns = [
-            found[name] if name in found else pa.nulls(len(cursors.pos), type_) for name, type_ in wanted.items()
+            values[name] if name in values else pa.nulls(len(cursors.pos), type_) for name, type_ in declared.items()
         ]
-        return pa.StructArray.from_arrays(columns, fields=[pa.field(*one) for one in wanted.items()])
+        return pa.StructArray.from_arrays(columns, fields=[pa.field(*one) for one in declared.items()])
 
     return read
 
@@ -347,7 +347,7 @@ class RecordColumns:
     def read(self, values: pa.Array) -> tuple[pa.RecordBatch, Numbers]:
         """Return the columns of values (none null), and which messages are flagged: their rows mean nothing."""
         cursors = Cursors.of(values)
-        found = self._read(cursors)
+        record = self._read(cursors)
         cursors.flag(cursors.pos != cursors.end)
-        columns = [found.field(place) for place in range(len(self._schema))]
+        columns = [record.field(place) for place in range(len(self._schema))]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema), cursors.flagged

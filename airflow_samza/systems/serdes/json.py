@@ -112,8 +112,8 @@ def _on_one_line(values: pa.Array) -> pa.Array:
 def _joined(values: pa.Array) -> bytes:
     """Return values with a line end between each two."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
-    found: bytes = pc.binary_join(whole, b"\n")[0].as_py()
-    return found
+    joined_values: bytes = pc.binary_join(whole, b"\n")[0].as_py()
+    return joined_values
 
 
 class PlainObjects:

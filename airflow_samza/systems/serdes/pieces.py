@@ -11,28 +11,28 @@ import pyarrow.compute as pc
 
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded
 
-Attempt = Callable[[pa.Array], pa.RecordBatch | None]
+ReadTogether = Callable[[pa.Array], pa.RecordBatch | None]
 """Reads all values at once, or returns None."""
 
 SMALLEST = 16
-"""Messages that are looked at one by one: below that, an attempt costs as much as they do."""
+"""Messages that are looked at one by one: below that, to read them together costs as much."""
 
 
-def decoded_by_halves(values: pa.Array, attempt: Attempt, one_by_one: Callable[[pa.Array], Decoded]) -> Decoded:
-    """Return what an attempt reads of the values, in parts as large as it can; the others are read one by one."""
+def decoded_by_halves(values: pa.Array, read: ReadTogether, one_by_one: Callable[[pa.Array], Decoded]) -> Decoded:
+    """Return what is read of the values together, in parts as large as can be; the others are read one by one."""
     batches: list[pa.RecordBatch] = []
     bad: list[BadMessage] = []
     waiting = [(0, len(values))]
     while waiting:
         start, end = waiting.pop()
         part = values.slice(start, end - start)
-        batch = attempt(part)
+        batch = read(part)
         if batch is not None:
             batches.append(batch)
         elif end - start <= SMALLEST:
-            found = one_by_one(part)
-            batches.append(found.batch)
-            bad += [one.at(start + one.place) for one in found.bad]
+            decoded = one_by_one(part)
+            batches.append(decoded.batch)
+            bad += [one.at(start + one.place) for one in decoded.bad]
         else:
             middle = (start + end) // 2
             waiting += [(middle, end), (start, middle)]
@@ -63,12 +63,12 @@ def without_nulls(values: pa.Array, read: Callable[[pa.Array], Decoded]) -> Deco
     if not values.null_count:
         return read(values)
     there = pc.is_valid(values)
-    found = read(values.filter(there))
+    decoded = read(values.filter(there))
     mask = there.to_numpy(zero_copy_only=False)
     places = np.flatnonzero(mask).tolist()
-    bad = [one.at(places[one.place]) for one in found.bad]
+    bad = [one.at(places[one.place]) for one in decoded.bad]
     bad += [BadMessage(place, "it has no value") for place in np.flatnonzero(~mask).tolist()]
-    return Decoded(found.batch, sorted(bad, key=lambda one: one.place))
+    return Decoded(decoded.batch, sorted(bad, key=lambda one: one.place))
 
 
 def reject_nulls(values: pa.Array) -> None:

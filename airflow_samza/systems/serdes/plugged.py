@@ -33,7 +33,7 @@ class PluggedSerde(Serde):
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         """Return what ``to_bytes`` gives."""
-        found = []
+        encoded = []
         for place, row in enumerate(rows_of(batch)):
             try:
                 value = self._serde.to_bytes(Row(row))
@@ -41,8 +41,8 @@ class PluggedSerde(Serde):
                 raise BadMessage(place, f"{type(error).__name__}: {error}", raised=error) from error
             if not isinstance(value, bytes | bytearray | memoryview):
                 raise BadMessage(place, f"to_bytes of {self._name} gives {type(value).__name__}, and no bytes")
-            found.append(bytes(value))
-        return pa.array(found, pa.binary())
+            encoded.append(bytes(value))
+        return pa.array(encoded, pa.binary())
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
         """Return what ``from_bytes`` gives; behind the first message that it rejects it is not called."""
@@ -53,12 +53,12 @@ class PluggedSerde(Serde):
         return self._each(values, first_only=False)
 
     def _each(self, values: pa.Array, *, first_only: bool) -> Decoded:
-        found: list[dict[str, Any] | BadMessage] = []
+        messages: list[dict[str, Any] | BadMessage] = []
         for place, value in enumerate(values.to_pylist()):
-            found.append(self._one(place, value))
-            if first_only and isinstance(found[-1], BadMessage):
+            messages.append(self._one(place, value))
+            if first_only and isinstance(messages[-1], BadMessage):
                 break
-        return decoded_rows(found, self._schema)
+        return decoded_rows(messages, self._schema)
 
     def _one(self, place: int, value: bytes | None) -> dict[str, Any] | BadMessage:
         if value is None:
@@ -101,25 +101,25 @@ def _made(name: str, stream: str) -> Any:
         )
 
     try:
-        found: Any = importlib.import_module(module_name)
+        target: Any = importlib.import_module(module_name)
     except ImportError as error:
         raise rejected(f"cannot be imported: {error}", CORRECT_IMPORT) from error
     for attribute in attributes.split("."):
-        if not hasattr(found, attribute):
+        if not hasattr(target, attribute):
             raise rejected(f"does not exist: {module_name!r} has no {attributes!r}", "Correct the name.")
-        found = getattr(found, attribute)
+        target = getattr(target, attribute)
     try:
-        made = found if _is_serde(found) and not isinstance(found, type) else found()
+        serde = target if _is_serde(target) and not isinstance(target, type) else target()
     except TypeError as error:
         raise rejected(
             f"cannot be made without arguments: {error}", "Name a class, or a function, that takes none."
         ) from error
-    if not _is_serde(made):
+    if not _is_serde(serde):
         raise rejected(
             "has no to_bytes and from_bytes", "Define both: to_bytes(message) -> bytes and from_bytes(data) -> message."
         )
-    return made
+    return serde
 
 
-def _is_serde(found: object) -> bool:
-    return callable(getattr(found, "to_bytes", None)) and callable(getattr(found, "from_bytes", None))
+def _is_serde(value: object) -> bool:
+    return callable(getattr(value, "to_bytes", None)) and callable(getattr(value, "from_bytes", None))

@@ -13,19 +13,19 @@ from pyarrow import types
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded
 
 
-def decoded_rows(found: Sequence[Mapping[str, Any] | BadMessage], schema: pa.Schema) -> Decoded:
+def decoded_rows(messages: Sequence[Mapping[str, Any] | BadMessage], schema: pa.Schema) -> Decoded:
     """Return the batch of messages whose keys are columns of the schema, and the bad ones among them.
 
     A value that does not fit its column makes its message a bad one.
     """
-    bad = {one.place: one for one in found if isinstance(one, BadMessage)}
-    rows = [(place, row) for place, row in enumerate(found) if not isinstance(row, BadMessage)]
+    bad = {one.place: one for one in messages if isinstance(one, BadMessage)}
+    rows = [(place, row) for place, row in enumerate(messages) if not isinstance(row, BadMessage)]
     arrays = []
     for field in schema:
         values = [row.get(field.name) for _, row in rows]
         unfit = _unfit(values, field)
         if not unfit:
-            taken = [_taken(value, field.type) for value in values] if field.type.num_fields else values
+            taken = [_for_arrow(value, field.type) for value in values] if field.type.num_fields else values
             try:
                 arrays.append(pa.array(taken, field.type))
                 continue
@@ -33,8 +33,8 @@ def decoded_rows(found: Sequence[Mapping[str, Any] | BadMessage], schema: pa.Sch
                 unfit = _too_large(taken, values, field)
         for place, why in unfit:
             bad.setdefault(rows[place][0], BadMessage(rows[place][0], why))
-    if len(bad) + len(rows) > len(found):
-        return decoded_rows([bad.get(place, row) for place, row in enumerate(found)], schema)
+    if len(bad) + len(rows) > len(messages):
+        return decoded_rows([bad.get(place, row) for place, row in enumerate(messages)], schema)
     nullable = pa.schema([field.with_nullable(True) for field in schema])
     return Decoded(pa.RecordBatch.from_arrays(arrays, schema=nullable), [bad[place] for place in sorted(bad)])
 
@@ -52,15 +52,15 @@ def _unfit(values: list[Any], field: pa.Field) -> list[tuple[int, str]]:
 
 def _too_large(taken: list[Any], values: list[Any], field: pa.Field) -> list[tuple[int, str]]:
     """Return the places of values that Arrow cannot hold, and why."""
-    found = []
+    problems = []
     for place, value in enumerate(taken):
         try:
             pa.array([value], field.type)
         except (pa.ArrowException, OverflowError, ValueError) as error:
-            found.append(
+            problems.append(
                 (place, f"{field.name!r} has {_shown(values[place])}, which {field.type} cannot hold ({error})")
             )
-    return found
+    return problems
 
 
 _OWN_TYPES: dict[int, frozenset[type]] = {
@@ -116,12 +116,12 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     return isinstance(value, str if types.is_string(kind) else bytes)
 
 
-def _taken(value: Any, kind: pa.DataType) -> Any:
+def _for_arrow(value: Any, kind: pa.DataType) -> Any:
     """Return a value that fits, as Arrow takes it."""
     if value is None or not kind.num_fields:
         return value
     if types.is_map(kind):
-        return [(_taken(key, kind.key_type), _taken(item, kind.item_type)) for key, item in value.items()]
+        return [(_for_arrow(key, kind.key_type), _for_arrow(item, kind.item_type)) for key, item in value.items()]
     if types.is_struct(kind):
-        return {f.name: _taken(value.get(f.name), f.type) for f in map(kind.field, range(kind.num_fields))}
-    return [_taken(item, kind.value_type) for item in value]
+        return {f.name: _for_arrow(value.get(f.name), f.type) for f in map(kind.field, range(kind.num_fields))}
+    return [_for_arrow(item, kind.value_type) for item in value]

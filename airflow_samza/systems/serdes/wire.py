@@ -47,14 +47,17 @@ def envelopes(
     if not in_band:
         yield from _user_messages(ssp, offset, values, serde, tolerant)
         return
-    found = values.to_pylist()
+    messages = values.to_pylist()
     first = 0
-    for place in [*(place for place, value in enumerate(found) if value is None or value[:1] != _USER), len(found)]:
+    for place in [
+        *(place for place, value in enumerate(messages) if value is None or value[:1] != _USER),
+        len(messages),
+    ]:
         if place > first:
-            users = pa.array([value[1:] for value in found[first:place]], pa.binary())
+            users = pa.array([value[1:] for value in messages[first:place]], pa.binary())
             yield from _user_messages(ssp, offset + first, users, serde, tolerant)
-        if place < len(found):
-            message = decode(found[place] or b"", stream=ssp.stream, partition=ssp.partition, offset=offset + place)
+        if place < len(messages):
+            message = decode(messages[place] or b"", stream=ssp.stream, partition=ssp.partition, offset=offset + place)
             assert isinstance(message, ControlMessage)
             yield ControlEnvelope(ssp, offset + place, message)
         first = place + 1
@@ -71,12 +74,12 @@ def _user_messages(
         except BadMessage as bad:
             raise cannot_read(bad, stream=ssp.stream, partition=ssp.partition, offset=offset + bad.place) from bad
         return
-    for place, found in serde.decode_each(values).pieces():
-        if isinstance(found, list):
-            texts = [as_text(values[bad.place].as_py()) for bad in found]
-            yield UnreadableRun.of(ssp, offset + place, texts, [str(bad) for bad in found])
+    for place, piece in serde.decode_each(values).pieces():
+        if isinstance(piece, list):
+            texts = [as_text(values[bad.place].as_py()) for bad in piece]
+            yield UnreadableRun.of(ssp, offset + place, texts, [str(bad) for bad in piece])
         else:
-            yield MessageRun(ssp, offset + place, found)
+            yield MessageRun(ssp, offset + place, piece)
 
 
 def as_text(value: bytes | None) -> str:

@@ -57,7 +57,7 @@ class AvroFormat(FileFormat):
     def __init__(self) -> None:
         self.library = fastavro()
 
-    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> AvroInput:
+    def open(self, file: InputFile, schema: pa.Schema | None, options: FileOptions) -> AvroInput:
         """Open the file and read its schema."""
         return AvroInput(self.library, file)
 
@@ -164,8 +164,8 @@ class AvroOutput:
 
 def _avro(kind: pa.DataType, path: str, nullable: bool = True) -> Any:
     """Return the Avro schema of an Arrow type; ``path`` makes the names of records unique."""
-    found = _avro_plain(kind, path)
-    return ["null", found] if nullable else found
+    plain = _avro_plain(kind, path)
+    return ["null", plain] if nullable else plain
 
 
 def _avro_plain(kind: pa.DataType, path: str) -> Any:

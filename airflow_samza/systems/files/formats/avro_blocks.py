@@ -81,23 +81,23 @@ class Container:
 
     def _unpacked(self, data: bytes, where: str) -> bytes:
         try:
-            found = unpacked(data, self.codec, LARGEST_BLOCK)
+            content = unpacked(data, self.codec, LARGEST_BLOCK)
         except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:
             raise ValueError(f"{where} cannot be unpacked ({self.codec}): {error}") from error
-        if found is None:
+        if content is None:
             raise ValueError(f"{where} of {len(data)} bytes unpacks to more than {LARGEST_BLOCK // 2**20} MiB")
-        return found
+        return content
 
     def _metadata(self) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
+        metadata: dict[str, bytes] = {}
         while (count := self._long("the header")) != 0:
             if count < 0:
                 count = -count
                 self._long("the header")  # the bytes of these entries
             for _ in range(count):
                 name = self._sized().decode()
-                found[name] = self._sized()
-        return found
+                metadata[name] = self._sized()
+        return metadata
 
     def _sized(self) -> bytes:
         return self._bytes(self._long("the header"), "the header")
@@ -112,17 +112,17 @@ class Container:
 
     def _long(self, where: str, first: bytes = b"") -> int:
         """Return the whole number that is next: zigzag, seven bits a byte."""
-        found = shift = 0
+        number = shift = 0
         for _ in range(_LONGEST):
             byte = (first or self._bytes(1, where))[0]
             first = b""
-            found |= (byte & 0x7F) << shift
+            number |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
                 break
         else:
             raise ValueError(f"{where} has a number of more than {_LONGEST} bytes")
-        return zigzag(found)
+        return zigzag(number)
 
 
 def _most(size: int) -> str:
@@ -138,17 +138,17 @@ def unpacked(data: bytes, codec: str, limit: int) -> bytes | None:
         return data if len(data) <= limit else None
     if codec == "deflate":
         # Some writers leave a part of zlib's trailer behind the end, so that what follows it says nothing.
-        found = zlib.decompressobj(-15).decompress(data, limit + 1)
-        return found if len(found) <= limit else None
+        content = zlib.decompressobj(-15).decompress(data, limit + 1)
+        return content if len(content) <= limit else None
     if codec in ("bzip2", "xz"):
         return _whole(bz2.BZ2Decompressor if codec == "bzip2" else _xz, data, limit)
     if codec == "snappy":
         return _from_snappy(data, limit)
-    found = b""
+    content = b""
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        while len(found) <= limit and (more := stream.read(_STEP)):
-            found += more
-    return found if len(found) <= limit else None
+        while len(content) <= limit and (more := stream.read(_STEP)):
+            content += more
+    return content if len(content) <= limit else None
 
 
 def _xz() -> lzma.LZMADecompressor:
@@ -157,16 +157,16 @@ def _xz() -> lzma.LZMADecompressor:
 
 def _whole(unpacker: Callable[[], Any], data: bytes, limit: int) -> bytes | None:
     """Return what the streams unpack to, all of them up to their ends, where their checksums are."""
-    found = b""
+    content = b""
     while data:
         stream = unpacker()
-        found += stream.decompress(data, limit + 1 - len(found))
-        if len(found) > limit:
+        content += stream.decompress(data, limit + 1 - len(content))
+        if len(content) > limit:
             return None
         if not stream.eof:
             raise ValueError("its bytes end before its end")
         data = stream.unused_data
-    return found
+    return content
 
 
 def _from_snappy(data: bytes, limit: int) -> bytes | None:
@@ -175,10 +175,10 @@ def _from_snappy(data: bytes, limit: int) -> bytes | None:
     if size > limit:
         return None
     packed, checksum = data[:-4], data[-4:]
-    found: bytes = pa.decompress(packed, size, "snappy", asbytes=True) if size else b""
-    if zlib.crc32(found) != int.from_bytes(checksum, "big"):
+    content: bytes = pa.decompress(packed, size, "snappy", asbytes=True) if size else b""
+    if zlib.crc32(content) != int.from_bytes(checksum, "big"):
         raise ValueError("its checksum is another one")
-    return found
+    return content
 
 
 def _packed(data: bytes, codec: str) -> bytes:
@@ -235,9 +235,9 @@ def long_bytes(number: int) -> bytes:
     (b'\x01', b'\x80\x01')
     """
     left = (number << 1) ^ (number >> 63)
-    found = bytearray()
+    encoded = bytearray()
     while left > 0x7F:
-        found.append((left & 0x7F) | 0x80)
+        encoded.append((left & 0x7F) | 0x80)
         left >>= 7
-    found.append(left)
-    return bytes(found)
+    encoded.append(left)
+    return bytes(encoded)

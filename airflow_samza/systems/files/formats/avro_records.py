@@ -139,25 +139,25 @@ class AvroRecords:
         """Return the place behind a value; its depth is a list's here, not a stack's."""
         left = [schema]
         while left:
-            found = self._types.resolved(left.pop())
-            if isinstance(found, list):
+            kind = self._types.resolved(left.pop())
+            if isinstance(kind, list):
                 chosen, place = _long(data, place)
-                if not 0 <= chosen < len(found):
+                if not 0 <= chosen < len(kind):
                     raise ValueError("a union has no such branch")
-                left.append(found[chosen])
+                left.append(kind[chosen])
                 continue
-            name = found["type"]
+            name = kind["type"]
             if name in ("record", "error"):
-                left.extend(field["type"] for field in reversed(found["fields"]))
+                left.extend(field["type"] for field in reversed(kind["fields"]))
             elif name in ("array", "map"):
                 count, place = _long(data, place)
                 if count < 0:  # the bytes of the items are there
                     size, place = _long(data, place)
                     place += _sized(size, data, place)
-                    left.append(found)
+                    left.append(kind)
                 elif count:
-                    items = ["string", found["values"]] if name == "map" else [found["items"]]
-                    left.append(found)
+                    items = ["string", kind["values"]] if name == "map" else [kind["items"]]
+                    left.append(kind)
                     if any(self._types.least_bytes(one) for one in items):
                         left.extend(list(reversed(items)) * _sized(count, data, place))
             elif name in ("int", "long", "enum"):
@@ -166,7 +166,7 @@ class AvroRecords:
                 size, place = _long(data, place)
                 place += _sized(size, data, place)
             elif name != "null":
-                place += _sized(self._types.least_bytes(found), data, place)
+                place += _sized(self._types.least_bytes(kind), data, place)
         return place
 
 

@@ -60,14 +60,14 @@ def without_logical(schema: Any) -> Any:
         return [without_logical(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {
+    plain = {
         key: without_logical(value) if key in _INSIDE else value
         for key, value in schema.items()
         if key not in ("default", "aliases")  # a file holds every field, so these say nothing about it
     }
-    if "logicalType" in found:
-        found[LOGICAL] = found.pop("logicalType")
-    return found
+    if "logicalType" in plain:
+        plain[LOGICAL] = plain.pop("logicalType")
+    return plain
 
 
 _INSIDE = ("type", "items", "values", "fields")
@@ -103,28 +103,28 @@ class AvroTypes:
 
     def _names_in(self, kind: dict[str, Any]) -> set[str]:
         """Return the named types of which a type is made, those inside of other named ones apart."""
-        found: set[str] = set()
+        names: set[str] = set()
         left = list(_parts(kind))
         while left:
             one = self.resolved(left.pop())
             if isinstance(one, list):
                 left.extend(one)
             elif "name" in one:
-                found.add(one["name"])
+                names.add(one["name"])
             else:
                 left.extend(_parts(one))
-        return found
+        return names
 
     def _all_within(self, direct: set[str]) -> set[str]:
         """Return these named types, and those of which they are made, at any depth."""
-        found: set[str] = set()
+        names: set[str] = set()
         left = set(direct)
         while left:
             name = left.pop()
-            if name not in found:
-                found.add(name)
+            if name not in names:
+                names.add(name)
                 left |= self._inside[name]
-        return found
+        return names
 
     def resolved(self, schema: Any) -> Any:
         """Return the type behind names and brackets: a list (a union), or a dictionary with a simple ``type``."""
@@ -141,12 +141,12 @@ class AvroTypes:
 
     def fields(self) -> list[pa.Field]:
         """Return the columns of a record; one that can be none has the type :class:`NoColumn`."""
-        found = []
+        fields = []
         for field in self.root["fields"]:
             why = self.unread(field["type"])
             kind, nullable = (NoColumn(why), True) if why else self._column(field["type"])
-            found.append(pa.field(field["name"], kind, nullable))
-        return found
+            fields.append(pa.field(field["name"], kind, nullable))
+        return fields
 
     def unread(self, schema: Any) -> str | None:
         """Return the reason why the library must not read values of a type, None when it may.
@@ -174,11 +174,11 @@ class AvroTypes:
 
     def _column(self, schema: Any) -> tuple[pa.DataType, bool]:
         """Return the column type, and whether it may be null."""
-        found = self.resolved(schema)
-        if not isinstance(found, list):
-            return self._plain(found), found["type"] == "null"
-        kinds = [kind for kind in map(self.resolved, found) if kind["type"] != "null"]
-        nullable = len(kinds) < len(found)
+        resolved = self.resolved(schema)
+        if not isinstance(resolved, list):
+            return self._plain(resolved), resolved["type"] == "null"
+        kinds = [kind for kind in map(self.resolved, resolved) if kind["type"] != "null"]
+        nullable = len(kinds) < len(resolved)
         if not kinds:
             return pa.null(), True
         if len(kinds) == 1:
@@ -220,16 +220,16 @@ class AvroTypes:
 
     def least_bytes(self, schema: Any) -> int:
         """Return the bytes that a value takes at least; 0 is what it always takes."""
-        found = self.resolved(schema)
-        if isinstance(found, list):
-            return 1 + min((self.least_bytes(one) for one in found), default=0)
-        name = found["type"]
+        resolved = self.resolved(schema)
+        if isinstance(resolved, list):
+            return 1 + min((self.least_bytes(one) for one in resolved), default=0)
+        name = resolved["type"]
         if name not in ("record", "error"):
-            return int(found["size"]) if name == "fixed" else _LEAST_BYTES.get(name, 1)
-        if found["name"] not in self._least:
-            self._least[found["name"]] = 1  # while it is computed: a record inside of itself takes some
-            self._least[found["name"]] = sum(self.least_bytes(field["type"]) for field in found["fields"])
-        return self._least[found["name"]]
+            return int(resolved["size"]) if name == "fixed" else _LEAST_BYTES.get(name, 1)
+        if resolved["name"] not in self._least:
+            self._least[resolved["name"]] = 1  # while it is computed: a record inside of itself takes some
+            self._least[resolved["name"]] = sum(self.least_bytes(field["type"]) for field in resolved["fields"])
+        return self._least[resolved["name"]]
 
 
 def _parts(kind: dict[str, Any]) -> Iterator[Any]:

@@ -26,15 +26,16 @@ from airflow_samza.systems.files.formats.text_values import is_text
 
 @dataclass(frozen=True)
 class Conformer:
-    """Conversion of one file's batches into those of the stream: ``wanted`` columns, of which the file has ``names``.
+    """Conversion of one file's batches into those of the stream: the columns of ``schema``.
 
+    The file has the columns ``names`` of them.
     With ``dictionaries`` columns that come dictionary-encoded stay so. With ``any_bytes`` what the file calls text may
     be no UTF-8, which is rejected like a value of another type.
     """
 
     file: str
     stream: str
-    wanted: pa.Schema
+    schema: pa.Schema
     names: tuple[str, ...]
     options: FileOptions
     dictionaries: bool = False
@@ -43,8 +44,8 @@ class Conformer:
     @classmethod
     def check(
         cls,
-        found: pa.Schema,
-        wanted: pa.Schema,
+        schema: pa.Schema,
+        declared: pa.Schema,
         *,
         file: str,
         stream: str,
@@ -54,8 +55,8 @@ class Conformer:
     ) -> Conformer:
         """Return the conformer of a file with this schema; a type that does not fit is a :class:`SchemaError`."""
         names = []
-        for field in wanted:
-            count = found.names.count(field.name)
+        for field in declared:
+            count = schema.names.count(field.name)
             if count > 1:
                 raise SchemaError(
                     f"File {file} of stream {stream!r} has {count} columns named {field.name!r}.",
@@ -65,17 +66,17 @@ class Conformer:
                     column=field.name,
                 )
             if count == 1:
-                if not _fits(found.field(field.name).type, field.type, options):
-                    _reject_type(file, stream, field.name, found.field(field.name).type, field.type)
+                if not _fits(schema.field(field.name).type, field.type, options):
+                    _reject_type(file, stream, field.name, schema.field(field.name).type, field.type)
                 names.append(field.name)
             elif not (options.allow_missing_columns and field.nullable):
-                _reject_missing(file, stream, field, found)
-        return cls(file, stream, wanted, tuple(names), options, dictionaries, any_bytes)
+                _reject_missing(file, stream, field, schema)
+        return cls(file, stream, declared, tuple(names), options, dictionaries, any_bytes)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one batch of the file as a batch of the wanted schema."""
+        """Return one batch of the file in the columns of ``schema``."""
         columns = []
-        for field in self.wanted:
+        for field in self.schema:
             if field.name in self.names:
                 column = self._text(batch.column(batch.schema.get_field_index(field.name)), field)
                 column = self._cast(column, field)
@@ -102,7 +103,7 @@ class Conformer:
             columns.append(column)
         if not columns:
             return batch.select([])
-        return batch_of(columns, self.wanted)
+        return batch_of(columns, self.schema)
 
     def _text(self, column: pa.Array, field: pa.Field) -> pa.Array:
         """Return the column, if its text is UTF-8; of a dictionary only what rows use counts."""
@@ -171,69 +172,69 @@ def shown(kind: pa.DataType) -> str:
         return f"struct<{','.join(f'{field.name}:{shown(field.type)}' for field in inner)}>"
 
 
-def _fits(found: pa.DataType, wanted: pa.DataType, options: FileOptions) -> Any:
+def _fits(kind: pa.DataType, declared: pa.DataType, options: FileOptions) -> Any:
     """Return whether casting can be tried; single values may still be rejected."""
-    if types.is_dictionary(found):
-        return _fits(found.value_type, wanted, options)
-    found = plain_type(found)
-    if isinstance(found, NoColumn):
+    if types.is_dictionary(kind):
+        return _fits(kind.value_type, declared, options)
+    kind = plain_type(kind)
+    if isinstance(kind, NoColumn):
         return False
-    if found.equals(wanted) or types.is_null(found):
+    if kind.equals(declared) or types.is_null(kind):
         return True
-    if types.is_struct(wanted):
-        if not types.is_struct(found):
+    if types.is_struct(declared):
+        if not types.is_struct(kind):
             return False
-        inner = {found.field(place).name: found.field(place).type for place in range(found.num_fields)}
-        fields = [wanted.field(place) for place in range(wanted.num_fields)]
+        inner = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
+        fields = [declared.field(place) for place in range(declared.num_fields)]
         return all(
             _fits(inner[f.name], f.type, options) if f.name in inner else options.allow_missing_columns for f in fields
         )
-    if types.is_map(wanted):
+    if types.is_map(declared):
         return (
-            types.is_map(found)
-            and _fits(found.key_type, wanted.key_type, options)
-            and _fits(found.item_type, wanted.item_type, options)
+            types.is_map(kind)
+            and _fits(kind.key_type, declared.key_type, options)
+            and _fits(kind.item_type, declared.item_type, options)
         )
-    if types.is_list(wanted):
-        is_list = types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found)
-        return is_list and _fits(found.value_type, wanted.value_type, options)
-    if types.is_timestamp(wanted):
-        return types.is_timestamp(found) and (wanted.tz is not None or found.tz is None)
-    if types.is_date(wanted):
-        return types.is_date(found)
-    if types.is_string(wanted):
-        return types.is_string(found) or types.is_large_string(found) or types.is_string_view(found)
-    if types.is_binary(wanted):
-        return types.is_binary(found) or types.is_large_binary(found) or types.is_fixed_size_binary(found)
-    if types.is_integer(wanted) or types.is_decimal(wanted):
-        return types.is_integer(found) or (types.is_decimal(found) and types.is_decimal(wanted))
-    return types.is_floating(wanted) and (types.is_floating(found) or types.is_integer(found))
+    if types.is_list(declared):
+        is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+        return is_list and _fits(kind.value_type, declared.value_type, options)
+    if types.is_timestamp(declared):
+        return types.is_timestamp(kind) and (declared.tz is not None or kind.tz is None)
+    if types.is_date(declared):
+        return types.is_date(kind)
+    if types.is_string(declared):
+        return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    if types.is_binary(declared):
+        return types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    if types.is_integer(declared) or types.is_decimal(declared):
+        return types.is_integer(kind) or (types.is_decimal(kind) and types.is_decimal(declared))
+    return types.is_floating(declared) and (types.is_floating(kind) or types.is_integer(kind))
 
 
-def _reject_type(file: str, stream: str, column: str, found: pa.DataType, wanted: pa.DataType) -> NoReturn:
+def _reject_type(file: str, stream: str, column: str, kind: pa.DataType, declared: pa.DataType) -> NoReturn:
     raise SchemaError(
-        f"File {file} of stream {stream!r} has the column {column!r} as {shown(found)}, and it is declared as "
-        f"{shown(wanted)}.",
-        hint=f"{_declaration(column, found, ' and convert it in the application')}, or write the file with the "
+        f"File {file} of stream {stream!r} has the column {column!r} as {shown(kind)}, and it is declared as "
+        f"{shown(declared)}.",
+        hint=f"{_declaration(column, kind, ' and convert it in the application')}, or write the file with the "
         "declared type.",
         file=file,
         stream=stream,
         column=column,
-        declared=shown(wanted),
-        found=shown(found),
+        declared=shown(declared),
+        found=shown(kind),
     )
 
 
-def _declaration(column: str, found: pa.DataType, more: str = "") -> str:
+def _declaration(column: str, kind: pa.DataType, more: str = "") -> str:
     """Return what to do about a column's type, without a full stop: only a type that can be declared is named."""
     try:
-        type_from_arrow(plain_type(found))
+        type_from_arrow(plain_type(kind))
     except SchemaError:
         return f"Leave {column!r} out of the declared schema, as no column type here holds it, or {READ_BY_SPARK}"
-    return f"Declare {column!r} as {shown(found)}{more}"
+    return f"Declare {column!r} as {shown(kind)}{more}"
 
 
-def _reject_missing(file: str, stream: str, field: pa.Field, found: pa.Schema) -> NoReturn:
+def _reject_missing(file: str, stream: str, field: pa.Field, schema: pa.Schema) -> NoReturn:
     way_out = (
         'set the stream\'s option allow_missing_columns="true" to read it as null'
         if field.nullable
@@ -241,8 +242,8 @@ def _reject_missing(file: str, stream: str, field: pa.Field, found: pa.Schema) -
     )
     raise SchemaError(
         f"File {file} of stream {stream!r} has no column {field.name!r} (declared as {shown(field.type)});"
-        f" its columns are {', '.join(found.names) or 'none'}.",
-        hint=f"{did_you_mean(field.name, found.names)}Correct the schema, or {way_out}.",
+        f" its columns are {', '.join(schema.names) or 'none'}.",
+        hint=f"{did_you_mean(field.name, schema.names)}Correct the schema, or {way_out}.",
         file=file,
         stream=stream,
         column=field.name,

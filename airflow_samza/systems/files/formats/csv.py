@@ -54,9 +54,9 @@ class CsvFormat(FileFormat):
     codecs = ()
     times = FOUR_DIGITS
 
-    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> CsvInput:
-        """Open the file and read its header; without ``wanted`` the first block determines the types, too."""
-        return CsvInput(file, wanted, options)
+    def open(self, file: InputFile, schema: pa.Schema | None, options: FileOptions) -> CsvInput:
+        """Open the file and read its header; without a ``schema`` the first block determines the types, too."""
+        return CsvInput(file, schema, options)
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
         """Return the whole file, or its bytes cut anywhere when no value holds a line end."""
@@ -91,20 +91,20 @@ class _Bad(NamedTuple):
 class CsvInput:
     """An open CSV file."""
 
-    def __init__(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> None:
+    def __init__(self, file: InputFile, declared: pa.Schema | None, options: FileOptions) -> None:
         self.file = file
         self.options = options
         self.dialect = Dialect(options)
-        self.head: Head = read_head(file, self.dialect, header=options.header, named=options.header or wanted is None)
+        self.head: Head = read_head(file, self.dialect, header=options.header, named=options.header or declared is None)
         names = self.head.names
-        if wanted is not None and (not options.header or not names):
-            names = list(wanted.names)
-        self.header = names if options.header or wanted is not None else [f"_c{place}" for place in range(len(names))]
-        if wanted is not None:
-            CsvFormat().check(wanted, file.stream)
-            known = {field.name: field for field in wanted}
+        if declared is not None and (not options.header or not names):
+            names = list(declared.names)
+        self.header = names if options.header or declared is not None else [f"_c{place}" for place in range(len(names))]
+        if declared is not None:
+            CsvFormat().check(declared, file.stream)
+            fields = {field.name: field for field in declared}
             # What is not declared is never read; its type plays no part.
-            self.schema = pa.schema([known.get(name, pa.field(name, pa.string())) for name in self.header])
+            self.schema = pa.schema([fields.get(name, pa.field(name, pa.string())) for name in self.header])
         else:
             self.schema = self._inferred()
 
@@ -149,9 +149,9 @@ class CsvInput:
                 held = lost = b""
                 continue
             if not held:
-                made = self._parsed(block.data, target)
-                if made is not None and self._is_one_per_line(made.num_rows, block.data):
-                    yield made
+                batch = self._parsed(block.data, target)
+                if batch is not None and self._is_one_per_line(batch.num_rows, block.data):
+                    yield batch
                     continue
                 if not self.options.multiline:
                     yield from self._sorted_out(lines_of(block.data), target)
@@ -183,11 +183,11 @@ class CsvInput:
 
     def _whole(self, data: bytes, target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
         """Return the records that are known to be whole."""
-        made = self._parsed(data, target)
-        if made is None:
+        batch = self._parsed(data, target)
+        if batch is None:
             yield from self._sorted_out(list(self.dialect.records(data)), target)
         else:
-            yield made
+            yield batch
 
     def _sorted_out(self, records: Sequence[bytes], target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
         """Yield rows in pieces, and between them the records that are bad, which are found by halving."""
@@ -195,9 +195,9 @@ class CsvInput:
             records = [record for record in records if record.strip(b"\r\n")]
         if not records:
             return
-        made = self._parsed(b"".join(records), target)
-        if made is not None and made.num_rows == len(records) and self.dialect.is_closed(records[-1]):
-            yield made
+        batch = self._parsed(b"".join(records), target)
+        if batch is not None and batch.num_rows == len(records) and self.dialect.is_closed(records[-1]):
+            yield batch
         elif len(records) == 1:
             yield self._blamed(records[0], target)
         else:
@@ -289,13 +289,13 @@ class CsvInput:
         if block is None or block.cut:
             return texts
         data = block.data[: self.dialect.closed(block.data)] or block.data
-        found = []
+        batches = []
         for piece in self._whole(data, texts):
             if isinstance(piece, pa.RecordBatch):
-                found.append(piece)
+                batches.append(piece)
             elif not self.file.tolerant:
                 raise self._rejection(piece)
-        rows = pa.Table.from_batches(found, pa.schema([field.with_nullable(True) for field in texts]))
+        rows = pa.Table.from_batches(batches, pa.schema([field.with_nullable(True) for field in texts]))
         return pa.schema(
             [pa.field(name, type_of(rows.column(place).combine_chunks())) for place, name in enumerate(self.header)]
         )

@@ -61,9 +61,9 @@ class Dialect:
         """Yield start and end of each record, and whether it has ended."""
         place, size = 0, len(data)
         while place < size:
-            found = self._record.match(data, place)
-            end = found.end() if found is not None else size
-            yield place, end, found is not None and bool(found["end"])
+            match = self._record.match(data, place)
+            end = match.end() if match is not None else size
+            yield place, end, match is not None and bool(match["end"])
             place = end
 
     def is_closed(self, record: bytes) -> bool:
@@ -72,8 +72,8 @@ class Dialect:
 
     def has_ended(self, line: bytes) -> bool:
         """Return whether a line is a record by itself: its end is not part of a value."""
-        found = self._record.fullmatch(line)
-        return found is not None and (bool(found["end"]) or not line.endswith((b"\r", b"\n")))
+        match = self._record.fullmatch(line)
+        return match is not None and (bool(match["end"]) or not line.endswith((b"\r", b"\n")))
 
     def closed(self, data: bytes) -> int:
         """Return the bytes of data up to the end of the last record that has ended; what is left may go on."""

@@ -45,12 +45,12 @@ def type_of(column: pa.Array) -> pa.DataType:
 
 def _integers(column: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
-        found = pc.cast(column, kind)
+        numbers = pc.cast(column, kind)
     except pa.ArrowInvalid:
-        found = pc.cast(pc.replace_substring_regex(column, r"^\+([0-9])", r"\1"), kind)
+        numbers = pc.cast(pc.replace_substring_regex(column, r"^\+([0-9])", r"\1"), kind)
     if _holds_x(column):
         raise pa.ArrowInvalid("a hexadecimal number")
-    return found
+    return numbers
 
 
 def _holds_x(column: pa.Array) -> bool:
@@ -69,11 +69,11 @@ def _holds_x(column: pa.Array) -> bool:
 
 def _floats(column: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
-        found = pc.cast(column, kind)
+        numbers = pc.cast(column, kind)
     except pa.ArrowInvalid:
         column = pc.ascii_trim_whitespace(column)
-        found = pc.cast(column, kind)
-    infinite = pc.is_inf(found)
+        numbers = pc.cast(column, kind)
+    infinite = pc.is_inf(numbers)
     if pc.any(infinite).as_py() and not pc.all(pc.match_substring_regex(column.filter(infinite), _INFINITE)).as_py():
         raise pa.ArrowInvalid("a number that is too large")
-    return found
+    return numbers

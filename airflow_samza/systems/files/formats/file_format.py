@@ -155,8 +155,8 @@ class FileFormat(Protocol):
         """The times that are read back as they were written, None when all are."""
         ...
 
-    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> OpenFile:
-        """Open a file; ``wanted`` None finds out the schema, else text is read as these columns."""
+    def open(self, file: InputFile, schema: pa.Schema | None, options: FileOptions) -> OpenFile:
+        """Open a file; without a ``schema`` it is found out, else text is read as these columns."""
         ...
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
@@ -180,18 +180,18 @@ def open_format(name: str) -> FileFormat:
         "csv": ("csv", "CsvFormat"),
         "avro": ("avro", "AvroFormat"),
     }[name]
-    found: FileFormat = getattr(import_module(f"airflow_samza.systems.files.formats.{module}"), kind)()
-    return found
+    opened: FileFormat = getattr(import_module(f"airflow_samza.systems.files.formats.{module}"), kind)()
+    return opened
 
 
 def check_codec(kind: FileFormat, format_name: str, options: FileOptions, stream: str) -> None:
     """Reject, with a ``ConfigError``, a codec that files of a format are not written with."""
     if options.compression and options.compression not in kind.codecs:
-        known = f"Files of {format_name} are written with {', '.join(kind.codecs)}." if kind.codecs else ""
+        codecs = f"Files of {format_name} are written with {', '.join(kind.codecs)}." if kind.codecs else ""
         raise ConfigError(
             f"Option 'compression' of stream {stream!r} is {options.compression!r}, and no file of {format_name} is "
             "written so.",
-            hint=f"{did_you_mean(options.compression, kind.codecs)}{known or 'Leave it out, or write Parquet.'}",
+            hint=f"{did_you_mean(options.compression, kind.codecs)}{codecs or 'Leave it out, or write Parquet.'}",
             key="compression",
             value=options.compression,
         )

@@ -58,9 +58,9 @@ class JsonLinesFormat(FileFormat):
     codecs = ()
     times = FOUR_DIGITS
 
-    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> JsonLinesInput:
-        """Open the file; without ``wanted`` its first block determines the columns."""
-        return JsonLinesInput(file, wanted)
+    def open(self, file: InputFile, schema: pa.Schema | None, options: FileOptions) -> JsonLinesInput:
+        """Open the file; without a ``schema`` its first block determines the columns."""
+        return JsonLinesInput(file, schema)
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
         """Return the bytes of the file, cut anywhere; a compressed file is one unit."""
@@ -98,13 +98,13 @@ def _whole(data: bytes) -> pajson.ReadOptions:
 class JsonLinesInput:
     """An open file of JSON lines."""
 
-    def __init__(self, file: InputFile, wanted: pa.Schema | None) -> None:
+    def __init__(self, file: InputFile, declared: pa.Schema | None) -> None:
         self.file = file
         beginning = first_bytes(file)
         reject_binary(file, "JSON lines", beginning)
         self._beginning = beginning
         self._line_end = line_end(beginning)
-        self.schema = wanted if wanted is not None else inferred_schema(file, self._blocks(0, None))
+        self.schema = declared if declared is not None else inferred_schema(file, self._blocks(0, None))
 
     def sample(self) -> Sample:
         """Return the fields of the lines at the beginning of the file; lines that are no objects have none."""

@@ -25,15 +25,15 @@ def inferred_schema(file: InputFile, blocks: Iterator[Block]) -> pa.Schema:
         if not data.strip():
             continue
         try:
-            found = _found(data)
+            schema = _arrow_schema(data)
         except pa.ArrowInvalid as error:
             if not file.tolerant:
                 raise _untold(file, error) from error
             try:
-                found = _found(b"\n".join(line for line in data.split(b"\n") if _is_readable(line)))
+                schema = _arrow_schema(b"\n".join(line for line in data.split(b"\n") if _is_readable(line)))
             except pa.ArrowInvalid as left:
                 raise _untold(file, left) from left
-        return pa.schema([field.with_type(pa.string()) if types.is_null(field.type) else field for field in found])
+        return pa.schema([field.with_type(pa.string()) if types.is_null(field.type) else field for field in schema])
     return pa.schema([])
 
 
@@ -69,13 +69,13 @@ def _untold(file: InputFile, error: pa.ArrowInvalid) -> SchemaError:
 
 def _is_readable(line: bytes) -> bool:
     try:
-        _found(line)
+        _arrow_schema(line)
     except pa.ArrowInvalid:
         return False
     return True
 
 
-def _found(data: bytes) -> pa.Schema:
+def _arrow_schema(data: bytes) -> pa.Schema:
     return pajson.read_json(
         pa.BufferReader(data), read_options=pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
     ).schema

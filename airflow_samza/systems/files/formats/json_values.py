@@ -52,11 +52,11 @@ def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
     offset, rows = block.offset, 0
     for line in block.data.split(b"\n"):
         if line.strip():
-            found = parsed_line(line, offset)
+            message = parsed_line(line, offset)
             rows += 1
             for field, column in zip(target, columns, strict=True):
                 try:
-                    column.append(_value(found.get(field.name), field.type))
+                    column.append(_value(message.get(field.name), field.type))
                 except BadValue as bad:
                     raise BadValue(str(bad), field.name, offset) from None
         offset += len(line) + 1
@@ -112,20 +112,20 @@ def parsed_line(line: bytes, offset: int) -> dict[str, Any]:
     try:
         text = line.decode()
         try:
-            found = json.loads(text, parse_float=Decimal)
+            value = json.loads(text, parse_float=Decimal)
         except ValueError:
             # Arrow also knows numbers of thousands of digits, and other words for what is no number.
             words = _OTHER_WORDS.sub(
                 lambda match: match[0] if match[0][0] == '"' else match[1] + "Infinity" if match[2] else "NaN", text
             )
-            found = json.loads(words, parse_float=Decimal, parse_int=Decimal)
+            value = json.loads(words, parse_float=Decimal, parse_int=Decimal)
     except (ValueError, RecursionError) as error:
         raise BadValue(f"no JSON ({error})", offset=offset) from None
     except ArithmeticError:
         raise BadValue("a number whose exponent is too large", offset=offset) from None
-    if not isinstance(found, dict):
-        raise BadValue(f"{_brief(found)} instead of an object", offset=offset)
-    return found
+    if not isinstance(value, dict):
+        raise BadValue(f"{_brief(value)} instead of an object", offset=offset)
+    return value
 
 
 def _brief(value: object) -> str:
@@ -202,12 +202,12 @@ def _number(value: Any, kind: pa.DataType) -> Any:
 def _float(value: int | Decimal, kind: pa.DataType) -> float:
     """Return the nearest number; what is too large does not become infinite."""
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:
-        found = math.inf
-    if abs(found) > (_LARGEST_FLOAT if kind.bit_width == 32 else _LARGEST_DOUBLE):
+        number = math.inf
+    if abs(number) > (_LARGEST_FLOAT if kind.bit_width == 32 else _LARGEST_DOUBLE):
         raise _unfit(value, kind)
-    return found
+    return number
 
 
 def _text(value: str, kind: pa.DataType) -> Any:

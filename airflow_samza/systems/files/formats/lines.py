@@ -58,12 +58,12 @@ def reject_binary(file: InputFile, format_name: str, data: bytes) -> None:
     """Reject a text file whose first bytes are those of something else."""
     for magic, (name, ending) in _PACKED.items():
         if data.startswith(magic):
-            known = (
+            way_out = (
                 f"Name it {ending}, then it is decompressed while it is read."
                 if ending
                 else "Unpack it, or pack it with gzip (.gz)."
             )
-            raise damaged(file, format_name, f"it is compressed with {name}", known)
+            raise damaged(file, format_name, f"it is compressed with {name}", way_out)
     for magic, name in _OTHERS.items():
         if data.startswith(magic):
             way_out = f"Convert it to UTF-8, or {READ_BY_SPARK} with Spark's option encoding." if "UTF" in name else ""
@@ -135,12 +135,12 @@ class _Lines:
                 else self.held.rfind(self.ending)
             )
             if place >= 0:
-                yield self._given(place + 1)
+                yield self._next_block(place + 1)
                 if last:
                     return
             elif len(self.held) > self.longest:
                 if last and (place := self.held.rfind(self.ending)) >= 0:
-                    yield self._given(place + 1)  # lines before the long one
+                    yield self._next_block(place + 1)  # lines before the long one
                 if len(self.held) > self.longest:
                     yield Block(self.offset, self.held[:_SHOWN_BYTES], cut=True)
                     self.skip_line()
@@ -151,9 +151,9 @@ class _Lines:
                         continue
             data = self.source.read(self.block_bytes)
         if self.held:
-            yield self._given(len(self.held))
+            yield self._next_block(len(self.held))
 
-    def _given(self, size: int) -> Block:
+    def _next_block(self, size: int) -> Block:
         block = Block(self.offset, self.held[:size])
         self.offset, self.held = self.offset + size, self.held[size:]
         return block

@@ -54,26 +54,30 @@ class FileOptions:
     @classmethod
     def of(cls, stream: StreamSpec) -> FileOptions:
         """Return the options of a stream; an unknown name or an impossible value is a :class:`ConfigError`."""
-        known = {field.name: field for field in fields(cls)}
+        defaults = {field.name: field for field in fields(cls)}
         values: dict[str, bool | str] = {}
         for name, text in stream.options:
             if name in FOLLOWING and not stream.written:
                 continue  # FollowOptions has read it
-            if name not in known or (name == MODE and not stream.written):
-                names = [*known] if stream.written else [*(name for name in known if name != MODE), *sorted(FOLLOWING)]
+            if name not in defaults or (name == MODE and not stream.written):
+                names = (
+                    [*defaults]
+                    if stream.written
+                    else [*(name for name in defaults if name != MODE), *sorted(FOLLOWING)]
+                )
                 raise ConfigError(
                     f"Stream {stream.name!r} has the unknown option {name!r}.",
                     hint=did_you_mean(name, names).rstrip() or f"Options of files are {', '.join(names)}.",
                     key=name,
                     value=text,
                 )
-            values[name] = _boolean(stream, name, str(text)) if isinstance(known[name].default, bool) else str(text)
+            values[name] = _boolean(stream, name, str(text)) if isinstance(defaults[name].default, bool) else str(text)
             if name == "compression":
                 values[name] = str(text).strip().lower()
-        found = cls(**values)  # type: ignore[arg-type]
+        options = cls(**values)  # type: ignore[arg-type]
         check_mode(stream.name, stream.options)
         for name in ("delimiter", "quote", "escape"):
-            value = getattr(found, name)
+            value = getattr(options, name)
             if len(value.encode()) > 1 or (name == "delimiter" and not value):
                 raise ConfigError(
                     f"Option {name!r} of stream {stream.name!r} is {value!r}, which is not one character.",
@@ -81,8 +85,8 @@ class FileOptions:
                     key=name,
                     value=value,
                 )
-        _check_characters(stream, found)
-        return found
+        _check_characters(stream, options)
+        return options
 
 
 def _check_characters(stream: StreamSpec, options: FileOptions) -> None:

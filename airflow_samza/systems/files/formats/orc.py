@@ -36,7 +36,7 @@ class OrcFormat(FileFormat):
     codecs = ("zlib", "zstd", "snappy", "lz4", "uncompressed")
     times = NANOSECONDS
 
-    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> OrcInput:
+    def open(self, file: InputFile, schema: pa.Schema | None, options: FileOptions) -> OrcInput:
         """Open the file and read its tail."""
         return OrcInput(file)
 
@@ -74,11 +74,11 @@ class OrcInput:
         if end is not None and end > count:
             raise changed(self.file.shown, self.file.stream, f"it has {count} stripes, the plan reads up to {end}")
         # Without any column a stripe would not show its rows: read the first one and drop it.
-        wanted = list(names) or self.schema.names[:1]
-        self._reject_huge(len(wanted))
-        self._reject_text(wanted)
+        columns = list(names) or self.schema.names[:1]
+        self._reject_huge(len(columns))
+        self._reject_text(columns)
         for stripe in range(start, count if end is None else end):
-            batch = self.orc.read_stripe(stripe, columns=wanted).select(list(names))
+            batch = self.orc.read_stripe(stripe, columns=columns).select(list(names))
             if self.tail is not None and batch.num_rows != self.tail.stripes[stripe]:
                 raise ValueError(f"stripe {stripe} has {batch.num_rows} rows instead of {self.tail.stripes[stripe]}")
             yield from pieces_of(batch)
@@ -99,11 +99,11 @@ class OrcInput:
                 stream=self.file.stream,
             )
 
-    def _reject_text(self, wanted: Sequence[str]) -> None:
+    def _reject_text(self, columns: Sequence[str]) -> None:
         """Reject columns whose texts, by the tail, are more than a stripe of them may hold."""
         if self.tail is None:
             return
-        for name in wanted:
+        for name in columns:
             size = self.tail.text.get(self.schema.get_field_index(name), 0)
             rows, stripes = max(self.tail.rows, 1), max(len(self.tail.stripes), 1)
             if size // rows > LARGEST_VALUE or size // stripes > LARGEST_PIECE:

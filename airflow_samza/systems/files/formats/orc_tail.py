@@ -54,7 +54,7 @@ def _text(types: list[bytes], statistics: list[bytes]) -> dict[int, int]:
     if not types or len(types) != len(statistics):
         return {}
     tops = list(_packed(types[0]))
-    found = {}
+    text_bytes = {}
     for place, first in enumerate(tops):
         last = tops[place + 1] if place + 1 < len(tops) else len(types)
         sums = [
@@ -64,8 +64,8 @@ def _text(types: list[bytes], statistics: list[bytes]) -> dict[int, int]:
             if field in _TEXT_STATISTICS
         ]
         if sums:
-            found[place] = sum(sums)
-    return found
+            text_bytes[place] = sum(sums)
+    return text_bytes
 
 
 def _packed(kind: bytes) -> Iterator[int]:
@@ -85,22 +85,22 @@ def _unpacked(data: bytes, codec: int, block: int) -> bytes:
     """Return the bytes of a section: chunks, each with its length, packed or as they are."""
     if codec == 0:
         return data
-    found = bytearray()
+    content = bytearray()
     place = 0
     while place + 3 <= len(data):
         head = int.from_bytes(data[place : place + 3], "little")
         chunk = data[place + 3 : place + 3 + (head >> 1)]
         place += 3 + (head >> 1)
         if head & 1:
-            found += chunk
+            content += chunk
         elif codec == 1:
             try:
-                found += zlib.decompressobj(-15).decompress(chunk, block)
+                content += zlib.decompressobj(-15).decompress(chunk, block)
             except zlib.error as error:
                 raise ValueError(f"its tail cannot be unpacked: {error}") from error
         else:
-            found += _unpacked_by_arrow(chunk, _CODECS[codec], min(block, _LARGEST_TAIL))
-    return bytes(found)
+            content += _unpacked_by_arrow(chunk, _CODECS[codec], min(block, _LARGEST_TAIL))
+    return bytes(content)
 
 
 def _unpacked_by_arrow(chunk: bytes, codec: str, block: int) -> bytes:

@@ -59,7 +59,7 @@ class ParquetFormat(FileFormat):
     codecs = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
     times = None
 
-    def open(self, file: InputFile, wanted: pa.Schema | None, options: FileOptions) -> ParquetInput:
+    def open(self, file: InputFile, schema: pa.Schema | None, options: FileOptions) -> ParquetInput:
         """Open the file and read its footer."""
         return ParquetInput(file)
 
@@ -169,7 +169,7 @@ class ParquetInput:
         dictionary alone is looked at first: it seldom has long values.
         """
         metadata = self.parquet.metadata
-        found = dict.fromkeys(self._decoded)
+        decoded = dict.fromkeys(self._decoded)
         plain = [each for each in plain_columns(self.schema).items() if each[0] in names]
         for group in groups:
             for name, place in plain:
@@ -177,9 +177,9 @@ class ParquetInput:
                 if name not in self._repeating and may_grow(column, self.schema.field(name).type):
                     short = column.total_uncompressed_size <= _SHORT_BYTES * column.num_values
                     if short or self._longest(group, name) * min(BATCH_ROWS, column.num_values) > LARGEST_PIECE:
-                        found[name] = None
-        if len(found) > len(self._decoded):
-            self._decoded = list(found)
+                        decoded[name] = None
+        if len(decoded) > len(self._decoded):
+            self._decoded = list(decoded)
             self.parquet = self._again([*self._repeating, *self._decoded], self._large)
 
     def _longest(self, group: int, name: str) -> int:
@@ -250,9 +250,9 @@ def read_together(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[
 
 def batch_rows(groups: Sequence[pq.RowGroupMetaData], schema: pa.Schema, names: Sequence[str]) -> int:
     """Return the rows of a batch of these columns: fewer where rows are wide, so that batches need no more memory."""
-    asked = set(names)
-    wanted = [place for place, name in enumerate(stored_columns(schema)) if name in asked]
-    size = sum(group.column(place).total_uncompressed_size for group in groups for place in wanted)
+    columns = set(names)
+    places = [place for place, name in enumerate(stored_columns(schema)) if name in columns]
+    size = sum(group.column(place).total_uncompressed_size for group in groups for place in places)
     rows = sum(group.num_rows for group in groups)
     fitting: int = BATCH_BYTES * rows // max(size, 1)
     least: int = min(_LEAST_ROWS, max(1, LARGEST_BATCH * rows // max(size, 1)))

@@ -56,7 +56,7 @@ def _header(source: pa.NativeFile, place: int) -> tuple[dict[int, Any], int]:
 
 def _struct(data: bytes, place: int, depth: int = 0) -> tuple[dict[int, Any], int]:
     """Return the fields of a struct in Thrift's compact form, and the place behind it."""
-    found: dict[int, Any] = {}
+    fields: dict[int, Any] = {}
     number = 0
     while (head := data[place]) != 0:
         place += 1
@@ -64,8 +64,8 @@ def _struct(data: bytes, place: int, depth: int = 0) -> tuple[dict[int, Any], in
             number += head >> 4
         else:
             number, place = _zigzag(data, place)
-        found[number], place = _value(data, place, head & 15, depth)
-    return found, place + 1
+        fields[number], place = _value(data, place, head & 15, depth)
+    return fields, place + 1
 
 
 def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[Any, int]:

@@ -104,5 +104,5 @@ def _uuid_texts(column: pa.FixedSizeBinaryArray) -> pa.StringArray:
     texts = np.full((count, _LENGTH), ord("-"), np.uint8)
     texts[:, [place for place in range(_LENGTH) if place not in _DASHES]] = digits
     offsets = np.arange(count + 1, dtype=np.int32) * _LENGTH
-    found = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(texts.tobytes()))
-    return pc.if_else(pc.is_valid(column), found, pa.scalar(None, pa.string())) if column.null_count else found
+    uuids = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(texts.tobytes()))
+    return pc.if_else(pc.is_valid(column), uuids, pa.scalar(None, pa.string())) if column.null_count else uuids

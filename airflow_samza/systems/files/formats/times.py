@@ -60,8 +60,8 @@ def _reject(column: pa.Array, times: Times, name: str, stream: str, format_name:
     kind = column.type
     if types.is_timestamp(kind) or (types.is_date32(kind) and times.dates):
         unit = int(unit_of(kind) or 0)
-        found = pc.min_max(column.view(pa.int32() if types.is_date32(kind) else pa.int64()))
-        for value in (found["min"].as_py(), found["max"].as_py()):
+        bounds = pc.min_max(column.view(pa.int32() if types.is_date32(kind) else pa.int64()))
+        for value in (bounds["min"].as_py(), bounds["max"].as_py()):
             if value is not None and not times.first <= value * unit <= times.last:
                 _raise(value * unit, times, name, stream, format_name)
 

@@ -9,14 +9,14 @@ def read_varint(data: bytes, place: int, holder: str) -> tuple[int, int]:
     ``holder`` begins the sentence about a number that is none ("its tail has"), a ``ValueError``. Bytes that end
     within it are an ``IndexError``.
     """
-    found = shift = 0
+    number = shift = 0
     while shift < 70:
         byte = data[place]
         place += 1
-        found |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            return found, place
+            return number, place
     raise ValueError(f"{holder} a number of more than ten bytes".lstrip())
 
 

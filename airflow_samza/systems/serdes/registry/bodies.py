@@ -68,11 +68,11 @@ class AvroBodies:
 
 def _parsed(schema: SchemaText, named: dict[str, Any] | None = None) -> Any:
     """Return a schema as the library has it; those that it refers to come first."""
-    known: dict[str, Any] = {} if named is None else named
+    named_schemas: dict[str, Any] = {} if named is None else named
     for _, reference in schema.references:
-        _parsed(reference, known)
+        _parsed(reference, named_schemas)
     try:
-        record = fastavro().parse_schema(json.loads(schema.text), named_schemas=known)
+        record = fastavro().parse_schema(json.loads(schema.text), named_schemas=named_schemas)
     except Exception as error:  # whatever the parser trips over in a schema of others
         raise ValueError(f"it cannot be parsed: {type(error).__name__}: {error}") from error
     if named is None and (not isinstance(record, dict) or record.get("type") != "record"):
@@ -92,18 +92,18 @@ class JsonBodies:
 
     def writer(self, written: SchemaText, schema: pa.Schema) -> Serde:
         """Return the serde ``json``, when the schema allows the columns, and these have what it requires."""
-        known = json.loads(written.text)
-        required = [name for name in known.get("required", ()) if name not in schema.names]
+        declared = json.loads(written.text)
+        required = [name for name in declared.get("required", ()) if name not in schema.names]
         if required:
             raise ValueError(f"it requires {required[0]!r}")
-        if known.get("additionalProperties") is False and (lacking := self.lacking(written, schema)):
+        if declared.get("additionalProperties") is False and (lacking := self.lacking(written, schema)):
             raise ValueError(f"it has no {lacking[0]!r}, and allows no others")
         return JsonSerde(schema)
 
     def lacking(self, written: SchemaText, schema: pa.Schema) -> list[str]:
         """Return the columns that are none of its properties, where it names any."""
-        known: Any = json.loads(written.text)
-        properties = known.get("properties") if isinstance(known, dict) else None
+        declared: Any = json.loads(written.text)
+        properties = declared.get("properties") if isinstance(declared, dict) else None
         if not isinstance(properties, dict) or not properties:
             return []
         return [name for name in schema.names if name not in properties]

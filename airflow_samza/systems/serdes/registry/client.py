@@ -64,11 +64,11 @@ class Registry:
 
     def schema(self, id: int, kind: str) -> SchemaText | None:
         """Return the schema of an id, or None."""
-        return self._found(lambda client: self._text(client, client.get_schema(id, fmt=_format(kind)), kind))
+        return self._unless_missing(lambda client: self._text(client, client.get_schema(id, fmt=_format(kind)), kind))
 
     def latest(self, subject: str, kind: str) -> Registered | None:
         """Return the latest version of a subject, or None."""
-        return self._found(
+        return self._unless_missing(
             lambda client: self._registered(client, client.get_latest_version(subject, fmt=_format(kind)), kind)
         )
 
@@ -77,12 +77,12 @@ class Registry:
         schema = _library().Schema(text, schema_type=kind)
         if self.registers:
             return self._ask(lambda client: int(client.register_schema(subject, schema)))
-        return self._found(lambda client: int(client.lookup_schema(subject, schema).schema_id))
+        return self._unless_missing(lambda client: int(client.lookup_schema(subject, schema).schema_id))
 
-    def _registered(self, client: Any, found: RegisteredSchema, kind: str) -> Registered:
-        assert found.schema_id is not None
-        assert found.schema is not None
-        return Registered(found.schema_id, self._text(client, found.schema, kind))
+    def _registered(self, client: Any, version: RegisteredSchema, kind: str) -> Registered:
+        assert version.schema_id is not None
+        assert version.schema is not None
+        return Registered(version.schema_id, self._text(client, version.schema, kind))
 
     def _text(self, client: Any, schema: Schema, kind: str) -> SchemaText:
         references = tuple(
@@ -94,8 +94,8 @@ class Registry:
         )
         return SchemaText(str(schema.schema_type or "AVRO"), str(schema.schema_str), references)
 
-    def _found(self, request: Callable[[Any], T]) -> T | None:
-        def asked(client: Any) -> T | None:
+    def _unless_missing(self, request: Callable[[Any], T]) -> T | None:
+        def request_or_none(client: Any) -> T | None:
             try:
                 return request(client)
             except _library().SchemaRegistryError as error:
@@ -103,7 +103,7 @@ class Registry:
                     return None
                 raise
 
-        return self._ask(asked)
+        return self._ask(request_or_none)
 
     def _ask(self, request: Callable[[Any], T]) -> T:
         library = _library()
@@ -200,8 +200,8 @@ def _library() -> ModuleType:
 def _transport_error() -> type[Exception]:
     from confluent_kafka.schema_registry.common._httpx_compat import httpx
 
-    found: type[Exception] = httpx.TransportError
-    return found
+    error: type[Exception] = httpx.TransportError
+    return error
 
 
 def _format(kind: str) -> str | None:
@@ -220,10 +220,10 @@ def registry_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     >>> registry_settings({"bootstrap.servers": "b:9092", "schema.registry.url": "http://r:8081"})["url"]
     'http://r:8081'
     """
-    found = {name[len(PREFIX) :]: value for name, value in options.items() if name.startswith(PREFIX)}
-    if "url" not in found:
+    settings = {name[len(PREFIX) :]: value for name, value in options.items() if name.startswith(PREFIX)}
+    if "url" not in settings:
         return {}
-    return {**_DEFAULTS, **{n: _typed(n, v) for n, v in found.items()}}
+    return {**_DEFAULTS, **{n: _typed(n, v) for n, v in settings.items()}}
 
 
 def _typed(name: str, value: Any) -> Any:

@@ -49,8 +49,8 @@ class ProtobufBodies:
 
     def lacking(self, written: SchemaText, schema: pa.Schema) -> list[str]:
         """Return the columns that are no fields of the file's first message."""
-        known = ProtobufMessages(written, schema).message_at((0,)).DESCRIPTOR.fields_by_name
-        return [name for name in schema.names if name not in known]
+        fields = ProtobufMessages(written, schema).message_at((0,)).DESCRIPTOR.fields_by_name
+        return [name for name in schema.names if name not in fields]
 
 
 class ProtobufMessages(Serde):
@@ -65,37 +65,37 @@ class ProtobufMessages(Serde):
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the messages, each the first of the file."""
         first = self.message_at((0,))
-        found = []
+        encoded = []
         for place, row in enumerate(rows_of(batch)):
             message = first()
             try:
                 _fill(message, row)
-                found.append(message.SerializeToString(deterministic=True))
+                encoded.append(message.SerializeToString(deterministic=True))
             except (TypeError, ValueError, KeyError, OverflowError) as error:
                 raise BadMessage(place, f"Protobuf cannot hold it ({type(error).__name__}: {error})") from error
-        return pa.array(found, pa.binary())
+        return pa.array(encoded, pa.binary())
 
     def decode_each(self, values: pa.Array) -> Decoded:
         """Return the messages that can be read."""
         return without_nulls(values, self._one_by_one)
 
     def _one_by_one(self, values: pa.Array) -> Decoded:
-        found: list[dict[str, Any] | BadMessage] = []
+        messages: list[dict[str, Any] | BadMessage] = []
         for place, value in enumerate(values.to_pylist()):
             try:
                 path, begin = _path_of(value)
                 if path not in self._getters:
                     self._getters[path] = self._getters_of(self.message_at(path))
                 message = self.message_at(path).FromString(value[begin:])
-                found.append({name: get(message) for name, get in self._getters[path]})
+                messages.append({name: get(message) for name, get in self._getters[path]})
             except Exception as error:  # whatever the parser trips over
                 why = f"it is no message of the schema ({type(error).__name__}: {error})"
-                found.append(BadMessage(place, why))
-        return decoded_rows(found, self._schema)
+                messages.append(BadMessage(place, why))
+        return decoded_rows(messages, self._schema)
 
     def _getters_of(self, message: Any) -> list[tuple[str, Callable[[Any], Any]]]:
         """Return how the value of each column is got: most fields are plain attributes."""
-        found: list[tuple[str, Callable[[Any], Any]]] = []
+        getters: list[tuple[str, Callable[[Any], Any]]] = []
         for name, kind in zip(self._schema.names, self._schema.types, strict=True):
             field = message.DESCRIPTOR.fields_by_name.get(name)
             plain = (
@@ -104,8 +104,8 @@ class ProtobufMessages(Serde):
                 and field.message_type is None
                 and field.enum_type is None
             )
-            found.append((name, attrgetter(name) if plain else partial(_value, name=name, kind=kind)))
-        return found
+            getters.append((name, attrgetter(name) if plain else partial(_value, name=name, kind=kind)))
+        return getters
 
     def message_at(self, path: tuple[int, ...]) -> Any:
         """Return the class of a message by its place in the file, and in the messages around it."""
@@ -133,8 +133,8 @@ def _pool_of(schema: SchemaText) -> tuple[Any, Any]:
             package="protobuf",
         ) from error
     pool = descriptor_pool.DescriptorPool()
-    for known in (timestamp_pb2, wrappers_pb2):
-        pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
+    for module in (timestamp_pb2, wrappers_pb2):
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
     added = {timestamp_pb2.DESCRIPTOR.name, wrappers_pb2.DESCRIPTOR.name}
 
     def add(one: SchemaText, name: str) -> Any:
@@ -184,23 +184,23 @@ def _value(message: Any, name: str, kind: pa.DataType) -> Any:
     field = message.DESCRIPTOR.fields_by_name.get(name)
     if field is None:
         return None
-    found = getattr(message, name)
+    value = getattr(message, name)
     if field.is_repeated:
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             item = field.message_type.fields_by_name["value"]
             inner = kind.item_type if types.is_map(kind) else kind
-            return {key: _plain(found[key], item, inner) for key in found}
+            return {key: _plain(value[key], item, inner) for key in value}
         inner = kind.value_type if types.is_list(kind) else kind
-        return [_plain(one, field, inner) for one in found]
+        return [_plain(one, field, inner) for one in value]
     if field.has_presence and not message.HasField(name):
         return None
-    return _plain(found, field, kind)
+    return _plain(value, field, kind)
 
 
 def _plain(value: Any, field: Any, kind: pa.DataType) -> Any:
     if field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(value)
-        return str(value) if known is None else known.name
+        enum_value = field.enum_type.values_by_number.get(value)
+        return str(value) if enum_value is None else enum_value.name
     if field.message_type is None:
         return value
     if field.message_type.full_name == _TIMESTAMP:

@@ -56,9 +56,9 @@ class RegistrySerde(Serde):
             if isinstance(reader, str):
                 parts.append((places, Decoded(nothing, [BadMessage(n, reader) for n in range(len(places))])))
             else:
-                found = reader.decode_each(bodies_of(values, places))
-                batch = pa.RecordBatch.from_arrays(found.batch.columns, schema=nullable)
-                parts.append((places, Decoded(batch, found.bad)))
+                decoded = reader.decode_each(bodies_of(values, places))
+                batch = pa.RecordBatch.from_arrays(decoded.batch.columns, schema=nullable)
+                parts.append((places, Decoded(batch, decoded.bad)))
         if frames.bad or not parts:
             places = np.array([one.place for one in frames.bad], np.int64)
             unframed = [one.at(number) for number, one in enumerate(frames.bad)]
@@ -82,9 +82,9 @@ class RegistrySerde(Serde):
 
     def _written(self) -> Registered:
         if self._own is not None:
-            found = self._registry.id_of(self._subject, self._own, self._bodies.kind)
-            if found is not None:
-                return Registered(found, SchemaText(self._bodies.kind, self._own))
+            id = self._registry.id_of(self._subject, self._own, self._bodies.kind)
+            if id is not None:
+                return Registered(id, SchemaText(self._bodies.kind, self._own))
             raise ConfigError(
                 f"The subject {self._subject!r} of the schema registry does not have the schema of the stream's file.",
                 hint=f"Register it, or set {PREFIX}{AUTO_REGISTER}=true for the system.",
@@ -114,12 +114,12 @@ class RegistrySerde(Serde):
                 subject=self._subject,
             ) from error
 
-    def _check_kind(self, found: Registered) -> None:
-        if found.schema.kind != self._bodies.kind:
+    def _check_kind(self, registered: Registered) -> None:
+        if registered.schema.kind != self._bodies.kind:
             raise SchemaError(
-                f"The subject {self._subject!r} of the schema registry has a schema of {found.schema.kind}, and the "
-                f"stream's serde is of {self._bodies.kind}.",
-                hint=f'Write serde="registry:{found.schema.kind.lower()}", or correct the subject.',
+                f"The subject {self._subject!r} of the schema registry has a schema of {registered.schema.kind}, and "
+                f"the stream's serde is of {self._bodies.kind}.",
+                hint=f'Write serde="registry:{registered.schema.kind.lower()}", or correct the subject.',
                 subject=self._subject,
             )
 
@@ -132,14 +132,14 @@ class RegistrySerde(Serde):
         if latest is None:
             return
         self._check_kind(latest)
-        known = self._bodies.lacking(latest.schema, self._schema)
-        if known and self._own is None:
+        missing = self._bodies.lacking(latest.schema, self._schema)
+        if missing and self._own is None:
             raise SchemaError(
                 f"The latest schema of the subject {self._subject!r}, with the id {latest.id}, has no field "
-                f"{known[0]!r}.",
+                f"{missing[0]!r}.",
                 hint="Correct the declared columns, or give the stream a schema file with a default for it.",
                 subject=self._subject,
-                column=known[0],
+                column=missing[0],
             )
 
     def check_written(self) -> None:
