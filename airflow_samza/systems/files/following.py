@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any
 
 from airflow_samza.application.times import duration_ms
 from airflow_samza.errors import ConfigError, SamzaError
@@ -17,7 +19,6 @@ REJECT, IGNORE, READ = "reject", "ignore", "read"
 
 _CHOICES = {"order": (TIME, NAME), "on_rewrite": (REJECT, IGNORE, READ)}
 _COUNTS = {"remember": (1, 1_000_000), "max_files": (1, 1_000_000)}
-_DURATIONS = ("min_age", "look_every")
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,8 @@ class FollowOptions:
     @classmethod
     def of(cls, stream: StreamSpec) -> FollowOptions:
         """Return the options of a stream; an impossible value is a :class:`ConfigError`."""
-        values: dict[str, object] = {}
-        for name, text in stream.options:
-            if name in _CHOICES:
-                values[name] = _choice(stream, name, text)
-            elif name in _COUNTS:
-                values[name] = _count(stream, name, text)
-            elif name in _DURATIONS:
-                values[name] = _duration(stream, name, text)
-            elif name == "marker":
-                values[name] = _marker(stream, text)
-        options = cls(**values)  # type: ignore[arg-type]
+        values = {name: _READERS[name](stream, name, text) for name, text in stream.options if name in _READERS}
+        options = cls(**values)
         if options.marker and options.min_age:
             raise ConfigError(
                 f"Stream {stream.name!r} has the options min_age and marker, and each of them alone says when a file "
@@ -114,7 +106,7 @@ def _duration(stream: StreamSpec, name: str, text: str) -> int:
         ) from error
 
 
-def _marker(stream: StreamSpec, text: str) -> str:
+def _marker(stream: StreamSpec, name: str, text: str) -> str:
     value = text.strip()
     if not value.strip("*") or "/" in value or value.count("*") > 1:
         raise ConfigError(
@@ -125,3 +117,13 @@ def _marker(stream: StreamSpec, text: str) -> str:
             value=text,
         )
     return value
+
+
+_READERS: dict[str, Callable[[StreamSpec, str, str], Any]] = {
+    **dict.fromkeys(_CHOICES, _choice),
+    **dict.fromkeys(_COUNTS, _count),
+    "min_age": _duration,
+    "look_every": _duration,
+    "marker": _marker,
+}
+"""What reads each option of its text."""

@@ -17,10 +17,9 @@ from urllib.parse import unquote
 import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.files.location import Location, storage_with_versions
+from airflow_samza.systems.files.location import Location, has_glob, named_part, storage_with_versions
 from airflow_samza.systems.files.published import PublishedFiles
 
-_MAGIC = re.compile(r"[*?\[]")
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -214,9 +213,10 @@ def find_files(root: Location, relative: str, marker: str = "") -> Listing:
     walk = _Walk(root)
     literal = root / relative
     parts = [part for part in relative.split("/") if part]
-    first = next((place for place, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
-    base = root / "/".join(parts[:first])
-    if first == len(parts) or "**" in parts:
+    named = named_part("/".join(parts))
+    base = root / named
+    pattern = parts[len(named.split("/")) if named else 0 :]
+    if not pattern or "**" in parts:
         walk.list_at_once(base.path)
     info = walk.info(literal.path)
     if info.type != pafs.FileType.NotFound or (
@@ -228,22 +228,7 @@ def find_files(root: Location, relative: str, marker: str = "") -> Listing:
         return Listing((), missing=literal)
     if walk.whole is None and root.filesystem.get_file_info(root.path).type == pafs.FileType.NotFound:
         return Listing((), missing=root)
-    return _listing(walk, root, walk.matches(base.path, parts[first:]), _Marker(walk, base.path, marker))
-
-
-def has_glob(path: str) -> bool:
-    """Return whether a path has a part that matches, instead of naming."""
-    return _MAGIC.search(path) is not None
-
-
-def named_part(path: str) -> str:
-    """Return the part of a path before the first that matches.
-
-    >>> named_part("in/day=*/*.json"), named_part("in")
-    ('in', 'in')
-    """
-    parts = path.split("/")
-    return "/".join(parts[: next((place for place, part in enumerate(parts) if _MAGIC.search(part)), len(parts))])
+    return _listing(walk, root, walk.matches(base.path, pattern), _Marker(walk, base.path, marker))
 
 
 def is_hidden(name: str) -> bool:

@@ -215,6 +215,21 @@ def storage_with_versions(filesystem: pafs.FileSystem) -> HasVersions | None:
     return handler if isinstance(handler, HasVersions) else None
 
 
+def has_glob(path: str) -> bool:
+    """Return whether a path has a part that matches, instead of naming."""
+    return _GLOB_PART.search(path) is not None
+
+
+def named_part(path: str) -> str:
+    """Return the part of a path before the first that matches.
+
+    >>> named_part("in/day=*/*.json"), named_part("in")
+    ('in', 'in')
+    """
+    parts = path.split("/")
+    return "/".join(parts[: next((place for place, part in enumerate(parts) if _GLOB_PART.search(part)), len(parts))])
+
+
 def check_inside(root: Location, relative: str, stream: StreamSpec, system: str, *, absolute: bool) -> None:
     """Reject a path that leads out of its system's root.
 
@@ -233,15 +248,8 @@ def check_inside(root: Location, relative: str, stream: StreamSpec, system: str,
             if "://" not in stream.below
             else (root / stream.below.partition("://")[2].partition("/")[2]).path
         )
-    if not _is_below(_named_in_full(root, relative), outer):
+    if not _is_below((root / named_part(relative)).path, outer):
         raise _outside(root / relative, root.at(outer), stream, system)
-
-
-def _named_in_full(root: Location, relative: str) -> str:
-    """Return the path up to the first part with a glob: that one only matches what lies in the folder."""
-    parts = relative.split("/")
-    literal = next((place for place, part in enumerate(parts) if _GLOB_PART.search(part)), len(parts))
-    return (root / "/".join(parts[:literal])).path
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -76,7 +76,7 @@ class _Publisher:
             manifest = read_manifest(self.place)
         else:
             manifest = self._move_files(view)
-            self._write_manifest(manifest)
+            self._write_record(self.place, manifest.encode())
             # A higher generation, or another run of the slot, may have published meanwhile; having written first, one
             # of the two sees the other.
             view = self._look()
@@ -113,9 +113,8 @@ class _Publisher:
             newest = max(higher, key=parse_generation)
             self._withdraw(view)
             raise TopicError(
-                f"Generation {publication_name(self.publication)} cannot publish to {self.output} of stream "
-                f"{self.stream.name!r}:"
-                f" generation {newest} of it has published already.",
+                f"Generation {self.publication.generation} of {self.publication.producer} cannot publish to "
+                f"{self.output} of stream {self.stream.name!r}: generation {newest} of it has published already.",
                 hint="The stage was cleared meanwhile; its newer attempt is the one that counts.",
                 path=str(self.output),
                 stream=self.stream.name,
@@ -231,9 +230,6 @@ class _Publisher:
         """Return a file of this call alone; what a crash leaves of it is swept like staged files."""
         return own_path(self.output, f"staging/draft-{uuid.uuid4().hex}.{extension}")
 
-    def _write_manifest(self, manifest: Manifest) -> None:
-        self._write_record(self.place, manifest.encode())
-
     def _write_record(self, place: Location, content: bytes) -> None:
         draft = self._draft("json")
         make_directory(draft.parent)
@@ -307,8 +303,3 @@ class _Publisher:
                 and now - info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc) > _STALE
             ):
                 delete_file(self.output.at(str(info.path)))
-
-
-def publication_name(publication: Publication) -> str:
-    """Return a publication for people."""
-    return f"{publication.generation} of {publication.producer}"

@@ -13,8 +13,8 @@ from airflow_samza.records import made
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.following import FollowOptions, reject_options
 from airflow_samza.systems.files.formats.options import FileOptions, declared_partitions, format_name, storage_options
-from airflow_samza.systems.files.listing import Listing, find_files, find_missing, has_glob, named_part
-from airflow_samza.systems.files.location import Location, check_inside, is_url, open_location
+from airflow_samza.systems.files.listing import Listing, find_files, find_missing
+from airflow_samza.systems.files.location import Location, check_inside, has_glob, is_url, named_part, open_location
 from airflow_samza.systems.files.manifests import producer_hash
 from airflow_samza.systems.files.new_files import FilesRead, find_new_files
 from airflow_samza.systems.files.output import FilesProducer, check_writable, reject_file
@@ -72,7 +72,7 @@ class FilesSystem:
         for stream in streams:
             if stream.written and stream.partitions is None:
                 continue
-            if self._missing(stream) is None or self._may_be_missing(stream):
+            if self._missing(stream) is None or FileOptions.of(stream).allow_missing_path:
                 schema = stream.schema
                 if schema is None and not stream.written:
                     root, _ = self._place(stream)
@@ -154,7 +154,7 @@ class FilesSystem:
     def _listed(self, stream: StreamSpec, marker: str = "") -> Listing:
         """Return the files of a stream; a path that does not exist is rejected."""
         listing = self._listing(stream, marker)
-        if listing.missing is not None and not self._may_be_missing(stream):
+        if listing.missing is not None and not FileOptions.of(stream).allow_missing_path:
             root, relative = self._place(stream)
             rootless = listing.missing.path == root.path
             glob = "a glob" if has_glob(relative) else f'a glob (for example path="{relative.rstrip("/")}/*")'
@@ -229,7 +229,7 @@ class FilesSystem:
     def _root_and_path(self, stream: StreamSpec) -> tuple[Location, str]:
         path = stream.path if stream.path is not None else stream.name
         if is_url(path):
-            return _placed(path, self._storage())
+            return _placed(path, storage_options(self.binding.options))
         root = self._rooted()
         if path.startswith("/") and (root is None or not root.prefix):
             return open_location("/"), path.strip("/")
@@ -243,12 +243,10 @@ class FilesSystem:
         return root, path.strip("/")
 
     def _rooted(self) -> Location | None:
-        if self._root is None and self.binding.options.get("root"):
-            self._root = open_location(str(self.binding.options["root"]), self._storage(), secret=self.binding.secret)
+        where = self.binding.options.get("root")
+        if self._root is None and where:
+            self._root = open_location(str(where), storage_options(self.binding.options), secret=self.binding.secret)
         return self._root
-
-    def _storage(self) -> dict[str, object]:
-        return storage_options(self.binding.options)
 
     def _missing(self, stream: StreamSpec) -> Location | None:
         root, relative = self._place(stream)
@@ -282,9 +280,6 @@ class FilesSystem:
         if stream.partitions is not None:
             return declared_partitions(stream.partitions, of=f"Stream {stream.name!r}")
         return declared_partitions(self.binding.options.get("partitions") or 1, of=f"System {self.name!r}")
-
-    def _may_be_missing(self, stream: StreamSpec) -> bool:
-        return FileOptions.of(stream).allow_missing_path
 
 
 def _placed(url: str, options: Mapping[str, object]) -> tuple[Location, str]:

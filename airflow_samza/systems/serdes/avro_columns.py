@@ -291,8 +291,10 @@ def node_of(schema: Any, kind: pa.DataType | None, named: dict[str, Any], depth:
         return _nulls(kind or pa.null())
     if kind is None:
         logical, kind = None, _ANY.get(name)
+    if kind is None and name in named:
+        return node_of(name, kind, named, depth + 1)
     if kind is None:
-        return node_of(name, kind, named, depth + 1) if name in named else _unsupported()
+        raise Unsupported
     if logical is not None:
         return _logical(name, str(logical), kind)
     if name in ("int", "long"):
@@ -313,10 +315,6 @@ def node_of(schema: Any, kind: pa.DataType | None, named: dict[str, Any], depth:
         return _sized(_text_of)
     elif name == "fixed" and types.is_binary(kind):
         return _sized(_bytes_of, schema["size"])
-    raise Unsupported
-
-
-def _unsupported() -> Node:
     raise Unsupported
 
 

@@ -232,11 +232,7 @@ class CsvInput:
         )
         named = [str(place) for place in range(len(self.header))]
         read = pacsv.ReadOptions(use_threads=False, column_names=named, block_size=len(data) + 1)
-        table = pacsv.read_csv(pa.BufferReader(data), read, self._parsing(), convert).combine_chunks()
-        return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=table.schema)
-
-    def _parsing(self) -> pacsv.ParseOptions:
-        return pacsv.ParseOptions(
+        parse = pacsv.ParseOptions(
             delimiter=self.dialect.delimiter,
             quote_char=self.dialect.quote or False,
             escape_char=self.dialect.escape or False,
@@ -244,6 +240,8 @@ class CsvInput:
             # In a file of one column an empty line is a row that is null.
             ignore_empty_lines=len(self.header) != 1,
         )
+        table = pacsv.read_csv(pa.BufferReader(data), read, parse, convert).combine_chunks()
+        return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=table.schema)
 
     def _blamed(self, record: bytes, target: pa.Schema) -> _Bad:
         """Return the error of a record that was read by itself."""

@@ -270,12 +270,11 @@ def _iso(column: pa.Array) -> pa.Array:
 
 
 def _each(column: pa.Array, convert: Callable[[Any], Any]) -> pa.Array:
-    texts = [None if value is None else _dumps(convert(value)) for value in column.to_pylist()]
+    texts = [
+        None if value is None else json.dumps(convert(value), ensure_ascii=False, separators=(",", ":"))
+        for value in column.to_pylist()
+    ]
     return pa.array(texts, pa.large_string())
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:

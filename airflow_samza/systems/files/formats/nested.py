@@ -47,12 +47,8 @@ def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     return [dict(zip(batch.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _as_it_is(value: Any, kind: pa.DataType) -> Any:
-    return value
-
-
-def python_value(value: Any, kind: pa.DataType, leaf: Callable[[Any, pa.DataType], Any] = _as_it_is) -> Any:
-    """Return a value of Arrow with maps as dicts, and plain values as ``leaf`` makes them."""
+def python_value(value: Any, kind: pa.DataType, leaf: Callable[[Any, pa.DataType], Any] | None = None) -> Any:
+    """Return a value of Arrow with maps as dicts, and plain values as they are, or as ``leaf`` makes them."""
     if value is None:
         return None
     if types.is_map(kind):
@@ -61,4 +57,4 @@ def python_value(value: Any, kind: pa.DataType, leaf: Callable[[Any, pa.DataType
         return {field.name: python_value(value[field.name], field.type, leaf) for field in kind}
     if types.is_list(kind):
         return [python_value(item, kind.value_type, leaf) for item in value]
-    return leaf(value, kind)
+    return value if leaf is None else leaf(value, kind)
