@@ -47,8 +47,8 @@ def translate(error: OSError, *, path: str, stream: str, doing: str) -> TopicErr
         )
     if number in _IN_THE_WAY or isinstance(error, NotADirectoryError | IsADirectoryError | FileExistsError):
         return TopicError(
-            f"Stream {stream!r} cannot {doing} {path}: a file is where a directory should be, or the other way round "
-            f"({error}).",
+            f"Stream {stream!r} cannot {doing} {path}: a file is where a directory should be, or "
+            f"the other way round ({error}).",
             hint="Move away what is in its place, or give the stream another path.",
             **facts,
         )

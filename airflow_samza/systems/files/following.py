@@ -65,8 +65,8 @@ def reject_options(stream: StreamSpec) -> None:
     name = next((name for name, _ in stream.options if name in NAMES), None)
     if name is not None:
         raise ConfigError(
-            f'Stream {stream.name!r} has the option {name!r} and no slice="checkpoint", so every run reads all of its '
-            "files.",
+            f'Stream {stream.name!r} has the option {name!r} and no slice="checkpoint", so every run '
+            "reads all of its files.",
             hint=f'Declare slice="checkpoint" to read only what is new, or leave {name} out.',
             key=name,
             value=dict(stream.options)[name],

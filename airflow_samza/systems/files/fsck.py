@@ -18,11 +18,9 @@ _REMEDY = "Restore the file, or clear the stage that wrote it, which writes the 
 
 
 def fsck_output(output: Location) -> Iterator[Finding]:
-    """Yield all findings on an output directory.
+    """Yield all findings on an output directory: records that cannot be read, and files that are missing or cut off.
 
-    Manifests that cannot be read, files that readers see and that are missing or cut off.
-
-    Files of what was replaced belong to no output any more, and are not checked.
+    Only files that readers see are checked: those of what was replaced belong to no output any more.
     """
     view = View.of(output)
     for turn in view.turns:

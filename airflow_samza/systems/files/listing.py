@@ -122,9 +122,9 @@ class _Walk:
         return [pafs.FileInfo(path, type=pafs.FileType.NotFound) for path in links if not os.path.exists(path)]
 
     def _leads_back(self, info: pafs.FileInfo, directory: str) -> bool:
-        """Return whether an entry is its own directory, as some object stores list it, or a link to a directory above.
+        """Return whether an entry leads to its own directory, as some object stores list it, or to one above by a link.
 
-        It would never end.
+        To follow it would never end.
         """
         path = str(info.path).rstrip("/")
         if path == directory:

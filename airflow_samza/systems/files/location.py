@@ -1,7 +1,7 @@
 """Locations of files: a filesystem and a path in it, from a local path or a URL.
 
-HDFS is reached over WebHDFS, and object stores by the client of roots, with the options of a root. For the rest
-pyarrow's own filesystems are taken where the build has them and no storage options are given (their names are
+HDFS is reached over WebHDFS, and object stores by the client of roots (decision 82), with the options of a root. For
+the rest pyarrow's own filesystems are taken where the build has them and no storage options are given (their names are
 fsspec's); fsspec opens everything else. A path stays below the root of its system, and below its folder where values
 came with the run.
 """
@@ -114,8 +114,8 @@ def _on_hdfs(url: str, options: Mapping[str, Any] | None) -> Location:
     if unknown:
         raise ConfigError(
             f"HDFS has no storage option {unknown[0]!r}.",
-            hint=f"{did_you_mean(unknown[0], _HDFS_OPTIONS)}Its options are user, token (a delegation token) and "
-            "ssl_verify.",
+            hint=f"{did_you_mean(unknown[0], _HDFS_OPTIONS)}Its options are user, token "
+            "(a delegation token) and ssl_verify.",
             key=unknown[0],
         )
     filesystem, path, prefix = open_arrow_hdfs(url, options)
@@ -156,8 +156,8 @@ def _by_fsspec(url: str, scheme: str, options: Mapping[str, Any], secret: frozen
     except ValueError as error:
         raise ConfigError(
             f"There is no filesystem for {scheme}:// (in {shown}).",
-            hint="Use a local path, file://, s3://, gs://, hdfs://, webhdfs://, abfs:// or another scheme that fsspec "
-            "knows.",
+            hint="Use a local path, file://, s3://, gs://, hdfs://, webhdfs://, abfs:// or "
+            "another scheme that fsspec knows.",
             key="root",
             value=shown,
         ) from error
@@ -203,8 +203,8 @@ class HasVersions(Protocol):
     def open_version(self, path: str, version: str) -> pa.NativeFile:
         """Return a file to read at any place.
 
-        :class:`~airflow_samza.systems.filesystems.contents.WrittenAgain`, also while it is read, when it has another
-        version.
+        One that has another version raises a :class:`~airflow_samza.systems.filesystems.contents.WrittenAgain`, also
+        while it is read.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 The record of the files that were read goes from run to run, and is bounded. It holds the last files by name, in the
 order of the stream, and for all before them the key of the last one, the *horizon*: what lies at or before it counts as
-read.
+read (decision 76).
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ def _check_order(stream: StreamSpec, options: FollowOptions, read: FilesRead) ->
     raise StateError(
         f"Stream {stream.name!r} has order={options.order!r}, and its files were read in the order of their "
         f"{read.order}s before.",
-        hint=f'Set order="{read.order}" again; or forget what was read, and read all files anew: airflow-samza state '
-        "reset.",
+        hint=f'Set order="{read.order}" again; or forget what was read, and read all '
+        "files anew: airflow-samza state reset.",
         stream=stream.name,
     )
 

@@ -2,7 +2,7 @@
 
 A unit is what cannot be cut: a row group, a stripe, a whole file; text that may be cut at line ends is cut anywhere and
 its reader goes on to the next line end. A unit belongs to the partition in which its middle lies, so partitions differ
-from the mean by at most one unit, neighbouring units stay together, and order is kept.
+from the mean by at most one unit, neighbouring units stay together, and order is kept (decision 3).
 """
 
 from __future__ import annotations

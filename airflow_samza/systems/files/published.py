@@ -1,4 +1,4 @@
-"""The files of an output that readers see, by its manifests and the turns at its slots.
+"""The files of an output that readers see, by its manifests and the turns at its slots (decision 103).
 
 Our own readers follow it, so that they never see half a publication, nor files of two runs of one slot.
 """
@@ -120,7 +120,7 @@ class View:
 def published_at(output: Location) -> dict[str, datetime]:
     """Return when each producer whose files stand has last published, by its hash.
 
-    None where the storage has no times of files.
+    Those of a storage that has no times of files are left out.
     """
     times = dated_manifests(output)
     latest: dict[str, datetime] = {}

@@ -181,7 +181,10 @@ class _Publisher:
         )
 
     def _move(self, staged: Location, final: Location, size: int) -> None:
-        """Move a file unless it has been moved. Where a move is copy and delete, both may exist after a crash."""
+        """Move a file unless it has been moved.
+
+        Where a move is a copy and a deletion, as in buckets (decision 84), both may exist after a crash.
+        """
         there = self._info(final.path)
         if not (there.is_file and there.size == size):
             if there.is_file:

@@ -245,8 +245,8 @@ def _with_constants(
             parsed = parse_text(value, field.type) if not types.is_binary(field.type) else cast(value, field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(
-                f"The directory {field.name}={hive[field.name]} of file {file.shown} of stream {file.stream!r} is no "
-                f"{shown(field.type)}.",
+                f"The directory {field.name}={hive[field.name]} of file {file.shown} of stream {file.stream!r} "
+                f"is no {shown(field.type)}.",
                 hint=f"Declare {field.name!r} as string, or rename the directory.",
                 file=file.shown,
                 stream=file.stream,

@@ -1,4 +1,4 @@
-"""Input range of a stream of files, fixed once: the files found, packed into the declared partitions, as JSON."""
+"""Input range of a stream of files, fixed once: its files, packed into the declared partitions, as JSON."""
 
 from __future__ import annotations
 
@@ -55,10 +55,7 @@ def input_file(root: Location, listed: FoundFile, stream: str) -> InputFile:
 def fix_slice(
     root: Location, listing: Listing, stream: StreamSpec, format_name: str, partitions: int, options: FileOptions
 ) -> dict[str, Any]:
-    """Return the slice.
-
-    Files with size and time of change, splits per partition, and the schema found when none is declared.
-    """
+    """Return the slice: files with size and time of change, splits per partition, a schema where none is declared."""
     files = listing.files
     total = sum(file.size for file in files)
     if stream.partitions is None and total >= _LONELY_BYTES:
@@ -97,8 +94,8 @@ def fix_chunks(
     """Return the range of new files, the part of each partition cut into chunks, of which the first has this number.
 
     The rows of a chunk have the offsets from its number times :data:`CHUNK_OFFSETS` on. So the range has its end before
-    the rows are counted, and a task that stops within a chunk reads no more than that chunk again. ``turn`` turns the
-    partitions: one small file after the other is not always for the same one.
+    the rows are counted, and a task that stops within a chunk reads no more than that chunk again (decision 76).
+    ``turn`` turns the partitions: one small file after the other is not always for the same one.
     """
     total = sum(file.size for file in files)
     if files and stream.schema is not None:

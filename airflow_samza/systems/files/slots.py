@@ -1,4 +1,4 @@
-"""The records of slots beside written files: which runs have begun to publish what, in which order (rule O1).
+"""The records of slots beside written files: which runs began to publish what, in which order (rule O1, decision 103).
 
 A record ``<output>/_samza/slots/slot.<slot>.<turn>.<run>.<producer>.<generation>.json`` is written before the first
 file of a generation is published. All that decides stands in its name; it holds the same for people. The manifests say

@@ -138,11 +138,9 @@ class FilesSystem:
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """Return the files of a stream and which partition reads what of them, as JSON.
 
-        A path that does not exist is a ``TopicError``.
-
-        Keys beside those of every system: ``format``, ``bytes``, ``schema`` (DDL, when none is declared), ``files``
-        (path, size, mtime in ns, Hive columns) and ``splits``: per partition [file, start, end] in row groups, stripes
-        or bytes.
+        A path that does not exist is a ``TopicError``. Keys beside those of every system: ``format``, ``bytes``,
+        ``schema`` (DDL, when none is declared), ``files`` (path, size, mtime in ns, Hive columns) and ``splits``: per
+        partition [file, start, end] in row groups, stripes or bytes.
         """
         reject_options(stream)
         root, _ = self._place(stream)
@@ -164,8 +162,7 @@ class FilesSystem:
                 hint="Check the root of the system (in Airflow: of its connection)."
                 if rootless
                 else "Check the root of the system and the stream's path=. If an interval may have no data, use "
-                f"{glob}, "
-                'or the stream\'s option allow_missing_path="true".',
+                f'{glob}, or the stream\'s option allow_missing_path="true".',
                 path=str(listing.missing),
                 stream=stream.name,
                 system=self.name,
@@ -236,8 +233,8 @@ class FilesSystem:
         if root is None:
             raise ConfigError(
                 f"System {self.name!r} (files) has no root, and stream {stream.name!r} has no absolute path.",
-                hint="Set the option root of the system's connection, or declare an absolute path= or a URL on the "
-                "stream.",
+                hint="Set the option root of the system's connection, or declare an absolute path= or "
+                "a URL on the stream.",
                 key="root",
             )
         return root, path.strip("/")

@@ -2,7 +2,8 @@
 
 A cursor stands in every message; each field moves all of them. A message in which anything is unusual (a length that
 leads out of it, a number that its column cannot hold, a text that is no UTF-8, bytes behind the record) is flagged, and
-left to fastavro, which reads it or says what is wrong. So this module has to be right only where it flags nothing.
+left to fastavro, which reads it or says what is wrong. So this module has to be right only where it flags nothing
+(decision 86).
 """
 
 from __future__ import annotations

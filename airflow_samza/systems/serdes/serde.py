@@ -1,4 +1,4 @@
-"""Protocol of serdes: whole columns of bytes at a time, and the messages that do not fit.
+"""Protocol of serdes: whole columns of bytes at a time, and the messages that do not fit (decision 24).
 
 Source: control-messages, "we will use the user provided serde"; rule C1.
 """

@@ -1,6 +1,4 @@
-"""Wire form of streams of bytes.
-
-User messages by their serde, and control messages between them in the wire form (rule C1) where streams carry them.
+"""Wire form of streams of bytes: user messages by their serde, and control messages between them (rule C1).
 
 Source: control-messages, "Intermediate Stream Message Format"; rule C1. Only intermediate and shared streams carry
 the type byte (``in_band``); inputs and outputs hold the user's bytes as they are.
@@ -37,9 +35,7 @@ def user_bytes(batch: pa.RecordBatch, serde: Serde, *, stream: str, in_band: boo
 def envelopes(
     ssp: SystemStreamPartition, offset: int, values: pa.Array, serde: Serde, *, in_band: bool, tolerant: bool = False
 ) -> Iterator[Envelope]:
-    """Yield the messages that consecutive values of a partition hold, from ``offset`` on.
-
-    Runs of user messages, and control messages in their places.
+    """Yield what consecutive values of a partition hold, from ``offset`` on: runs of user messages, control messages.
 
     A user message that cannot be read is an error, or an :class:`~airflow_samza.systems.system.UnreadableRun` where
     that is asked for; a control message that cannot be read is always an error.

@@ -1,7 +1,8 @@
 """Records of a block of Avro: as many as it claims, up to its last byte.
 
 The library reads a block as one array. What the length or the depth of whose values data decide, an array of nulls or
-a record inside of itself, it never sees: that is read over here, so that no file fills a stack or the memory.
+a record inside of itself, it never sees: that is read over here, so that no file fills a stack or the memory
+(decision 107).
 """
 
 from __future__ import annotations
@@ -128,8 +129,8 @@ class AvroRecords:
         self._empty += block.claimed
         if self._empty > MOST_EMPTY:
             raise _Wrong(
-                f"claims {block.claimed} records that take no bytes, and of such at most {MOST_EMPTY:,} of a file are "
-                "read"
+                f"claims {block.claimed} records that take no bytes, and of such at most {MOST_EMPTY:,} "
+                "of a file are read"
             )
         row = self._library.schemaless_reader(io.BytesIO(), self._record, None)
         for start in range(0, block.claimed, BATCH_ROWS):

@@ -90,10 +90,9 @@ class Conformer:
                     else "Declare"
                 )
                 raise SchemaError(
-                    f"File {self.file} of stream {self.stream!r} has nulls in column {field.name!r}, which is "
-                    "declared not null"
-                    f" ({column.null_count} of {batch.num_rows} rows that were read together, the first is number "
-                    f"{row + 1} of them).",
+                    f"File {self.file} of stream {self.stream!r} has nulls in column {field.name!r}, which "
+                    f"is declared not null ({column.null_count} of {batch.num_rows} rows "
+                    f"that were read together, the first is number {row + 1} of them).",
                     hint=f"{misnamed} the column nullable (in a dataclass: `| None`), {LEAVE_RECORDS_OUT}, or correct "
                     "the file.",
                     file=self.file,
@@ -213,8 +212,8 @@ def _fits(kind: pa.DataType, declared: pa.DataType, options: FileOptions) -> Any
 
 def _reject_type(file: str, stream: str, column: str, kind: pa.DataType, declared: pa.DataType) -> NoReturn:
     raise SchemaError(
-        f"File {file} of stream {stream!r} has the column {column!r} as {shown(kind)}, and it is declared as "
-        f"{shown(declared)}.",
+        f"File {file} of stream {stream!r} has the column {column!r} as {shown(kind)}, and "
+        f"it is declared as {shown(declared)}.",
         hint=f"{_declaration(column, kind, ' and convert it in the application')}, or write the file with the "
         "declared type.",
         file=file,

@@ -278,10 +278,7 @@ class CsvInput:
         )
 
     def _inferred(self) -> pa.Schema:
-        """Return the columns with the types that the values of the first block have.
-
-        Text where there are none, or several.
-        """
+        """Return the columns with the types that the values of the first block have: text where none, or several."""
         self.schema = texts = pa.schema([pa.field(name, pa.string()) for name in self.header])
         block = next(self._blocks(0, None), None) if self.header else None
         if block is None or block.cut:

@@ -234,8 +234,8 @@ def reading(file: InputFile, format_name: str) -> Iterator[None]:
         raise TopicError(
             f"File {file.shown} of stream {file.stream!r} takes more memory to be read than its task may have"
             f"{f': {error}' if str(error) else ''}.",
-            hint=f"Declare only columns that are needed, {LEAVE_FILE_OUT}, {READ_BY_SPARK}, or give the workers more "
-            "(spark.executor.pyspark.memory).",
+            hint=f"Declare only columns that are needed, {LEAVE_FILE_OUT}, {READ_BY_SPARK}, or "
+            "give the workers more (spark.executor.pyspark.memory).",
             file=file.shown,
             stream=file.stream,
         ) from error
@@ -252,8 +252,8 @@ def damaged(file: InputFile, format_name: str, reason: object, ways_out: str = "
     return TopicError(
         f"File {file.shown} of stream {file.stream!r} cannot be read as {format_name}: {text.rstrip('.')}.",
         hint=ways_out
-        or f"If it has another format, {DECLARE_FORMAT}, or {READ_BY_SPARK}. Otherwise {LEAVE_FILE_OUT}, or replace "
-        "it.",
+        or f"If it has another format, {DECLARE_FORMAT}, or {READ_BY_SPARK}. Otherwise {LEAVE_FILE_OUT}, "
+        "or replace it.",
         file=file.shown,
         stream=file.stream,
         reason=text,

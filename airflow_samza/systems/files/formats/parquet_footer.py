@@ -40,8 +40,8 @@ def check_counts(metadata: pq.FileMetaData, schema: pq.ParquetSchema) -> None:
             values = group.column(place).num_values
             if values != group.num_rows:
                 raise ValueError(
-                    f"row group {number} has {group.num_rows} rows, and {values} values of column "
-                    f"{group.column(place).path_in_schema!r}"
+                    f"row group {number} has {group.num_rows} rows, and {values} "
+                    f"values of column {group.column(place).path_in_schema!r}"
                 )
 
 

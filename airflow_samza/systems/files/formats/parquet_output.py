@@ -96,12 +96,11 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
 
 
 def dictionary_columns(table: pa.Table) -> bool | list[str]:
-    """Return the columns whose values repeat often enough for a dictionary.
+    """Return the columns whose values repeat often enough for a dictionary; True, every column, when some are nested.
 
-    Building one that is thrown away doubles the cost of writing.
-
-    Looked for among the first rows: counting all would cost a tenth of the writing. A column that repeats only over
-    more rows than these is written plain. True, every column, when some are nested: what they hold is not counted here.
+    Building a dictionary that is thrown away doubles the cost of writing. Repeated values are looked for among the
+    first rows: counting all would cost a tenth of the writing, and a column that repeats only over more rows is written
+    plain. What nested columns hold is not counted here.
     """
     if not table.num_rows or any(field.type.num_fields for field in table.schema):
         return True

@@ -22,7 +22,7 @@ _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": Fraction(1, 1000)}
 class Times(NamedTuple):
     """The first and the last point in time that a format holds, in microseconds since 1970 in UTC.
 
-    Whether dates are bound by it, too.
+    ``dates``: whether dates are bound by them, too.
     """
 
     first: int

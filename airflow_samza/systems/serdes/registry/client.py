@@ -115,15 +115,15 @@ class Registry:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise self._untrusted() from error
             raise StorageUnavailable(
-                f"The schema registry of the system {self._system!r} at {self._shown} does not answer "
-                f"({type(error).__name__}).",
+                f"The schema registry of the system {self._system!r} at {self._shown} "
+                f"does not answer ({type(error).__name__}).",
                 hint=f"Start it, or correct {PREFIX}url.",
                 system=self._system,
             ) from error
         except (ValueError, TypeError, OSError) as error:  # settings that the client does not take
             raise ConfigError(
-                f"The client of the schema registry of the system {self._system!r} cannot be made: "
-                f"{without_passwords(str(error))}.",
+                f"The client of the schema registry of the system {self._system!r} "
+                f"cannot be made: {without_passwords(str(error))}.",
                 hint=f"Correct the settings that begin with {PREFIX}.",
                 key=f"{PREFIX}url",
                 system=self._system,

@@ -94,8 +94,8 @@ class RegistrySerde(Serde):
         latest = self._registry.latest(self._subject, self._bodies.kind)
         if latest is None:
             raise ConfigError(
-                f"The schema registry has no subject {self._subject!r}, so there is no schema to write the stream "
-                "with.",
+                f"The schema registry has no subject {self._subject!r}, so there is no schema "
+                "to write the stream with.",
                 hint="Register a schema there; a run never registers one.",
                 key="serde",
                 value=self._subject,
@@ -135,8 +135,8 @@ class RegistrySerde(Serde):
         missing = self._bodies.lacking(latest.schema, self._schema)
         if missing and self._own is None:
             raise SchemaError(
-                f"The latest schema of the subject {self._subject!r}, with the id {latest.id}, has no field "
-                f"{missing[0]!r}.",
+                f"The latest schema of the subject {self._subject!r}, with the id {latest.id}, "
+                f"has no field {missing[0]!r}.",
                 hint="Correct the declared columns, or give the stream a schema file with a default for it.",
                 subject=self._subject,
                 column=missing[0],
