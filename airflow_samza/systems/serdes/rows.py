@@ -41,7 +41,7 @@ def decoded_rows(messages: Sequence[Mapping[str, Any] | BadMessage], schema: pa.
 
 def _unfit(values: list[Any], field: pa.Field) -> list[tuple[int, str]]:
     """Return the places of values that are not of a column's own Python type, and why."""
-    if set(map(type, values)) <= _OWN_TYPES.get(field.type.id, frozenset()):
+    if set(map(type, values)) <= {*_CLASSES.get(field.type.id, ())[:1], type(None)}:
         return []
     return [
         (place, f"{field.name!r} has {_shown(value)}, which is no {field.type}")
@@ -63,19 +63,20 @@ def _too_large(taken: list[Any], values: list[Any], field: pa.Field) -> list[tup
     return problems
 
 
-_OWN_TYPES: dict[int, frozenset[type]] = {
-    kind.id: frozenset({python, type(None)})
-    for python, kinds in {
-        bool: (pa.bool_(),),
-        int: (pa.int8(), pa.int16(), pa.int32(), pa.int64()),
-        float: (pa.float32(), pa.float64()),
-        str: (pa.string(),),
-        bytes: (pa.binary(),),
-        Decimal: (pa.decimal128(1),),
+_CLASSES: dict[int, tuple[type, ...]] = {
+    kind.id: classes
+    for classes, kinds in {
+        (bool,): (pa.bool_(),),
+        (int,): (pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+        (float, int): (pa.float32(), pa.float64()),
+        (str,): (pa.string(),),
+        (bytes,): (pa.binary(),),
+        (Decimal, int): (pa.decimal128(1),),
+        (datetime.date,): (pa.date32(),),
     }.items()
     for kind in kinds
 }
-"""The Python types of values that fit at a glance, by the type of the column."""
+"""The Python classes of values that fit, by the type of the column; values of the first alone fit at a glance."""
 
 
 def _shown(value: object) -> str:
@@ -101,19 +102,11 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
         )
     if types.is_list(kind):
         return isinstance(value, list | tuple) and all(_fits(item, kind.value_type) for item in value)
-    if types.is_boolean(kind):
-        return isinstance(value, bool)
-    if types.is_integer(kind):
-        return isinstance(value, int) and not isinstance(value, bool)
-    if types.is_floating(kind):
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if types.is_decimal(kind):
-        return isinstance(value, int | Decimal) and not isinstance(value, bool)
     if types.is_timestamp(kind):
         return isinstance(value, datetime.datetime) and (value.tzinfo is None) == (kind.tz is None)
-    if types.is_date(kind):
-        return isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
-    return isinstance(value, str if types.is_string(kind) else bytes)
+    if isinstance(value, bool | datetime.datetime):
+        return types.is_boolean(kind) and isinstance(value, bool)
+    return isinstance(value, _CLASSES[kind.id])
 
 
 def _for_arrow(value: Any, kind: pa.DataType) -> Any:

@@ -199,15 +199,20 @@ def _fits(kind: pa.DataType, declared: pa.DataType, options: FileOptions) -> Any
         return is_list and _fits(kind.value_type, declared.value_type, options)
     if types.is_timestamp(declared):
         return types.is_timestamp(kind) and (declared.tz is not None or kind.tz is None)
-    if types.is_date(declared):
-        return types.is_date(kind)
-    if types.is_string(declared):
-        return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    if types.is_binary(declared):
-        return types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
-    if types.is_integer(declared) or types.is_decimal(declared):
-        return types.is_integer(kind) or (types.is_decimal(kind) and types.is_decimal(declared))
-    return types.is_floating(declared) and (types.is_floating(kind) or types.is_integer(kind))
+    return any(
+        is_declared(declared) and any(is_of(kind) for is_of in readable) for is_declared, readable in _READABLE_AS
+    )
+
+
+_READABLE_AS = (
+    (types.is_date, (types.is_date,)),
+    (types.is_string, (types.is_string, types.is_large_string, types.is_string_view)),
+    (types.is_binary, (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)),
+    (types.is_integer, (types.is_integer,)),
+    (types.is_decimal, (types.is_integer, types.is_decimal)),
+    (types.is_floating, (types.is_floating, types.is_integer)),
+)
+"""Declared types, and those that a file may have for each."""
 
 
 def _reject_type(file: str, stream: str, column: str, kind: pa.DataType, declared: pa.DataType) -> NoReturn:
