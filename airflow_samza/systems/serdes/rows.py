@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
+from airflow_samza.quoting import quoted
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded
 
 
@@ -44,7 +45,7 @@ def _unfit(values: list[Any], field: pa.Field) -> list[tuple[int, str]]:
     if set(map(type, values)) <= {*_CLASSES.get(field.type.id, ())[:1], type(None)}:
         return []
     return [
-        (place, f"{field.name!r} has {_shown(value)}, which is no {field.type}")
+        (place, f"{field.name!r} has {quoted(value, 60)}, which is no {field.type}")
         for place, value in enumerate(values)
         if not _fits(value, field.type)
     ]
@@ -58,7 +59,7 @@ def _too_large(taken: list[Any], values: list[Any], field: pa.Field) -> list[tup
             pa.array([value], field.type)
         except (pa.ArrowException, OverflowError, ValueError) as error:
             problems.append(
-                (place, f"{field.name!r} has {_shown(values[place])}, which {field.type} cannot hold ({error})")
+                (place, f"{field.name!r} has {quoted(values[place], 60)}, which {field.type} cannot hold ({error})")
             )
     return problems
 
@@ -77,11 +78,6 @@ _CLASSES: dict[int, tuple[type, ...]] = {
     for kind in kinds
 }
 """The Python classes of values that fit, by the type of the column; values of the first alone fit at a glance."""
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:

@@ -7,7 +7,7 @@ times, maps, numbers as ``1.0`` for an integer, NaN) and says which line and col
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 import pyarrow as pa
@@ -171,6 +171,7 @@ def _tolerantly(block: Block, target: pa.Schema, by_arrow: bool) -> Iterator[pa.
         lines = [line for line in block.data.split(b"\n") if line.strip()]
     for start in range(0, len(lines), _LINES):
         some = lines[start : start + _LINES]
+        pieces: Iterable[pa.RecordBatch | tuple[int, BadValue]]
         try:
             pieces = [_decoded(Block(0, b"\n".join(some)), target, by_arrow)]
         except _BAD:

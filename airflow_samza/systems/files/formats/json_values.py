@@ -129,8 +129,7 @@ def parsed_line(line: bytes, offset: int) -> dict[str, Any]:
 
 
 def _brief(value: object) -> str:
-    text = plainly(_as_json(value))
-    return text if len(text) <= 60 else text[:57] + "…"
+    return plainly(_as_json(value), 60)
 
 
 def _as_json(value: object) -> str:

@@ -15,7 +15,7 @@ from airflow_samza.systems.files.formats.nested import leaves_of
 
 _DAY = 86_400_000_000
 
-_UNITS = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": Fraction(1, 1000)}
+_UNITS: dict[str, int | Fraction] = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": Fraction(1, 1000)}
 """Microseconds of the units of timestamps."""
 
 
