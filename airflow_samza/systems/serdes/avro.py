@@ -17,8 +17,7 @@ from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.avro import fastavro
 from airflow_samza.systems.files.formats.nested import rows_of
 from airflow_samza.systems.serdes.avro_columns import RecordColumns, Unsupported
-from airflow_samza.systems.serdes.pieces import merged, without_nulls
-from airflow_samza.systems.serdes.rows import decoded_rows
+from airflow_samza.systems.serdes.decoding import decoded_rows, merged, without_nulls
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 

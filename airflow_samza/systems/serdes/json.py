@@ -18,7 +18,7 @@ from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_lines import is_for_arrow, parsed_by_arrow
 from airflow_samza.systems.files.formats.json_values import from_lines, readable_lines, to_lines
 from airflow_samza.systems.files.formats.lines import Block
-from airflow_samza.systems.serdes.pieces import decoded_by_halves, joined, merged, without_nulls
+from airflow_samza.systems.serdes.decoding import decoded_by_halves, joined, merged, without_nulls
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 _OBJECT = r"(?s)^\s*\{.*\}\s*$"

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza.systems.serdes.pieces import decoded_by_halves, reject_nulls, without_nulls
+from airflow_samza.systems.serdes.decoding import decoded_by_halves, reject_nulls, without_nulls
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 

@@ -16,7 +16,7 @@ from airflow_samza.application.rejections import CORRECT_IMPORT
 from airflow_samza.errors import ConfigError
 from airflow_samza.row import Row
 from airflow_samza.systems.files.formats.nested import rows_of
-from airflow_samza.systems.serdes.rows import decoded_rows
+from airflow_samza.systems.serdes.decoding import decoded_rows
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 

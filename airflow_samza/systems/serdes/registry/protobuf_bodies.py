@@ -15,9 +15,8 @@ from pyarrow import types
 from airflow_samza.errors import RuntimeMissing, install
 from airflow_samza.systems.files.formats.nested import rows_of
 from airflow_samza.systems.files.formats.varints import read_varint, zigzag
-from airflow_samza.systems.serdes.pieces import without_nulls
+from airflow_samza.systems.serdes.decoding import decoded_rows, without_nulls
 from airflow_samza.systems.serdes.registry.client import SchemaText
-from airflow_samza.systems.serdes.rows import decoded_rows
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 _FIRST = b"\0"
