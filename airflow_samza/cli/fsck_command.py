@@ -185,7 +185,7 @@ class _Producers:
     def findings(self, output: Location) -> list[Finding]:
         """Return the findings on files of runs that are not on record."""
         from airflow_samza.systems.files.fsck import fsck_unrecorded
-        from airflow_samza.systems.files.published import published_at
+        from airflow_samza.systems.files.published_files import published_at
 
         published = published_at(output)
         found = list(fsck_unrecorded(output, published, self._known))

@@ -10,7 +10,7 @@ import pyarrow.fs as pafs
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import FOLDER, manifest_path, read_manifest
-from airflow_samza.systems.files.published import View
+from airflow_samza.systems.files.published_files import View
 from airflow_samza.systems.files.slots import read_writer
 from airflow_samza.systems.log.fsck import Finding
 

@@ -18,7 +18,7 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location, has_glob, named_part, storage_with_versions
-from airflow_samza.systems.files.published import PublishedFiles
+from airflow_samza.systems.files.published_files import PublishedFiles
 
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -207,8 +207,8 @@ def find_missing(root: Location, relative: str) -> Location | None:
 def find_files(root: Location, relative: str, marker: str = "") -> Listing:
     """Return the files that a path below a root means.
 
-    With a ``marker`` (:class:`~airflow_samza.systems.files.following.FollowOptions`) each file has whether it is
-    complete, and markers are no files.
+    With a ``marker`` (:class:`~airflow_samza.systems.files.following_options.FollowOptions`) each file has whether it
+    is complete, and markers are no files.
     """
     walk = _Walk(root)
     literal = root / relative

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from airflow_samza.errors import StateError, TopicError
 from airflow_samza.records import plain
-from airflow_samza.systems.files.following import IGNORE, NAME, READ, REJECT, TIME, FollowOptions
+from airflow_samza.systems.files.following_options import IGNORE, NAME, READ, REJECT, TIME, FollowOptions
 from airflow_samza.systems.files.listing import FoundFile, Listing
 from airflow_samza.systems.files.manifests import part_of
 from airflow_samza.systems.generations import parse_generation

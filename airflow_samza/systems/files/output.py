@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files.durable import delete_file, make_directory, sync_directory, sync_file
+from airflow_samza.systems.files.durable_files import delete_file, make_directory, sync_directory, sync_file
 from airflow_samza.systems.files.failures import storage_errors
-from airflow_samza.systems.files.formats.conform import Conformer
+from airflow_samza.systems.files.formats.casts import Conformer
 from airflow_samza.systems.files.formats.file_format import FileWriter, check_codec, open_format
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.times import reject_times

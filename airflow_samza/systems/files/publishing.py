@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files.durable import delete_file, make_directory, sync_directory, sync_file
+from airflow_samza.systems.files.durable_files import delete_file, make_directory, sync_directory, sync_file
 from airflow_samza.systems.files.failures import is_missing, storage_errors
 from airflow_samza.systems.files.formats.file_format import open_format
 from airflow_samza.systems.files.formats.options import FileOptions
@@ -30,7 +30,7 @@ from airflow_samza.systems.files.manifests import (
     producer_hash,
     read_manifest,
 )
-from airflow_samza.systems.files.published import View
+from airflow_samza.systems.files.published_files import View
 from airflow_samza.systems.files.slots import SlotTurn, encode_writer, list_turns, run_digest, winner_at
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import (

@@ -15,7 +15,8 @@ from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import batch_of, decoded
-from airflow_samza.systems.files.formats.conform import Conformer, cast, shown
+from airflow_samza.systems.files.change_checks import UnchangedFile, unchanged
+from airflow_samza.systems.files.formats.casts import Conformer, cast, shown
 from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange, Unreadable, open_format
 from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.files.formats.limits import check_values
@@ -26,7 +27,6 @@ from airflow_samza.systems.files.listing import FoundFile
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.packing import Split
 from airflow_samza.systems.files.slicing import CHUNK_OFFSETS, files_of, input_file, time_range
-from airflow_samza.systems.files.unchanged import UnchangedFile, unchanged
 from airflow_samza.systems.system import (
     ColumnBound,
     ControlEnvelope,

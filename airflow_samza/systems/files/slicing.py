@@ -12,7 +12,7 @@ import pyarrow as pa
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import DataType, Field, Schema
-from airflow_samza.systems.files.formats.conform import Conformer, shown
+from airflow_samza.systems.files.formats.casts import Conformer, shown
 from airflow_samza.systems.files.formats.file_format import (
     FileFormat,
     InputFile,

@@ -11,14 +11,14 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.records import made
 from airflow_samza.systems.files.failures import storage_errors
-from airflow_samza.systems.files.following import FollowOptions, reject_options
+from airflow_samza.systems.files.following_options import FollowOptions, reject_options
 from airflow_samza.systems.files.formats.options import FileOptions, declared_partitions, format_name, storage_options
 from airflow_samza.systems.files.listing import Listing, find_files, find_missing
 from airflow_samza.systems.files.location import Location, check_inside, has_glob, is_url, named_part, open_location
 from airflow_samza.systems.files.manifests import producer_hash
 from airflow_samza.systems.files.new_files import FilesRead, find_new_files
 from airflow_samza.systems.files.output import FilesProducer, check_writable, reject_file
-from airflow_samza.systems.files.published import View
+from airflow_samza.systems.files.published_files import View
 from airflow_samza.systems.files.publishing import publish
 from airflow_samza.systems.files.reading import FilesConsumer
 from airflow_samza.systems.files.slicing import detect_format, fix_chunks, fix_slice, schema_of_files

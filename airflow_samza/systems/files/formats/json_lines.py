@@ -29,7 +29,7 @@ from airflow_samza.systems.files.formats.file_format import (
     rows_without_columns,
 )
 from airflow_samza.systems.files.formats.json_blocks import count_objects
-from airflow_samza.systems.files.formats.json_types import inferred_schema, sampled_fields
+from airflow_samza.systems.files.formats.json_inference import inferred_schema, sampled_fields
 from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, readable_lines, to_lines
 from airflow_samza.systems.files.formats.lines import (
     LONGEST_LINE,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from airflow_samza.quoting import plainly
-from airflow_samza.systems.files.formats.conform import shown
+from airflow_samza.systems.files.formats.casts import shown
 from airflow_samza.systems.files.formats.file_format import concatenated, rows_without_columns
 from airflow_samza.systems.files.formats.json_blocks import DEEPEST, is_too_deep
 from airflow_samza.systems.files.formats.lines import Block

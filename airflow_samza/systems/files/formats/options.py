@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError
-from airflow_samza.systems.files.following import NAMES as FOLLOWING
+from airflow_samza.systems.files.following_options import NAMES as FOLLOWING
 from airflow_samza.systems.output_slots import MODE, REPLACE, check_mode
 from airflow_samza.systems.system import StreamSpec
 
