@@ -21,7 +21,7 @@ from airflow_samza.systems.files.formats.avro_blocks import (
     ContainerWriter,
     long_bytes,
 )
-from airflow_samza.systems.files.formats.avro_records import BATCH_ROWS, AvroRecords
+from airflow_samza.systems.files.formats.avro_records import BATCH_ROWS, RecordReader
 from airflow_samza.systems.files.formats.avro_types import AvroTypes, column, readable, without_logical
 from airflow_samza.systems.files.formats.file_format import FileFormat, InputFile, TimeRange, rows_without_columns
 from airflow_samza.systems.files.formats.nested import rows_of
@@ -87,7 +87,7 @@ class AvroInput:
             )
         with _damage_as_value_error():
             self.schema = pa.schema(types.fields())
-            self._records = AvroRecords(library, types)
+            self._records = RecordReader(library, types)
 
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None

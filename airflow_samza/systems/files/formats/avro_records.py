@@ -23,7 +23,7 @@ MOST_EMPTY = 2**20
 """Records without a byte in a file: twenty bytes can claim any number of them."""
 
 
-class AvroRecords:
+class RecordReader:
     """Reader of the records of one file."""
 
     def __init__(self, library: ModuleType, types: AvroTypes) -> None:
