@@ -126,4 +126,4 @@ _READERS: dict[str, Callable[[StreamSpec, str, str], Any]] = {
     "look_every": _duration,
     "marker": _marker,
 }
-"""What reads each option of its text."""
+"""Readers of the options, each of a text."""
