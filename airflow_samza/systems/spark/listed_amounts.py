@@ -7,8 +7,8 @@ import re
 from pyarrow import ArrowException
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.systems.files.listing import find_files, has_glob
-from airflow_samza.systems.files.location import open_location
+from airflow_samza.systems.files.listing import find_files
+from airflow_samza.systems.files.location import has_glob, open_location
 from airflow_samza.systems.spark.tables import SparkTable
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
