@@ -3,9 +3,8 @@
 An OperatorSpec knows its inputs, never its outputs, so a graph is built by composition and stays immutable; the edges
 forward are derived once, in :class:`~airflow_samza.application.application.ApplicationSpec`. What holds of a kind of
 operator stands in its class. What needs more than this layer may load has a table by kind: ``planner/partitioning.py``
-(how its messages lie), ``task/program/schemas.py`` (its columns), ``task/program/state_meanings.py`` (the meaning of
-its state) and ``task/loop/operator_factory.py`` (what runs it); ``tests/unit/test_operator_tables.py`` names the rows
-that are missing.
+(how its messages lie) and ``task/program/kinds/`` (its columns and their sources, the meaning of its state, what runs
+it); ``tests/unit/test_operator_tables.py`` names the rows that are missing.
 Source: planner-with-tables, "OperatorSpec graph"; ids by rule P8.
 """
 

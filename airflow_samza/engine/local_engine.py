@@ -20,7 +20,7 @@ from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stages.stage_state import cancelled
 from airflow_samza.systems.spark.system import CarriedByDriver
-from airflow_samza.task.loop.unsupported import reject_catalyst
+from airflow_samza.task.program.stage_program import reject_catalyst
 
 
 class LocalEngine:

@@ -173,7 +173,7 @@ class TaskSection:
         return write_snapshot(
             self._files,
             folder,
-            section.state(),
+            section.state,
             before.state,
             _KNOWN,
             durable=durable,

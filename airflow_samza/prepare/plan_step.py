@@ -90,9 +90,9 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.pace import Pace
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
+from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 from airflow_samza.task.program.pruning.notes import flow_notes
 from airflow_samza.task.program.pruning.topics import reduce_topics
-from airflow_samza.task.program.schemas import CompiledOperator
 from airflow_samza.task.program.stage_program import check_application
 from airflow_samza.task.program.state_meanings import state_meanings
 

@@ -16,7 +16,7 @@ from airflow_samza.runs.records.data_interval import folder_of_values, needed_in
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream, RunPlan
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System
-from airflow_samza.task.program.schemas import CompiledOperator
+from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 
 
 def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunRequest) -> StreamSpec:

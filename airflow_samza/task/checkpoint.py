@@ -1,17 +1,19 @@
 """The checkpoint of a task: all from which its next epoch continues.
 
-Offsets, control messages, watermarks, its operators' progress.
+It holds offsets, the bookkeeping of control messages, watermarks and its operators' progress.
 
 Source: rules C6, C9. The operators' own state are tables, beside it (:class:`TaskStart`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.control.watermarks import EMITTED, END_OF_TIME, NONE_YET, SILENCE
+from airflow_samza.errors import StateError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,8 +51,8 @@ class TaskCheckpoint:
         """
         kept = set(external)
 
-        def of(found: Mapping[str, Any]) -> dict[str, Any]:
-            return {name: value for name, value in found.items() if name in kept}
+        def of(entries: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: value for name, value in entries.items() if name in kept}
 
         watermarks = [
             {**entry, "ended": {}, EMITTED: _before_the_end(entry[EMITTED])}
@@ -84,6 +86,26 @@ class TaskStart:
 
     checkpoint: TaskCheckpoint
     state: Mapping[str, Mapping[str, pa.Table]] = field(default_factory=dict)
+
+
+@contextmanager
+def fitting_state(title: str) -> Iterator[None]:
+    """Turn what Arrow raises of kept columns of another form into a :class:`~airflow_samza.errors.StateError`.
+
+    ``title`` names the operator or table that kept them in a sentence.
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, KeyError, IndexError) as error:
+        what = " ".join(str(error).split())
+        raise StateError(
+            f"The state that was kept of {title} does not fit it any more: {what[:200]}.",
+            hint="Change the code back; or give it a new id and name the former one in dropped=[…]; or forget the "
+            "state: airflow-samza state reset.",
+            operator=title,
+        ) from error
 
 
 def _without_ends(watermark: Mapping[str, Any]) -> dict[str, Any]:

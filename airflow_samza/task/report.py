@@ -1,6 +1,6 @@
 """The report of a task, as JSON for its manifest.
 
-Messages and bytes in and out, control messages, offsets, ends, seconds.
+It has messages and bytes in and out, control messages, offsets, ends and seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_samza.task.checkpoint import TaskCheckpoint
 class Boundary:
     """Data that a section hands to the one behind it beside its batches, when all of those have been handed over.
 
-    The end, and how far time has come.
+    They are the end, and how far time has come.
     """
 
     ended: bool = True
@@ -29,7 +29,7 @@ class Boundary:
 class InputReport:
     """One input stream.
 
-    User messages, their bytes in memory, control messages, and the next offset of each partition.
+    It has user messages, their bytes in memory, control messages, and the next offset of each partition.
     """
 
     messages: int = 0
@@ -58,15 +58,10 @@ class OutputReport:
 
 @dataclass
 class OperatorReport:
-    """One operator: messages in and out; ``dropped`` is what a filter, an inner join or an aggregation took away."""
+    """One operator: messages in and out."""
 
     messages_in: int = 0
     messages_out: int = 0
-
-    @property
-    def dropped(self) -> int:
-        """Messages that went in and did not come out."""
-        return max(self.messages_in - self.messages_out, 0)
 
 
 @dataclass

@@ -131,7 +131,7 @@ def _inferred(rows: Sequence[Any], stream: str) -> Schema:
 
 def _readable_or_not(rows: Sequence[Any], writer: MessageWriter) -> list[pa.RecordBatch]:
     """Return the messages in batches, and between them those that do not fit."""
-    wrong = dict(written_each(writer, [[row] for row in rows])[1])
+    wrong = dict(written_each(writer, rows)[1])
     batches = []
     for bad, places in groupby(range(len(rows)), key=wrong.__contains__):
         part = list(places)

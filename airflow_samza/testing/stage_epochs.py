@@ -28,8 +28,7 @@ from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.loop.reading import TaskInput
 from airflow_samza.task.loop.run_loop import SectionRun
 from airflow_samza.task.loop.side_tables import SideTables
-from airflow_samza.task.loop.unsupported import reject_catalyst
-from airflow_samza.task.program.stage_program import StageProgram
+from airflow_samza.task.program.stage_program import StageProgram, reject_catalyst
 from airflow_samza.task.report import TaskReport
 from airflow_samza.task.tables.store import TableStore
 from airflow_samza.testing.wire_forms import wire_form
@@ -151,7 +150,7 @@ class StageEpochs:
                 raise
             report, task.report = run.report, run.report
             moved = moved or _has_moved(task, report)
-            task.start = TaskStart(_through_json(report.checkpoint), run.state())
+            task.start = TaskStart(_through_json(report.checkpoint), run.state)
             task.ended = report.ended
             self._shuts_down = self._shuts_down or report.shuts_down_all
             for stream_id, producer in producers.items():

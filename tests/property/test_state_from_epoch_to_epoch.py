@@ -25,7 +25,7 @@ from airflow_samza import (
 )
 from airflow_samza.application.operator_specs import AggregateSpec
 from airflow_samza.schema import Schema
-from airflow_samza.task.operators.aggregate import Aggregate
+from airflow_samza.task.operators.aggregation.aggregate import Aggregate
 from airflow_samza.task.tables.store import TableStore
 
 SCHEMA = Schema.of("k string, f double, i bigint, s string, d double, n struct<x:double,l:array<string>>")

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from airflow_samza.application.operator_specs import StreamJoinSpec
-from airflow_samza.task.operators.stream_join import operator, runs
+from airflow_samza.task.operators.stream_join import buffer, operator
 from airflow_samza.task.operators.stream_join.operator import StreamJoin
 from tests.support.stream_join_model import KINDS, batch_of, in_order, join_spec, joined_rows, make_join
 
@@ -132,13 +132,13 @@ def test_small_pieces_and_coarse_places_give_the_same(monkeypatch: pytest.Monkey
     spec, left, right = case
     with monkeypatch.context() as patched:
         if name == "pieces":
-            patched.setattr(runs, "PAIRS", 3)
+            patched.setattr(buffer, "PAIRS", 3)
         elif name == "work":
             patched.setattr(operator, "WORK", 4)
         elif name == "coarse":
-            patched.setattr(runs, "_BITS", 44)
+            patched.setattr(buffer, "_BITS", 44)
         else:
-            patched.setattr(runs, "_WIDE", 0)
+            patched.setattr(buffer, "_WIDE", 0)
         running = Running(spec)
         for start in range(0, 40, 5):
             for side, rows in enumerate((left, right)):

@@ -16,11 +16,8 @@ from airflow_samza.application.descriptors import StreamDescriptor, TableDescrip
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
 from airflow_samza.planner.partitioning import AFTER
-from airflow_samza.task.loop.operator_factory import MAKERS
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.program.column_lineage import FLOWS
-from airflow_samza.task.program.schemas import SCHEMAS
-from airflow_samza.task.program.state_meanings import MEANINGS
+from airflow_samza.task.program.kinds.registry import KINDS as TASK_KINDS
 from tests.support.operator_kinds import operator_kinds, subclasses
 
 KINDS = operator_kinds()
@@ -32,10 +29,7 @@ STATEFUL = {kind for kind in KINDS if inspect.getattr_static(kind, "keeps_state"
     ("table", "rows", "kinds"),
     [
         ("planner.partitioning.AFTER", AFTER, KINDS - {InputOperatorSpec}),
-        ("task.program.schemas.SCHEMAS", SCHEMAS, KINDS),
-        ("task.program.column_lineage.FLOWS", FLOWS, KINDS),
-        ("task.program.state_meanings.MEANINGS", MEANINGS, STATEFUL),
-        ("task.loop.operator_factory.MAKERS", MAKERS, KINDS),
+        ("task.program.kinds.registry.KINDS", TASK_KINDS, KINDS),
     ],
 )
 def test_every_kind_of_operator_has_a_row(
@@ -44,6 +38,10 @@ def test_every_kind_of_operator_has_a_row(
     missing, unknown = kinds - rows.keys(), rows.keys() - kinds
     assert not missing, f"{table} has no row for {sorted(kind.__name__ for kind in missing)}"
     assert not unknown, f"{table} has rows for {sorted(kind.__name__ for kind in unknown)}"
+
+
+def test_the_kinds_that_keep_state_have_a_meaning_of_it() -> None:
+    assert {kind for kind, facts in TASK_KINDS.items() if facts.meaning is not None} == STATEFUL
 
 
 def test_every_kind_of_operator_states_all_that_is_asked_of_it() -> None:

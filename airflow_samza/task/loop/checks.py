@@ -1,4 +1,4 @@
-"""Checks of batches that cannot be made before a run: where keys lie, and event times behind callables.
+"""Checks that cannot be made before a run: where keys lie, event times behind callables, and ends of inputs.
 
 Source: rule P11 (keys); control-messages, event time and watermarks.
 """
@@ -6,23 +6,24 @@ Source: rule P11 (keys); control-messages, event time and watermarks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.stream import declare_anew
 from airflow_samza.application.times import duration_text
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
-from airflow_samza.errors import MessageError, PartitioningMismatch
+from airflow_samza.errors import MessageError, PartitioningMismatch, StageError
 from airflow_samza.partitioner import partition_array
 from airflow_samza.planner.plan import KeyCheck
 from airflow_samza.planner.wording import columns_text, partition_before
 from airflow_samza.schema import Field
-from airflow_samza.task.messages.event_times import known_micros
-from airflow_samza.task.messages.user_errors import cut_short
+from airflow_samza.task.messages.event_times import micros_or_null
+from airflow_samza.task.messages.user_errors import cut_short, located
 from airflow_samza.task.operators.operator import Operator
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TIMES = ("timestamp", "timestamp_ntz", "date", "bigint")
 """The types of columns that hold event times."""
@@ -38,27 +39,24 @@ class KeyPlaces:
 
     def see(self, batch: pa.RecordBatch) -> None:
         """Reject a batch of which a message belongs to another partition."""
-        import numpy as np
-
         check = self._check
-        found = partition_array(batch, check.columns, check.partitions)
-        if (found == self._partition).all():
+        partitions = partition_array(batch, check.columns, check.partitions)
+        if (partitions == self._partition).all():
             return
-        place = int(np.flatnonzero(found != self._partition)[0])
+        place = int(np.flatnonzero(partitions != self._partition)[0])
         values = [batch.column(name)[place].as_py() for name in check.columns]
         key = ", ".join(f"{name}={cut_short(repr(value))}" for name, value in zip(check.columns, values, strict=True))
         named = columns_text(check.columns)
-        location = f" ({self._spec.location})" if self._spec.location is not None else ""
         raise PartitioningMismatch(
             f"{self._spec.title} takes its messages as partitioned by {named}, and one with {key} lies in partition "
-            f"{self._partition} of {check.partitions}, while its key belongs to partition {int(found[place])}: "
-            f"{check.why}{location}.",
+            f"{self._partition} of {check.partitions}, while its key belongs to partition {int(partitions[place])}: "
+            f"{check.why}{located(self._spec.location)}.",
             hint=f"{partition_before(check.columns)}; or, if all messages of a key lie in one partition by another "
             f"rule, set assume_partitioned_by={named} there.",
             operator=self._spec.op_id,
             key=check.columns,
             partition=self._partition,
-            expected=int(found[place]),
+            expected=int(partitions[place]),
         )
 
 
@@ -69,13 +67,13 @@ class EventTimes:
     long as it is not before the earliest of them.
     """
 
-    def __init__(self, spec: OperatorSpec, former: Field, made: Field) -> None:
+    def __init__(self, spec: OperatorSpec, former: Field, output: Field) -> None:
         self._spec = spec
         self._former = former
-        self._made = made
+        self._output = output
         self._earliest: int | None = None
 
-    def given(self, batch: pa.RecordBatch) -> None:
+    def note(self, batch: pa.RecordBatch) -> None:
         """Note the event times of a batch that arrives."""
         least = _least(batch, self._former)
         if least is not None and (self._earliest is None or least < self._earliest):
@@ -88,19 +86,18 @@ class EventTimes:
     def through(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pass on the results; reject the first with an earlier event time."""
         for batch in batches:
-            least = _least(batch, self._made) if batch.num_rows and self._earliest is not None else None
+            least = _least(batch, self._output) if batch.num_rows and self._earliest is not None else None
             if least is not None and self._earliest is not None and least < self._earliest:
                 raise self._moved(batch, self._earliest - least)
             yield batch
 
     def _moved(self, batch: pa.RecordBatch, by: int) -> MessageError:
-        location = f" ({self._spec.location})" if self._spec.location is not None else ""
-        column = self._made.name
+        column = self._output.name
         earliest = min(value for value in batch.column(column).to_pylist() if value is not None)
         return MessageError(
             f"{self._spec.title} gave a message the event time {column}={earliest}, which is "
             f"{duration_text(max(by // 1000, 1))} before that of every message it was given, so windows could take it "
-            f"for late{location}.",
+            f"for late{located(self._spec.location)}.",
             hint=declare_anew(column),
             operator=self._spec.op_id,
             column=column,
@@ -121,10 +118,8 @@ def checked_times(operator: Operator[Any]) -> EventTimes | None:
 
 def _least(batch: pa.RecordBatch, field: Field) -> int | None:
     """Return the earliest time of a column, in microseconds; None where it has none."""
-    import pyarrow.compute as pc
-
-    found = pc.min(known_micros(batch.column(field.name), field.type, field.name)).as_py()
-    return int(found) if found is not None else None
+    least = pc.min(micros_or_null(batch.column(field.name), field.type, field.name)).as_py()
+    return int(least) if least is not None else None
 
 
 def later_by(delay_ms: int, timestamp: int) -> int:
@@ -146,3 +141,22 @@ def key_places(
         for check in checks
         if check.op_id in specs and task < check.partitions
     }
+
+
+def no_end(stage: str, task: str, missing: Mapping[tuple[str, int], tuple[int, int | None]]) -> StageError:
+    """Return the error of a task that has read everything, and whose partitions lack an end.
+
+    ``missing`` holds the producers that have ended each, and how many there are.
+    """
+    stream, partition = next(iter(missing))
+    ended, total = missing[stream, partition]
+    text = f"{ended} of {total} producers have ended it" if total is not None else "no producer has ended it"
+    more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+    return StageError(
+        f"Input {stream!r}, partition {partition}{more}, of stage {stage!r} has no end-of-stream: {text}.",
+        hint="The stage that writes it did not finish, or its topic was cleaned up: clear it with its upstream.",
+        stage=stage,
+        task=task,
+        stream=stream,
+        partition=partition,
+    )

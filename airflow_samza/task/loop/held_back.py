@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 _IN_MEMORY = 64 << 20
 """Bytes kept in memory.
 
-Far less than a task's share of an executor, and enough that small inputs never touch the disk.
+They are far less than a task's share of an executor, and so many that small inputs never touch the disk.
 """
 
 
@@ -37,8 +36,6 @@ class HeldBack:
             self._spill()
 
     def _spill(self) -> None:
-        import pyarrow as pa
-
         self._file = tempfile.TemporaryFile(prefix="airflow-samza-held-")  # noqa: SIM115 (closed by drain and close)
         self._writer = pa.ipc.new_stream(self._file, self._batches[0].schema)
         for batch in self._batches:
@@ -47,8 +44,6 @@ class HeldBack:
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """All batches in order; the queue is empty afterwards."""
-        import pyarrow as pa
-
         if self._writer is None:
             batches, self._batches, self._bytes = self._batches, [], 0
             yield from batches
@@ -63,10 +58,10 @@ class HeldBack:
         """All batches in order; they stay in the queue."""
         if self._writer is None:
             return list(self._batches)
-        found = list(self.drain())
-        for batch in found:
+        batches = list(self.drain())
+        for batch in batches:
             self.add(batch)
-        return found
+        return batches
 
     def close(self) -> None:
         """Give the file back."""

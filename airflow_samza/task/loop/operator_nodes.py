@@ -1,19 +1,33 @@
-"""An operator within a task: its edges, and how far it has come."""
+"""An operator within a task: its making, its edges, and how far it has come."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from airflow_samza.application.bad_records import DEAD_LETTERS
+from airflow_samza.application.descriptors import ErrorPolicy
+from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.control.operator_watermark import OperatorWatermark
+from airflow_samza.errors import SchemaError
+from airflow_samza.schema import Schema
 from airflow_samza.task.loop.checks import EventTimes, KeyPlaces, delay_of, later_by
 from airflow_samza.task.loop.held_back import HeldBack
+from airflow_samza.task.messages.bad_records import BadRecords
+from airflow_samza.task.messages.output_writers import Sender
 from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.program.kinds.operator_kind import CompiledOperator, Making, TaskResources
+from airflow_samza.task.program.kinds.registry import kind_of
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+State = dict[str, Mapping[str, "pa.Table"]]
+"""The state that a task keeps from epoch to epoch.
+
+It has tables by operator id, and by ``held:<source>:<operator>`` the batches that wait for a later phase.
+"""
 
 
 @dataclass
@@ -34,6 +48,43 @@ class Node:
     """Checks of the messages that arrive, by the number of the input."""
     times: EventTimes | None = None
     """The check of the event times of what it makes."""
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return how far it has come, as JSON."""
+        return {
+            "watermark": self.marks.checkpoint(),
+            "open": self.open,
+            "final": self.final,
+            "ended": self.ended,
+            "held": {following: self.held_end.get(following) for following in self.held},
+        }
+
+    def snapshot(self) -> Iterator[tuple[str, Mapping[str, pa.Table]]]:
+        """Yield its state, and the batches that wait for a later phase, as far as there are any, by name."""
+        tables = self.operator.snapshot_after_end() if self.ended and self.final else self.operator.snapshot()
+        if tables:
+            yield self.op_id, tables
+        for following, held in self.held.items():
+            batches = held.batches()
+            if batches:
+                yield f"held:{self.op_id}:{following}", {"batches": pa.Table.from_batches(batches)}
+
+    def restore(self, checkpoint: Mapping[str, Any], state: Mapping[str, Mapping[str, pa.Table]]) -> None:
+        """Take over how far it had come, and the batches that wait."""
+        self.marks.restore(checkpoint["watermark"])
+        if "open" not in checkpoint:  # of a former run: how far time had come, and nothing of its ends
+            return
+        self.open, self.final = int(checkpoint["open"]), bool(checkpoint["final"])
+        self.ended = bool(checkpoint["ended"])
+        for following in list(self.held):
+            if following not in checkpoint["held"]:  # its phase had begun
+                del self.held[following]
+                continue
+            if checkpoint["held"][following] is not None:
+                self.held_end[following] = bool(checkpoint["held"][following])
+            for table in state.get(f"held:{self.op_id}:{following}", {}).values():
+                for batch in table.to_batches():
+                    self.held[following].add(batch)
 
 
 class Edge(NamedTuple):
@@ -76,3 +127,36 @@ def hands_time_on(operator: Operator[Any]) -> bool:
     Behind the end of its input range, too: an input that is left out follows those that it meets (rules C8, C9).
     """
     return type(operator).on_watermark is Operator.on_watermark and output_watermark(operator) is None
+
+
+def make_operator(compiled: CompiledOperator, resources: TaskResources, *, beside: bool = True) -> Operator[Any]:
+    """Return the operator of one task; reject what the planner knows and the runtime does not (``NotYet``).
+
+    ``beside``: whether it writes dead letters and late messages beside its results; of an operator that all tasks run
+    alike, one does.
+    """
+    spec, policy = compiled.spec, compiled.spec.on_error
+    inputs = [_schema_of(compiled, schema) for schema in compiled.inputs]
+    output = None if spec.is_terminal else _schema_of(compiled, compiled.schema)
+    operator = kind_of(spec).make(Making(compiled, spec, inputs, output, resources, beside))
+    if policy is not None:
+        dead_letters = _dead_letters(spec, policy, resources) if beside else None
+        operator.bad = BadRecords(spec, policy, dead_letters, resources.reading, resources.clock)
+    return operator
+
+
+def _dead_letters(spec: OperatorSpec, policy: ErrorPolicy, resources: TaskResources) -> Sender | None:
+    stream = policy.stream
+    if stream is None:
+        return None
+    return Sender(resources.writers[stream.stream_id], DEAD_LETTERS, stream.schema or DEAD_LETTERS, spec.title)
+
+
+def _schema_of(compiled: CompiledOperator, schema: Schema | None) -> Schema:
+    if schema is None:
+        raise SchemaError(
+            f"The columns of {compiled.spec.title} are not known.",
+            hint="Declare the schema of the stage's inputs.",
+            operator=compiled.spec.op_id,
+        )
+    return schema

@@ -13,12 +13,11 @@ from airflow_samza.task.report import OutputReport
 
 
 class TaskOutputs:
-    """The outputs that one section writes.
+    """The outputs that one section writes, by their ``producers``; ``sent`` are the watermarks that went out before."""
 
-    ``given`` are their producers by stream, ``sent`` the watermarks that went out before.
-    """
-
-    def __init__(self, program: StageProgram, task: int, given: Mapping[str, Writer], sent: Mapping[str, int]) -> None:
+    def __init__(
+        self, program: StageProgram, task: int, producers: Mapping[str, Writer], sent: Mapping[str, int]
+    ) -> None:
         self._producing_tasks = program.producing_tasks
         self._name = task_name(task)
         self._reports: dict[str, OutputReport] = {}
@@ -27,7 +26,7 @@ class TaskOutputs:
             stream: OutputWriter(
                 stream, writer, program.spec.stream(stream).key, program.plan.stream(stream).partitions, task
             )
-            for stream, writer in given.items()
+            for stream, writer in producers.items()
         }
 
     def end(self, stream: str, final: bool) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.operator_specs import TaskSpec
 from airflow_samza.chooser.default import ChooserContext, make_chooser
@@ -16,12 +18,62 @@ from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.runs import RunChooser, taken
 from airflow_samza.chooser.settings import AlsoNamed, ChooserSettings, InputChoice
 from airflow_samza.config import Config
+from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import EMBEDDED
-from airflow_samza.systems.system import Envelope, MessageRun, SystemStreamPartition
-from airflow_samza.task.loop.arrived import Arrived
+from airflow_samza.systems.dictionaries import decoded
+from airflow_samza.systems.system import Envelope, MessageRun, SystemStreamPartition, UnreadableRun
 from airflow_samza.task.messages.conform import SchemaConformer
-from airflow_samza.task.messages.event_times import known_micros
+from airflow_samza.task.messages.event_times import micros_or_null
+from airflow_samza.task.messages.messages import CHUNK, MessageReader
 from airflow_samza.task.program.stage_program import StageProgram
+
+
+class InputEnvelope:
+    """An envelope of the stream ``stream_id`` under the name by which configuration knows its partition."""
+
+    __slots__ = ("_conformer", "_first", "_messages", "envelope", "messages", "offset", "source", "ssp")
+
+    def __init__(self, ssp: SystemStreamPartition, source: Any, envelope: Envelope, conformer: SchemaConformer) -> None:
+        self.ssp = ssp
+        self.source = source
+        self.envelope = envelope
+        self.offset = envelope.offset
+        self.messages = envelope.messages
+        self._conformer = conformer
+        self._first = 0
+        self._messages: list[Any] = []
+
+    @property
+    def schema(self) -> Schema | None:
+        """The columns of its messages; None for a control message."""
+        return self._conformer.schema if isinstance(self.envelope, MessageRun) else None
+
+    def message_at(self, place: int) -> Any:
+        """One of its messages.
+
+        None for a control message, and for one that cannot be read: it is rejected when its turn comes.
+        """
+        if not isinstance(self.envelope, MessageRun) or isinstance(self.envelope, UnreadableRun):
+            return None
+        if not self._first <= place < self._first + len(self._messages):
+            self._first = place - place % CHUNK
+            self._messages = _readable(self.envelope.batch.slice(self._first, CHUNK), self._conformer)
+        return self._messages[place - self._first]
+
+    def slice(self, first: int, count: int) -> InputEnvelope:
+        """``count`` messages of it, from message ``first`` on."""
+        return InputEnvelope(self.ssp, self.source, self.envelope.slice(first, count), self._conformer)
+
+
+def _readable(batch: pa.RecordBatch, conformer: SchemaConformer) -> list[Any]:
+    """The messages of a batch, None for each that does not fit."""
+    try:
+        return MessageReader(conformer.schema).read(decoded(conformer.conform(batch)))
+    except Exception:  # also an error of the user's own class: reading the message for good raises it again
+        if batch.num_rows == 1:
+            return [None]
+        return [message for row in range(batch.num_rows) for message in _readable(batch.slice(row, 1), conformer)]
+
 
 _UNKNOWN_HEAD = 2**62
 """The latest offset of a source whose offsets are known only while it is read: reached when it ends."""
@@ -125,7 +177,7 @@ class InputReading:
         newest = {ssp: _head(source, source.head) for ssp, source in self._sources.items()}
         inner = make_chooser(ChooserContext(self._settings, config, self._heads, time_of=time_of, newest=newest))
         coarse = min((most for most in (limit, piece) if most is not None), default=None)
-        chooser: RunChooser[Arrived] = RunChooser(inner, grain=1 if self._order_shows else coarse)
+        chooser: RunChooser[InputEnvelope] = RunChooser(inner, grain=1 if self._order_shows else coarse)
         for ssp, source in self._sources.items():
             chooser.register(ssp, source.start)
         if self._before:
@@ -138,8 +190,8 @@ class InputReading:
             inner.reached(ssp, self._heads[ssp].newest)
 
         try:
-            for found in taken(chooser, sources, limit=limit, piece=piece, read_up=read_up):
-                yield found.source, found.envelope
+            for chosen in taken(chooser, sources, limit=limit, piece=piece, read_up=read_up):
+                yield chosen.source, chosen.envelope
             self.waits = sorted(str(ssp) for ssp in self._sources if chooser.holds(ssp))
             self._keep(chooser)
         except GeneratorExit:  # the epoch is over before all was taken
@@ -149,16 +201,18 @@ class InputReading:
         finally:
             chooser.stop()
 
-    def _keep(self, chooser: RunChooser[Arrived]) -> None:
+    def _keep(self, chooser: RunChooser[InputEnvelope]) -> None:
         if self._before is not None:
             self.state = chooser.snapshot()
 
-    def _arrivals(self, ssp: SystemStreamPartition, source: TaskInput) -> Iterator[Arrived]:
-        return (Arrived(ssp, source, envelope, self._conformers[source.stream_id]) for envelope in source.envelopes)
+    def _arrivals(self, ssp: SystemStreamPartition, source: TaskInput) -> Iterator[InputEnvelope]:
+        return (
+            InputEnvelope(ssp, source, envelope, self._conformers[source.stream_id]) for envelope in source.envelopes
+        )
 
     @property
     def _order_shows(self) -> bool:
-        """Return whether the order between partitions can be observed message by message (rule M6).
+        """Return whether the order between partitions can be observed message by message (rule M6, decision 22).
 
         A low-level task sees it, a join with a table that is being written, and an application that sets a batch size
         or a chooser of its own. Stream joins, windows and aggregations give the same for any order, up to what
@@ -183,16 +237,16 @@ class InputReading:
 
     def _time_of(self, piece: Any) -> int | None:
         """The event time in ms of a piece's first message."""
-        arrived: Arrived = piece.run
-        stream_id = arrived.source.stream_id
+        envelope: InputEnvelope = piece.run
+        stream_id = envelope.source.stream_id
         name = self._time_column(stream_id)
-        if name is None or not isinstance(arrived.envelope, MessageRun):
+        if name is None or not isinstance(envelope.envelope, MessageRun):
             return None
-        batch, schema = arrived.envelope.batch, self._conformers[stream_id].schema
+        batch, schema = envelope.envelope.batch, self._conformers[stream_id].schema
         if name not in batch.schema.names:
             return None
         column = batch.column(name).slice(piece.first, 1)
-        time = known_micros(column, schema.fields[schema.names.index(name)].type, f"input {stream_id!r}")[0].as_py()
+        time = micros_or_null(column, schema.fields[schema.names.index(name)].type, f"input {stream_id!r}")[0].as_py()
         return None if time is None else int(time // 1000)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.chooser.runs import reject_left
 from airflow_samza.config import Config
@@ -19,26 +21,22 @@ from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.quoting import show_messages
 from airflow_samza.systems.system import Envelope, MessageRun
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
-from airflow_samza.task.loop.operator_factory import TaskResources
+from airflow_samza.task.loop.checks import no_end
+from airflow_samza.task.loop.operator_nodes import State
 from airflow_samza.task.loop.outputs import TaskOutputs
 from airflow_samza.task.loop.reading import InputReading, TaskInput
 from airflow_samza.task.loop.side_tables import SideTables
 from airflow_samza.task.loop.source_watermarks import SourceWatermarks
-from airflow_samza.task.loop.task_instance import State, TaskInstance
+from airflow_samza.task.loop.task_instance import TaskInstance
 from airflow_samza.task.loop.task_tables import Filled, TaskTables
-from airflow_samza.task.loop.unsupported import no_end, reject_catalyst
 from airflow_samza.task.messages.bad_records import Reading, readable
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.messages import CHUNK
 from airflow_samza.task.messages.output_writers import Writer
+from airflow_samza.task.program.kinds.operator_kind import TaskResources
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import Boundary, InputReport, TaskReport, added
 from airflow_samza.task.tables.store import TableStore
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["Boundary", "SectionRun", "TaskInput", "run_task"]
 
 TICK_MS = 100
 """Milliseconds between calls of operators with the time while batches come."""
@@ -80,12 +78,14 @@ class SectionRun:
         self._task = task
         self._name = task_name(task)
         self._started = time.perf_counter()
-        self._clock = clock or _now_ms
+        self._clock = clock or (lambda: time.time_ns() // 1_000_000)
         self._start = start or TaskStart(TaskCheckpoint())
         self._whole = whole
         self._limit = limit
         self._budget_ms = None if whole else Config(program.spec.config).epoch_max_ms
-        self._owned = dict(_by_stream(task_partitions(program.plan, program.stage.stage_id, task)))
+        self._owned: dict[str, list[int]] = {}
+        for stream, partition in task_partitions(program.plan, program.stage.stage_id, task):
+            self._owned.setdefault(stream, []).append(partition)
         self._outputs = TaskOutputs(program, task, outputs, self._start.checkpoint.sent)
         self._side_tables = side_tables or SideTables(program, section)
         self._filled = filled
@@ -99,23 +99,18 @@ class SectionRun:
         )
         self._sources = SourceWatermarks(self._start.checkpoint.sources)
         self._conformers: dict[str, SchemaConformer] = {}
-        self._offsets = {stream: dict(found) for stream, found in self._start.checkpoint.offsets.items()}
-        self._heads = {stream: dict(found) for stream, found in self._start.checkpoint.heads.items()}
+        self._offsets = {stream: dict(numbers) for stream, numbers in self._start.checkpoint.offsets.items()}
+        self._heads = {stream: dict(numbers) for stream, numbers in self._start.checkpoint.heads.items()}
         self._chooser = dict(self._start.checkpoint.chooser)
         self._ticked = 0
         self._reading = Reading()
-        self._state: State = {}
+        self.state: State = {}
+        """The state kept for the next epoch: tables by operator id, the local tables by ``table:<id>``."""
         self.report = TaskReport(program.stage.stage_id, self._name)
         config, one_by_one = program.spec.config, program.phases.one_by_one
+        writers, tables = self._outputs.writers, self._tables.stores
         resources = TaskResources(
-            self._name,
-            self._outputs.writers,
-            self._tables.stores,
-            self._owned,
-            config,
-            one_by_one,
-            self._clock,
-            self._reading,
+            self._name, writers, tables, self._owned, config, one_by_one, self._clock, self._reading
         )
         self._instance = TaskInstance(program, self._section, task, resources, self._outputs.end)
         self._operators = self._instance.input_operators()
@@ -133,9 +128,7 @@ class SectionRun:
         ``side_inputs`` fill their tables before anything else (rule S1).
         """
         try:
-            self._tables.report_filled(self._filled or self._side_tables.fill(side_inputs), self.report)
-            self._instance.start()
-            self._restore()
+            self._begin(side_inputs)
             for event in self._control.restore(self._start.checkpoint.control):
                 yield from self._handle(event)
             self._control.watermarks.restore_heard(self._start.checkpoint.heard.get("watermarks", ()))
@@ -155,14 +148,9 @@ class SectionRun:
         *,
         side_inputs: Sequence[TaskInput] = (),
     ) -> Iterator[pa.RecordBatch]:
-        """Runs a later section: ``batches`` are what the section before gives.
-
-        ``boundary`` is asked when they are exhausted.
-        """
+        """Run a later section with the ``batches`` of the one before; ``boundary`` is asked when they are over."""
         try:
-            self._tables.report_filled(self._filled or self._side_tables.fill(side_inputs), self.report)
-            self._instance.start()
-            self._restore()
+            self._begin(side_inputs)
             yield from self._tick()
             entry = self._section.entry
             assert entry is not None
@@ -182,7 +170,9 @@ class SectionRun:
         finally:
             self._instance.close()
 
-    def _restore(self) -> None:
+    def _begin(self, side_inputs: Sequence[TaskInput]) -> None:
+        self._tables.report_filled(self._filled or self._side_tables.fill(side_inputs), self.report)
+        self._instance.start()
         self._tables.restore(self._start.state)
         self._instance.restore(self._start.checkpoint.operators, self._start.state)
 
@@ -216,8 +206,8 @@ class SectionRun:
         return any(task.coordinator.shut_down for task in self._instance.low_level_tasks)
 
     @property
-    def _commit_asked(self) -> bool:
-        return not self._whole and any(task.commit_asked for task in self._instance.low_level_tasks)
+    def _commit_requested(self) -> bool:
+        return not self._whole and any(task.coordinator.commit_requested for task in self._instance.low_level_tasks)
 
     def _read(self, sources: Sequence[TaskInput], limit: int | None, phase: str) -> Iterator[pa.RecordBatch]:
         for source in sources:
@@ -230,7 +220,7 @@ class SectionRun:
         with closing(reading.envelopes(limit, None if self._budget_ms is None else CHUNK)) as envelopes:
             for source, envelope in envelopes:
                 yield from self._take(source, envelope)
-                if low_level and (self._shut_down or self._commit_asked):
+                if low_level and (self._shut_down or self._commit_requested):
                     reading.leave(
                         envelope.offset + envelope.messages - self._offsets[source.stream_id][source.partition]
                     )
@@ -254,9 +244,7 @@ class SectionRun:
         if not isinstance(envelope, MessageRun):
             report.control_messages += 1
             message = envelope.message
-            if (
-                message.task_name is None
-            ):  # the end of a source: it has no place among the offsets, or a later run would skip a message
+            if message.task_name is None:  # the end of a source has no offset, or a later run would skip a message
                 self._offsets[stream][partition] = envelope.offset
             assert isinstance(message, EndOfStreamMessage | WatermarkMessage)
             for event in self._control.update(stream, partition, message, offset=envelope.offset):
@@ -314,10 +302,7 @@ class SectionRun:
         return left
 
     def _handle(self, event: ControlEvent) -> Iterator[pa.RecordBatch]:
-        """Yield what a control message brings about.
-
-        What was sent before it has been processed: times and ends follow in band.
-        """
+        """Yield what a control message brings about; what was sent before it has been processed."""
         if isinstance(event, StreamWatermark) and event.timestamp < END_OF_TIME:
             yield from self._instance.advance(self._operators[event.stream], event.timestamp)
         elif isinstance(event, StreamEnded):
@@ -362,13 +347,6 @@ class SectionRun:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def state(self) -> State:
-        """The state that the task keeps for its next epoch: tables by operator id, its local tables by ``table:<id>``.
-
-        Nothing of a whole run.
-        """
-        return self._state
-
     def _complete(self) -> None:
         report = self.report
         report.ended = self._instance.all_ended
@@ -379,9 +357,9 @@ class SectionRun:
         if not self._whole:
             self._outputs.advance(self._instance.output_watermarks())
         report.outputs = self._outputs.reports()
-        for stream, found in self._offsets.items():
+        for stream, offsets in self._offsets.items():
             if stream in report.inputs:
-                report.inputs[stream].next_offsets.update(found)
+                report.inputs[stream].next_offsets.update(offsets)
         report.operators = self._instance.reports()
         report.tables = self._tables.reports(filled=bool(report.side_inputs))
         report.metrics = added(report.metrics, self._instance.metrics())
@@ -390,8 +368,11 @@ class SectionRun:
             report.metrics = added(report.metrics, task.context.metrics.counters)
             report.gauges.update(task.context.metrics.gauges)
         report.checkpoint = self._checkpoint()
-        self._state = {} if self._whole else {**self._instance.snapshot(), **self._tables.snapshot(ended=report.ended)}
-        report.boundary = self._boundary()
+        self.state = {} if self._whole else {**self._instance.snapshot(), **self._tables.snapshot(ended=report.ended)}
+        boundary = self._section.boundary
+        if boundary is not None:
+            ended, watermark = self._instance.has_ended(boundary), self._instance.watermark(boundary)
+            report.boundary = Boundary(ended, report.final, watermark)
         report.seconds = round(time.perf_counter() - self._started, 6)
 
     def _checkpoint(self) -> TaskCheckpoint:
@@ -414,43 +395,3 @@ class SectionRun:
             sent=self._outputs.sent,
             chooser=self._chooser,
         )
-
-    def _boundary(self) -> Boundary | None:
-        boundary = self._section.boundary
-        if boundary is None:
-            return None
-        return Boundary(self._instance.has_ended(boundary), self.report.final, self._instance.watermark(boundary))
-
-
-def run_task(
-    program: StageProgram,
-    task: int,
-    inputs: Sequence[TaskInput],
-    outputs: Mapping[str, Writer],
-    *,
-    side_inputs: Sequence[TaskInput] = (),
-    tables: dict[str, TableStore] | None = None,
-    clock: Callable[[], int] | None = None,
-) -> TaskReport:
-    """Runs one task of a stage of one section from first message to last; the report holds what to commit.
-
-    ``tables`` is filled with the task's tables, so that callers can look at them afterwards; ``clock`` gives the time
-    in ms. ``outputs`` maps every output stream of the stage to its producer (finishing it is the caller's). A stage
-    with a Catalyst section is run section by section with :class:`SectionRun`.
-    """
-    reject_catalyst(program)
-    run = SectionRun(program, 0, task, outputs, tables, clock)
-    for _ in run.run(inputs, side_inputs):
-        raise AssertionError("a section without a boundary yields nothing")
-    return run.report
-
-
-def _by_stream(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for stream, partition in partitions:
-        found.setdefault(stream, []).append(partition)
-    return found
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

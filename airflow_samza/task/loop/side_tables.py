@@ -10,7 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.callables import name_of
@@ -21,29 +25,24 @@ from airflow_samza.quoting import MOST, told
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
+from airflow_samza.storage.key_index import make_index
 from airflow_samza.storage.side_inputs import Place, ProcessorFailed, SideInputsProcessing
 from airflow_samza.systems.system import Envelope, MessageRun, UnreadableRun
-from airflow_samza.task.loop.left_out import LeftOut
 from airflow_samza.task.loop.reading import TaskInput, chooser_settings
-from airflow_samza.task.loop.side_messages import SideMessages
+from airflow_samza.task.loop.side_messages import DroppedMessages, SideMessages
 from airflow_samza.task.loop.task_tables import Filled, made_store, section_tables
 from airflow_samza.task.messages.conform import SchemaConformer
-from airflow_samza.task.messages.user_errors import cut_short, shortened, user_location
+from airflow_samza.task.messages.user_errors import cut_short, file_and_line, located, shortened, user_location
 from airflow_samza.task.operators.low_level.context import Metrics
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import InputReport, added
-from airflow_samza.task.tables.processors import make_processor
-from airflow_samza.task.tables.side_store import SideStore
+from airflow_samza.task.tables.side_inputs import SideStore, make_processor
 from airflow_samza.task.tables.store import TableStore
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 SIDE_INPUT_SECONDS = "side_input_seconds"
 """The metric of the seconds that a side input took whose messages a processor turns into rows.
 
-This, a dot, and the stream's id.
+Its name is this, a dot, and the stream's id.
 """
 
 
@@ -74,7 +73,7 @@ class SideTable:
         self._processing: SideInputsProcessing | None = None
         self._readers: dict[str, SideMessages] = {}
         self._without_key = 0
-        self._left_out = LeftOut(table.table_id)
+        self._dropped = DroppedMessages(table.table_id)
 
     def take(self, place: Place, run: MessageRun) -> None:
         """Take messages of one place; those that were taken before are left out."""
@@ -83,7 +82,7 @@ class SideTable:
             return
         part = run.slice(skipped, run.messages - skipped)
         if isinstance(part, UnreadableRun):
-            self._left_out.unreadable(place, part)
+            self._dropped.unreadable(place, part)
         elif self.table.processor is None:
             self._take_rows(place, part)
         else:
@@ -117,7 +116,7 @@ class SideTable:
         before = self.store.ignored
         if self._side_store is not None:
             self._guarded(self._side_store.flush)
-        self._left_out.report(filled)
+        self._dropped.report(filled)
         assert self.store.nbytes >= 0  # to ask for it brings what was taken into the table
         counted, self._without_key = self._without_key + self.store.ignored - before, 0
         if self._processing is not None:
@@ -141,8 +140,6 @@ class SideTable:
     # -- each message a row --------------------------------------------------------------------------------------------
 
     def _take_rows(self, place: Place, run: MessageRun) -> None:
-        import pyarrow.compute as pc
-
         batch = run.batch
         if DELETED in batch.schema.names and DELETED not in self.store.schema:
             gone = batch.column(DELETED)
@@ -163,12 +160,10 @@ class SideTable:
         """The rows of a batch in the columns that are wanted, in pieces with the place of each."""
         if self._spec.side_inputs[place[0]].on_error is None:
             return [(0, conformer.conform(batch, offset))]
-        return self._left_out.fitting(place, batch, conformer, offset)
+        return self._dropped.fitting(place, batch, conformer, offset)
 
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows whose key has no null; the others are counted (rule S2)."""
-        import pyarrow.compute as pc
-
         for name in self.store.key:
             if name in batch.schema.names and batch.column(name).null_count:
                 kept = batch.filter(pc.is_valid(batch.column(name)))
@@ -178,11 +173,6 @@ class SideTable:
 
     def _take_changes(self, place: Place, batch: pa.RecordBatch, gone: pa.BooleanArray) -> None:
         """Rows, some of which delete: of each key the last one counts."""
-        import numpy as np
-        import pyarrow as pa
-
-        from airflow_samza.storage.key_index import make_index
-
         batch = self._with_keys(batch.append_column(DELETED, gone))
         flags = batch.column(DELETED).to_numpy(zero_copy_only=False)
         keys = self._key_conformer(place[0]).conform(batch)
@@ -243,19 +233,17 @@ class SideTable:
         process = failed.processor.process
         location = user_location(process, error.__traceback__)
         stream, partition = failed.place
-        at = f" ({location})" if location is not None else ""
         what = told(error, MOST)
         return MessageError(
             f"{name_of(process)}, the processor of the table {failed.store!r}, failed with {cut_short(what)}, on the "
-            "message "
-            f"{shortened(message)} of {stream!r}, partition {partition}, offset {failed.offset}{at}.",
+            f"message {shortened(message)} of {stream!r}, partition {partition}, offset {failed.offset}"
+            f"{located(location)}.",
             hint="Return (key, row) pairs; a row None deletes. For a message that changes nothing, return no pairs.",
             store=failed.store,
             stream=stream,
             partition=partition,
             offset=failed.offset,
-            file=location.file if location is not None else None,
-            line=location.line if location is not None else None,
+            **file_and_line(location),
             exception=type(error).__name__,
         )
 
@@ -328,12 +316,12 @@ class SideTables:
         )
 
     def fill(self, sources: Sequence[TaskInput]) -> Filled:
-        """Reads side inputs to their ends; each topic once, whatever tables it feeds."""
+        """Reads side inputs to their ends (decision 52); each topic once, whatever tables it feeds."""
         filled = Filled()
         by_stream: dict[str, list[TaskInput]] = {}
         for source in sources:
             by_stream.setdefault(source.stream_id, []).append(source)
-        for stream_id in self._in_turn({stream_id: found[0].system for stream_id, found in by_stream.items()}):
+        for stream_id in self._in_turn({stream_id: inputs[0].system for stream_id, inputs in by_stream.items()}):
             readers = [table for table in self._tables.values() if stream_id in table.table.side_inputs]
             began, report = time.perf_counter(), InputReport()
             for source in by_stream[stream_id]:

@@ -8,7 +8,10 @@ It never goes back. Times before 1970 make none (-1 on the wire means: none yet)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import StreamDescriptor
@@ -17,12 +20,9 @@ from airflow_samza.application.watermarks import BOUNDED_DELAY, PUNCTUATED, Wate
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.errors import MessageError, SamzaError
 from airflow_samza.schema import Schema
-from airflow_samza.task.messages.event_times import LATEST_MS, known_micros, to_ms
+from airflow_samza.task.messages.event_times import LATEST_MS, micros_or_null, to_ms
 from airflow_samza.task.messages.messages import MessageReader, chunks
-from airflow_samza.task.messages.user_errors import shortened, user_location
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from airflow_samza.task.messages.user_errors import located, shortened, user_location
 
 
 def source_watermark(stream: StreamDescriptor, schema: Schema) -> SourceWatermark | None:
@@ -31,7 +31,7 @@ def source_watermark(stream: StreamDescriptor, schema: Schema) -> SourceWatermar
     None where the input makes none: it is bounded, or its watermarks come to it in band, or its event time is not
     known.
     """
-    if stream.bounded or stream.watermarks is None:
+    if stream.bounded or stream.watermarks is None:  # decision 19
         return None
     return SourceWatermark(stream, schema)
 
@@ -49,10 +49,10 @@ class SourceWatermark:
         self._place = schema.names.index(stream.timestamp) if stream.timestamp in schema else None
         function = self._strategy.function
         self._named = f"{name_of(function)} in the watermarks of {self._what}"
-        self._own: Any = self._made(function) if isinstance(function, type) else None
+        self._own: Any = self._instance(function) if isinstance(function, type) else None
         self._reader = MessageReader(schema) if self._strategy.kind == PUNCTUATED else None
 
-    def _made(self, kind: type) -> Any:
+    def _instance(self, kind: type) -> Any:
         try:
             return kind()
         except USER_ERRORS as error:
@@ -60,35 +60,33 @@ class SourceWatermark:
 
     def observe(self, batch: pa.RecordBatch) -> int | None:
         """Takes the next messages into account; the new watermark in ms, None when it has not moved."""
-        found = max(self._watermarks(batch), default=NONE_YET) if batch.num_rows else NONE_YET
-        if found <= self.watermark:
+        latest = max(self._watermarks(batch), default=NONE_YET) if batch.num_rows else NONE_YET
+        if latest <= self.watermark:
             return None
-        self.watermark = found
-        return found
+        self.watermark = latest
+        return latest
 
     def _watermarks(self, batch: pa.RecordBatch) -> Iterator[int]:
         if self._reader is not None:
             for chunk in chunks(batch):
                 for message in self._reader.read(chunk):
-                    yield from self._asked(self._strategy.function, message)
+                    yield from self._answers(self._strategy.function, message)
             return
         assert self._place is not None
-        import pyarrow.compute as pc
-
-        times = known_micros(batch.column(self._place), self._schema.fields[self._place].type, self._what)
+        times = micros_or_null(batch.column(self._place), self._schema.fields[self._place].type, self._what)
         if times.null_count == len(times):
             return
         if self._strategy.kind == BOUNDED_DELAY:
             yield pc.max(times).as_py() // 1000 - self._strategy.delay_ms
         elif self._own is not None and hasattr(self._own, "on_batch"):
             ends = pc.min_max(times).as_py()
-            yield from self._asked(self._own.on_batch, ends["min"] // 1000, ends["max"] // 1000)
+            yield from self._answers(self._own.on_batch, ends["min"] // 1000, ends["max"] // 1000)
         else:
             function = self._own.on_event_time if self._own is not None else self._strategy.function
             for time in (times.drop_null().to_numpy() // 1000).tolist():
-                yield from self._asked(function, time)
+                yield from self._answers(function, time)
 
-    def _asked(self, function: Callable[..., Any], *values: Any) -> Iterator[int]:
+    def _answers(self, function: Callable[..., Any], *values: Any) -> Iterator[int]:
         shown = values[0] if len(values) == 1 else values
         try:
             result = function(*values)
@@ -110,8 +108,7 @@ class SourceWatermark:
         if isinstance(error, SamzaError):
             return error
         let_interrupts_through(error)
-        location = user_location(self._strategy.function, error.__traceback__)
-        at = f" ({location})" if location is not None else ""
+        at = located(user_location(self._strategy.function, error.__traceback__))
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         on = "" if value is None else f", on {shortened(value)}"
         return MessageError(
@@ -123,7 +120,7 @@ class SourceWatermark:
     def snapshot(self) -> dict[str, Any]:
         """Return the state from which it continues, as JSON.
 
-        The watermark, and what the user's object gives as its own ``snapshot()``, if it has one.
+        It has the watermark, and what the user's object gives as its own ``snapshot()``, if it has one.
         """
         kept: dict[str, Any] = {"watermark": self.watermark}
         if hasattr(self._own, "snapshot"):
@@ -141,18 +138,18 @@ class SourceWatermarks:
     """The watermarks of all partitions of a task's inputs that make any. ``kept`` is what a former epoch left."""
 
     def __init__(self, kept: Mapping[str, Mapping[int, Any]]) -> None:
-        self._kept: dict[str, dict[int, Any]] = {stream: dict(found) for stream, found in kept.items()}
+        self._kept: dict[str, dict[int, Any]] = {stream: dict(states) for stream, states in kept.items()}
         self._open: dict[tuple[str, int], SourceWatermark | None] = {}
 
     def observe(self, stream: StreamDescriptor, schema: Schema, partition: int, batch: pa.RecordBatch) -> int | None:
         """Takes the next messages of a partition into account; its new watermark in ms, None when it has not moved."""
         place = (stream.stream_id, partition)
         if place not in self._open:
-            made = source_watermark(stream, schema)
-            known = self._kept.get(stream.stream_id, {}).get(partition)
-            if made is not None and known is not None:
-                made.restore(known)
-            self._open[place] = made
+            maker = source_watermark(stream, schema)
+            state = self._kept.get(stream.stream_id, {}).get(partition)
+            if maker is not None and state is not None:
+                maker.restore(state)
+            self._open[place] = maker
         marks = self._open[place]
         return None if marks is None else marks.observe(batch)
 

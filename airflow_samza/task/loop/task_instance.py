@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
@@ -17,29 +19,29 @@ from airflow_samza.control.operator_watermark import OperatorWatermark
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.records import understood
 from airflow_samza.systems.dictionaries import decoded
+from airflow_samza.task.checkpoint import fitting_state
 from airflow_samza.task.loop.checks import checked_times, key_places, later_by
 from airflow_samza.task.loop.held_back import HeldBack
-from airflow_samza.task.loop.operator_factory import TaskResources, make_operator
-from airflow_samza.task.loop.operator_nodes import Edge, Node, Work, before, hands_time_on, output_watermark
+from airflow_samza.task.loop.operator_nodes import (
+    Edge,
+    Node,
+    State,
+    Work,
+    before,
+    hands_time_on,
+    make_operator,
+    output_watermark,
+)
 from airflow_samza.task.messages.bad_records import BadRecords
-from airflow_samza.task.operators.low_level import LowLevelTask
+from airflow_samza.task.operators.low_level.task import LowLevelTask
 from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.program.kinds.operator_kind import TaskResources
 from airflow_samza.task.program.stage_program import StageProgram, StageSection
 from airflow_samza.task.report import OperatorReport
-from airflow_samza.task.tables.kept_state import fitting_state
 from airflow_samza.task.tables.remote_table import RemoteTables
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SOURCE = ""
 """The upstream of an operator at which a section begins: the stream, or the section before."""
-
-State = dict[str, Mapping[str, "pa.Table"]]
-"""The state that a task keeps from epoch to epoch.
-
-Tables by operator id, and by ``held:<source>:<operator>`` the batches that wait for a later phase.
-"""
 
 
 class TaskInstance:
@@ -133,28 +135,28 @@ class TaskInstance:
 
     def input_operators(self) -> Mapping[str, str]:
         """Stream id → operator id of the inputs in this section."""
-        found = {}
+        by_stream = {}
         for op_id in self._nodes:
             spec = self.program.operators[op_id].spec
             if isinstance(spec, InputOperatorSpec):
-                found[spec.stream.stream_id] = op_id
-        return found
+                by_stream[spec.stream.stream_id] = op_id
+        return by_stream
 
     def meeting_inputs(self) -> dict[str, set[str]]:
         """Return the inputs that each input meets in this section: in an operator, or in a stream that both write."""
         reached: dict[str, set[str]] = {}
         for stream, op_id in self.input_operators().items():
-            found, waiting = {op_id}, [self._nodes[op_id]]
+            places, waiting = {op_id}, [self._nodes[op_id]]
             while waiting:
                 node = waiting.pop()
-                found.update(f"to {written}" for written in self.program.operators[node.op_id].spec.written_streams)
-                behind = [edge.node for edge in node.next if edge.node.op_id not in found]
-                found.update(other.op_id for other in behind)
+                places.update(f"to {written}" for written in self.program.operators[node.op_id].spec.written_streams)
+                behind = [edge.node for edge in node.next if edge.node.op_id not in places]
+                places.update(other.op_id for other in behind)
                 waiting += behind
-            reached[stream] = found
+            reached[stream] = places
         return {
-            stream: {other for other in reached if other != stream and reached[other] & found}
-            for stream, found in reached.items()
+            stream: {other for other in reached if other != stream and reached[other] & places}
+            for stream, places in reached.items()
         }
 
     def start(self) -> None:
@@ -247,9 +249,9 @@ class TaskInstance:
                 if side in node.places:
                     node.places[side].see(taken)
                 if node.times is not None:
-                    node.times.given(taken)
-                made = operator.process_from(taken, side) if operator.takes_sides else operator.process(taken)
-                stack.append(Work(node, iter(made) if node.times is None else node.times.through(made), None))
+                    node.times.note(taken)
+                results = operator.process_from(taken, side)
+                stack.append(Work(node, iter(results) if node.times is None else node.times.through(results), None))
                 if operator.moves_watermark:
                     movers[node.op_id] = node
             else:
@@ -320,47 +322,25 @@ class TaskInstance:
     def output_watermarks(self) -> dict[str, int]:
         """The watermark of each output stream that has one.
 
-        The least of the operators that write it and have not ended for good.
-
-        The end of an input range is no end: how far time had come is what the readers of this run, and the next one, go
-        by (rule C9).
+        It is the least of the operators that write the stream and have not ended for good. The end of an input range is
+        no end: how far time had come is what the readers of this run, and the next one, go by (rule C9).
         """
-        found = {}
+        watermarks = {}
         for stream, writers in self._writers.items():
             least = min(
                 (writer.marks.input for writer in writers if not (writer.ended and writer.final)), default=END_OF_TIME
             )
             if NONE_YET < least < END_OF_TIME:
-                found[stream] = least
-        return found
+                watermarks[stream] = least
+        return watermarks
 
     def checkpoint(self) -> dict[str, dict[str, Any]]:
         """Return how far each operator has come, as JSON by operator id."""
-        return {
-            op_id: {
-                "watermark": node.marks.checkpoint(),
-                "open": node.open,
-                "final": node.final,
-                "ended": node.ended,
-                "held": {following: node.held_end.get(following) for following in node.held},
-            }
-            for op_id, node in self._nodes.items()
-        }
+        return {op_id: node.checkpoint() for op_id, node in self._nodes.items()}
 
     def snapshot(self) -> State:
         """Return the state of the operators, and the batches that wait for a later phase."""
-        import pyarrow as pa
-
-        found: State = {}
-        for op_id, node in self._nodes.items():
-            tables = node.operator.snapshot_after_end() if node.ended and node.final else node.operator.snapshot()
-            if tables:
-                found[op_id] = tables
-            for following, held in node.held.items():
-                batches = held.batches()
-                if batches:
-                    found[f"held:{op_id}:{following}"] = {"batches": pa.Table.from_batches(batches)}
-        return found
+        return {name: tables for node in self._nodes.values() for name, tables in node.snapshot()}
 
     @understood("of a task's checkpoint")
     def restore(self, checkpoint: Mapping[str, Mapping[str, Any]], state: Mapping[str, Mapping[str, pa.Table]]) -> None:
@@ -369,22 +349,8 @@ class TaskInstance:
             if tables := state.get(op_id):
                 with fitting_state(node.operator.spec.title):
                     node.operator.restore(tables)
-            known = checkpoint.get(op_id)
-            if known is None:
-                continue
-            node.marks.restore(known["watermark"])
-            if "open" not in known:  # of a former run: how far time had come, and nothing of its ends
-                continue
-            node.open, node.final, node.ended = int(known["open"]), bool(known["final"]), bool(known["ended"])
-            for following in list(node.held):
-                if following not in known["held"]:  # its phase had begun
-                    del node.held[following]
-                    continue
-                if known["held"][following] is not None:
-                    node.held_end[following] = bool(known["held"][following])
-                for table in state.get(f"held:{op_id}:{following}", {}).values():
-                    for batch in table.to_batches():
-                        node.held[following].add(batch)
+            if op_id in checkpoint:
+                node.restore(checkpoint[op_id], state)
 
     def reports(self) -> dict[str, OperatorReport]:
         """Messages in and out of every operator."""
@@ -398,14 +364,14 @@ class TaskInstance:
 
         Of operators of a broadcast, which every task runs, task 0 reports.
         """
-        found: dict[str, float] = {}
+        counts: dict[str, float] = {}
         for node in self._nodes.values():
             if self._repeats(node.op_id):
                 continue
             bad = node.operator.bad
             for name, value in [*node.operator.metrics().items(), *(bad.metrics.items() if bad is not None else ())]:
-                found[name] = found.get(name, 0) + value
-        return found
+                counts[name] = counts.get(name, 0) + value
+        return counts
 
     def bad_records(self, op_id: str) -> BadRecords | None:
         """Return the handler of the messages on which an operator fails; None: they fail the task."""

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_spec import TableUserSpec
 from airflow_samza.application.operator_specs import TableJoinSpec
 from airflow_samza.errors import NotYet
+from airflow_samza.task.checkpoint import fitting_state
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import InputReport, TableReport, TaskReport, added
-from airflow_samza.task.tables.kept_state import fitting_state
 from airflow_samza.task.tables.store import TableStore
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def section_tables(program: StageProgram, section: int) -> list[str]:
@@ -88,19 +86,17 @@ class TaskTables:
     def snapshot(self, *, ended: bool = False) -> dict[str, Mapping[str, pa.Table]]:
         """Return the rows of tables that the application writes, by ``table:<id>``.
 
-        Those of side inputs are filled anew.
-
-        When the task has ``ended``, the state is for the next run alone: nothing is left of what is declared with
-        ``changelog=False``.
+        Those of side inputs are filled anew. When the task has ``ended``, the state is for the next run alone: nothing
+        is left of what is declared with ``changelog=False``.
         """
-        found: dict[str, Mapping[str, pa.Table]] = {}
+        state: dict[str, Mapping[str, pa.Table]] = {}
         for table_id in self._ids:
             declared = self._program.spec.table(table_id)
             lost = ended and dict(declared.options).get("changelog") == "false"
             tables = self.stores[table_id].snapshot() if not declared.side_inputs and not lost else {}
             if tables:
-                found[f"table:{table_id}"] = tables
-        return found
+                state[f"table:{table_id}"] = tables
+        return state
 
     def restore(self, state: Mapping[str, Mapping[str, pa.Table]]) -> None:
         """Takes over what :meth:`snapshot` gave."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import ErrorPolicy
@@ -16,13 +18,9 @@ from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.messages.conform import SchemaConformer
+from airflow_samza.task.messages.output_writers import Sender
 from airflow_samza.task.messages.user_errors import cut_short
 from airflow_samza.task.messages.writer import MessageWriter, ShapeError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from airflow_samza.task.messages.output_writers import Sender
 
 SAMPLES = 3
 """Messages that each operator of a task shows: enough to see what is wrong, and reports stay short."""
@@ -30,7 +28,7 @@ SAMPLES = 3
 _ERROR_LENGTH = 2000
 """Characters of an error in a dead letter.
 
-A traceback's worth, and a message that is quoted in it does not come twice at full length.
+They hold a traceback, and a message that is quoted in it does not come twice at full length.
 """
 
 _ONE_TO_ONE = (Emits.ONE_FOR_ONE,)
@@ -64,9 +62,8 @@ class Reading:
 class BadRecords:
     """The messages on which one operator of a task fails.
 
-    Counted, some of them kept as samples, and sent away if there is a stream.
-
-    :attr:`count` and :attr:`samples` are of this run. ``dead_letters`` None drops them.
+    They are counted, some of them kept as samples, and sent away if there is a stream. :attr:`count` and
+    :attr:`samples` are of this run. ``dead_letters`` None drops them.
     """
 
     def __init__(
@@ -149,6 +146,7 @@ class BadRecords:
             to_lines(decoded(rows)).decode().split("\n")[:-1], [_error_text(error) for error in errors], first
         )
 
+    # decision 25: the offset is given wherever it can be known
     def _offsets(self, places: Sequence[int] | None, count: int) -> Sequence[int | None]:
         if places is None or not self._knows_offset or self._reading.stream is None:
             return [None] * count
@@ -163,8 +161,6 @@ class BadRecords:
         origin: tuple[str, int] | None = None,
         headers: Sequence[str | None] | None = None,
     ) -> None:
-        import pyarrow as pa
-
         self.count += len(texts)
         stream, partition = origin or (self._reading.stream if self._knows_stream else None, self._reading.partition)
         for text, error, offset in zip(texts, errors, offsets, strict=True):
@@ -191,43 +187,38 @@ class BadRecords:
 
 def rows_at(batch: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
     """Some rows of a batch."""
-    import pyarrow as pa
-
     return batch.take(pa.array(places, pa.int64()))
 
 
 def halved(
     batch: pa.RecordBatch,
-    attempt: Callable[[pa.RecordBatch], Any],
+    call: Callable[[pa.RecordBatch], Any],
     fails: tuple[type[Exception], ...],
     bad: BadRecords,
     first: int = 0,
 ) -> Iterator[Any]:
-    """Yield what ``attempt`` returns for a batch, in pieces without the rows on which it fails, in order.
+    """Yield what ``call`` returns for a batch, in pieces without the rows on which it fails, in order.
 
-    Those are found by halving.
-
-    ``first`` is the place of its first row in the present batch.
+    Those are found by halving. ``first`` is the place of its first row in the present batch.
     """
     try:
-        made = attempt(batch)
+        results = call(batch)
     except fails as error:
         if batch.num_rows == 1:
             bad.reject(batch, [error], [first])
             return
         middle = batch.num_rows // 2
-        yield from halved(batch.slice(0, middle), attempt, fails, bad, first)
-        yield from halved(batch.slice(middle), attempt, fails, bad, first + middle)
+        yield from halved(batch.slice(0, middle), call, fails, bad, first)
+        yield from halved(batch.slice(middle), call, fails, bad, first + middle)
     else:
-        yield made
+        yield results
 
 
 def readable(run: MessageRun, conformer: SchemaConformer, bad: BadRecords) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the messages of an input that fit its schema, in pieces with the offset of each.
 
-    The others are rejected in their turn.
-
-    A column that is missing, or whose type is another, is no message's fault: it is an error.
+    The others are rejected in their turn. A column that is missing, or whose type is another, is no message's fault: it
+    is an error.
     """
     if isinstance(run, UnreadableRun):
         bad.reject_texts(run.texts, run.errors, run.offset, run.headers)

@@ -5,14 +5,11 @@ Errors name the stream.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pyarrow as pa
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Schema, type_from_arrow
 from airflow_samza.systems.dictionaries import batch_of, is_encoded_as
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class SchemaConformer:
@@ -30,8 +27,6 @@ class SchemaConformer:
 
     def conform(self, batch: pa.RecordBatch, offset: int | None = None) -> pa.RecordBatch:
         """Return the batch with exactly the schema's columns; columns that the schema does not name are left out."""
-        import pyarrow as pa
-
         if not batch.schema.equals(self._arrow):
             batch = batch_of([self._column(batch, place) for place in range(len(self._arrow))], self._arrow)
         for place in self._required:
@@ -51,22 +46,20 @@ class SchemaConformer:
         return batch
 
     def _column(self, batch: pa.RecordBatch, place: int) -> pa.Array:
-        import pyarrow as pa
-
         field = self._arrow.field(place)
-        found = batch.schema.get_all_field_indices(field.name)
-        if len(found) != 1:
-            if not found and field.nullable and batch.num_columns == 0:
+        places = batch.schema.get_all_field_indices(field.name)
+        if len(places) != 1:
+            if not places and field.nullable and batch.num_columns == 0:
                 return pa.nulls(batch.num_rows, field.type)
             raise SchemaError(
                 f"There is no column {field.name!r} in {self.what}."
-                if not found
+                if not places
                 else f"Column {field.name!r} is twice in {self.what}.",
-                hint=f"Its columns are {', '.join(batch.schema.names) or 'none'}: correct the declared schema, or the "
-                "data.",
+                hint=f"Its columns are {', '.join(batch.schema.names) or 'none'}: correct the declared schema, or "
+                "the data.",
                 column=field.name,
             )
-        column = batch.column(found[0])
+        column = batch.column(places[0])
         if column.type.equals(field.type) or (self._dictionaries and is_encoded_as(column, field.type)):
             return column
         declared = self.schema.fields[place].type
@@ -85,8 +78,6 @@ class SchemaConformer:
 
 def with_missing(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     """Return the batch with null columns for the nullable ones of ``schema`` that it lacks."""
-    import pyarrow as pa
-
     for field in schema.fields:
         if field.nullable and field.name not in batch.schema.names:
             batch = batch.append_column(field.name, pa.nulls(batch.num_rows, field.type.to_arrow()))

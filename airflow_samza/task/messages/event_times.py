@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.application.event_times import EVENT_TIMES
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import DataType
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 DAY_US = 86_400_000_000
 
@@ -36,22 +37,18 @@ def micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
         far = ends[1] if ends[1] > _LAST // unit else ends[0]
         raise SchemaError(
             f"The event time of {what} is {_shown(far, unit, kind)}, which is not in the years 1 to 9999.",
-            hint="A bigint that holds event times counts milliseconds since 1970: divide it first with select. Leave "
-            "out messages whose "
-            "times are wrong with where.",
+            hint="A bigint that holds event times counts milliseconds since 1970: divide it first with select. "
+            "Leave out messages whose times are wrong with where.",
             value=far,
         )
     return _scaled(numbers, unit)
 
 
-def known_micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
+def micros_or_null(column: pa.Array, kind: DataType, what: str) -> pa.Array:
     """Return the same as :func:`micros`, with null where a time is outside of the years 1 to 9999.
 
     A condition behind an input may leave it out yet.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     numbers, unit = _numbers(column, kind, what)
     ends = _ends(numbers)
     if ends is not None and (ends[0] < _FIRST // unit or ends[1] > _LAST // unit):
@@ -62,8 +59,6 @@ def known_micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
 
 def _numbers(column: pa.Array, kind: DataType, what: str) -> tuple[pa.Array, int]:
     """The column's times as whole numbers, and of how many microseconds each unit is."""
-    import pyarrow as pa
-
     if kind.name in ("timestamp", "timestamp_ntz"):
         return column.view(pa.int64()), 1
     if kind.name == "date":
@@ -77,21 +72,15 @@ def _numbers(column: pa.Array, kind: DataType, what: str) -> tuple[pa.Array, int
 
 
 def _ends(numbers: pa.Array) -> tuple[int, int] | None:
-    import pyarrow.compute as pc
-
-    found = pc.min_max(numbers).as_py()
-    return None if found["min"] is None else (found["min"], found["max"])
+    ends = pc.min_max(numbers).as_py()
+    return None if ends["min"] is None else (ends["min"], ends["max"])
 
 
 def _scaled(numbers: pa.Array, unit: int) -> pa.Array:
-    import pyarrow.compute as pc
-
     return numbers if unit == 1 else pc.multiply(numbers, unit)
 
 
 def _shown(number: int, unit: int, kind: DataType) -> str:
-    import numpy as np
-
     if kind.name == "bigint":
         return str(number)
     return str(np.datetime64(number, "us" if unit == 1 else "D"))

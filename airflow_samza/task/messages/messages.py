@@ -6,7 +6,6 @@ Columns are converted whole, never row by row.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import gc
 import threading
 import typing
@@ -14,7 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import compress
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.row import row_class
 from airflow_samza.schema import Schema
@@ -22,11 +23,12 @@ from airflow_samza.task.messages.values import beyond_python, nested_conversion,
 from airflow_samza.task.messages.writer import MessageWriter as MessageWriter
 from airflow_samza.task.messages.writer import ShapeError as ShapeError
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 CHUNK = 2048
 """Messages that exist as Python objects at a time: few enough to stay in the processor's cache."""
+
+
+_EQUAL_IS_SAME = frozenset({pa.string(), pa.binary(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")})
+"""Types of which values that are equal are the same."""
 
 
 class Messages:
@@ -66,19 +68,12 @@ class Messages:
         # Lists are compared by identity first, at a nanosecond a value. Equality is not enough: by it 1 is
         # True, or 0.0 is -0.0.
         try:
-            same = mine == values if kind in _equal_is_same() else all(map(is_, mine, values))
+            same = mine == values if kind in _EQUAL_IS_SAME else all(map(is_, mine, values))
         except Exception:  # what does not even compare is something else
             return None
         if not same:
             return None
         return column if column.type == kind else column.dictionary_decode()
-
-
-@functools.lru_cache(maxsize=1)
-def _equal_is_same() -> frozenset[pa.DataType]:
-    import pyarrow as pa
-
-    return frozenset({pa.string(), pa.binary(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")})
 
 
 class MessageReader:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import pyarrow as pa
 
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import TakesDictionaries, WritesByKey
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.messages.conform import SchemaConformer, with_missing
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class Writer(Protocol):

@@ -41,12 +41,12 @@ class OwnCopies:
             or hasattr(type(row), "__slots__")
         ):
             return self._of_another(row)
-        made = object.__new__(type(row))  # not by the constructor, which may do more than take values
-        made.__dict__.update(values)
+        copied = object.__new__(type(row))  # not by the constructor, which may do more than take values
+        copied.__dict__.update(values)
         for name in self._changeable:
             if name in values:
-                made.__dict__[name] = _copied(values[name])
-        return made
+                copied.__dict__[name] = _copied(values[name])
+        return copied
 
     def _of_another(self, row: Any) -> Any:
         if isinstance(row, dict | Mapping):

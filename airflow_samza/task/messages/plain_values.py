@@ -35,7 +35,7 @@ def to_text(value: object) -> str:
 
 def from_text(text: str) -> Any:
     """Return the value that :func:`to_text` wrote."""
-    return _made(json.loads(text))
+    return _value_of(json.loads(text))
 
 
 def _as_json(value: Any, seen: set[int]) -> Any:
@@ -58,16 +58,16 @@ def _as_json(value: Any, seen: set[int]) -> Any:
     return [kind.__name__, scalar[0](value)]
 
 
-def _made(kept: Any) -> Any:
+def _value_of(kept: Any) -> Any:
     if not isinstance(kept, list):
         return kept
     tag, content = kept
     if tag in _SEQUENCES:
-        return _SEQUENCES[tag](_made(item) for item in content)
+        return _SEQUENCES[tag](_value_of(item) for item in content)
     if tag in _MAPPINGS:
-        return _MAPPINGS[tag]({_made(key): _made(item) for key, item in content})
+        return _MAPPINGS[tag]({_value_of(key): _value_of(item) for key, item in content})
     if tag == "deque":
-        return deque((_made(item) for item in content[0]), content[1])
+        return deque((_value_of(item) for item in content[0]), content[1])
     return _BY_TAG[tag](content)
 
 

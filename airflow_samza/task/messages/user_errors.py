@@ -34,16 +34,29 @@ def cut_short(text: str) -> str:
     return one_line(text)
 
 
+def located(location: SourceLocation | None) -> str:
+    """Return a place in the user's code as errors have it behind what stands there: in parentheses, or nothing."""
+    return f" ({location})" if location is not None else ""
+
+
+def file_and_line(location: SourceLocation | None) -> dict[str, Any]:
+    """Return a place in the user's code as facts of an error."""
+    return {
+        "file": location.file if location is not None else None,
+        "line": location.line if location is not None else None,
+    }
+
+
 def user_location(function: object, traceback: TracebackType | None) -> SourceLocation | None:
     """The innermost frame of the user's own code, else where the callable was defined."""
     own = SourceLocation.of_callable(function)
-    found: SourceLocation | None = None
+    location: SourceLocation | None = None
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
         if (own is not None and file == own.file) or not (file.startswith(_LIBRARIES) or file.startswith("<")):
-            found = SourceLocation(file, traceback.tb_lineno)
+            location = SourceLocation(file, traceback.tb_lineno)
         traceback = traceback.tb_next
-    return found or own
+    return location or own
 
 
 def callable_failed(spec: OperatorSpec, function: object, message: object, error: BaseException) -> SamzaError:
@@ -53,7 +66,7 @@ def callable_failed(spec: OperatorSpec, function: object, message: object, error
     let_interrupts_through(error)
     location = user_location(function, error.__traceback__)
     what = told(error, _MOST)
-    made = _message_error(
+    failure = _message_error(
         f"{name_of(function)} in {spec.title} failed with {what}, on the message {shortened(message)}",
         location,
         "Handle such a message in the callable, or leave it out before with filter or where.",
@@ -61,8 +74,8 @@ def callable_failed(spec: OperatorSpec, function: object, message: object, error
         message=shortened(message),
         exception=type(error).__name__,
     )
-    made.__cause__ = error
-    return made
+    failure.__cause__ = error
+    return failure
 
 
 def wrong_shape(
@@ -118,12 +131,5 @@ def _a(word: str) -> str:
 def _message_error(
     sentence: str, location: SourceLocation | None, hint: str, spec: OperatorSpec, **facts: object
 ) -> MessageError:
-    at = f" ({location})" if location is not None else ""
-    return MessageError(
-        f"{sentence}{at}.",
-        hint=hint,
-        operator=spec.op_id,
-        file=location.file if location is not None else None,
-        line=location.line if location is not None else None,
-        **facts,
-    )
+    where: dict[str, Any] = {**file_and_line(location), **facts}
+    return MessageError(f"{sentence}{located(location)}.", hint=hint, operator=spec.op_id, **where)

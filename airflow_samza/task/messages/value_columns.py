@@ -1,24 +1,25 @@
-"""Python values → Arrow columns by one rule at every depth.
+"""Python values → Arrow columns by one rule at every depth (decision 33).
 
-A value fits into an array, a struct or a map as it fits into a column.
-
-Nothing is bent: what fits reads back equal, all else is :class:`Misfit`. Columns are converted whole; :func:`misfit`
-finds what is wrong with one value, and where.
+A value fits into an array, a struct or a map as it fits into a column. Nothing is bent: what fits reads back equal, all
+else is :class:`Misfit`. Columns are converted whole; :func:`misfit` finds what is wrong with one value, and where.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import decimal
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.quoting import quoted
 from airflow_samza.schema import DataType
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Column = Callable[[Sequence[Any]], "pa.Array"]
 """A conversion of a column's values; raises :class:`Misfit`."""
@@ -34,17 +35,17 @@ class Misfit(Exception):
 
 def column_of(kind: DataType) -> Column:
     """The conversion of values of a type."""
-    made = {"array": _arrays, "struct": _structs, "map": _maps}.get(kind.name, _plain_values)
-    return made(kind)
+    conversion = {"array": _arrays, "struct": _structs, "map": _maps}.get(kind.name, _plain_values)
+    return conversion(kind)
 
 
 def misfit(value: Any, kind: DataType, path: str) -> str | None:
     """Return why a type does not hold a value that stands at ``path``, as a half sentence; None when it does."""
     if value is not None:
         for inner, child, place in _parts(value, kind):
-            found = misfit(inner, child, f"{path}{place}")
-            if found is not None:
-                return found
+            why = misfit(inner, child, f"{path}{place}")
+            if why is not None:
+                return why
     try:
         column_of(kind)([value])
     except Misfit as wrong:
@@ -102,8 +103,6 @@ def _reject_kinds(kinds: set[type], kind: DataType) -> None:
 
 
 def _converted(values: Sequence[Any], target: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
     try:
         return pa.array(values, target)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -127,10 +126,6 @@ _KINDS: dict[str, frozenset[type]] = {
 
 def _is_kind(kind: type, name: str) -> bool:
     """Return whether values of a type that is not the plain one may stand in a column: numpy's scalars, subclasses."""
-    import decimal
-
-    import numpy as np
-
     if name in _INTEGERS:
         return issubclass(kind, int | np.integer) and not issubclass(kind, bool)
     if name in ("float", "double"):
@@ -147,10 +142,6 @@ def _is_kind(kind: type, name: str) -> bool:
 
 
 def _why_no(strange: type, kind: DataType) -> str:
-    import decimal
-
-    import numpy as np
-
     if kind.name in ("timestamp", "timestamp_ntz") and issubclass(strange, int | float | np.number | decimal.Decimal):
         return (
             f"a number, and no {kind.ddl()}: ms since 1970 become one by datetime.fromtimestamp(ms / 1000, "
@@ -161,10 +152,6 @@ def _why_no(strange: type, kind: DataType) -> str:
 
 def _reject_overflow(values: Sequence[Any], array: pa.Array, kinds: set[type]) -> None:
     """A finite number that is infinite as a float of 32 bits does not fit."""
-    import math
-
-    import pyarrow.compute as pc
-
     infinite = pc.is_inf(array)
     if infinite.true_count and any(math.isfinite(values[place]) for place in pc.indices_nonzero(infinite).to_pylist()):
         raise Misfit("which is out of the range of float")
@@ -198,15 +185,11 @@ _CHECKS: dict[str, Callable[[Sequence[Any], Any, set[type]], None]] = {
 
 
 def _is_sequence(kind: type) -> bool:
-    import numpy as np
-
     return issubclass(kind, list | tuple | np.ndarray)
 
 
 def _offsets(values: Sequence[Any], *, some_null: bool) -> pa.Array:
     """Return the place of each value's first part among all parts in a row; null for a value that is null."""
-    import pyarrow as pa
-
     lengths = [0 if value is None else len(value) for value in values] if some_null else map(len, values)
     places: list[int | None] = list(accumulate(lengths, initial=0))
     if (places[-1] or 0) >= 1 << 31:
@@ -216,7 +199,7 @@ def _offsets(values: Sequence[Any], *, some_null: bool) -> pa.Array:
     return pa.array(places, pa.int32())
 
 
-def _known(values: Sequence[Any], *, some_null: bool) -> Sequence[Any]:
+def _present(values: Sequence[Any], *, some_null: bool) -> Sequence[Any]:
     return [value for value in values if value is not None] if some_null else values
 
 
@@ -224,8 +207,6 @@ _LISTS = {list, tuple, _NONE}
 
 
 def _as_lists(values: Sequence[Any], kinds: set[type]) -> Sequence[Any]:
-    import numpy as np
-
     if not all(kind is _NONE or _is_sequence(kind) for kind in kinds):
         raise Misfit
     if any(isinstance(value, np.ndarray) and value.ndim != 1 for value in values):
@@ -246,12 +227,12 @@ def _plain_arrays(inside: DataType, target: pa.DataType) -> Column:
         kinds = set(map(type, values))
         if not kinds <= _LISTS:
             values = _as_lists(values, kinds)
-        known = _known(values, some_null=_NONE in kinds)
-        inner_kinds = set(map(type, chain.from_iterable(known)))
+        present = _present(values, some_null=_NONE in kinds)
+        inner_kinds = set(map(type, chain.from_iterable(present)))
         _reject_kinds(inner_kinds, inside)
         array = _converted(values, target)
         if check is not None:
-            check(list(chain.from_iterable(known)), array.flatten(), inner_kinds)
+            check(list(chain.from_iterable(present)), array.flatten(), inner_kinds)
         return array
 
     return convert
@@ -260,13 +241,11 @@ def _plain_arrays(inside: DataType, target: pa.DataType) -> Column:
 def _nested_arrays(element: Column) -> Column:
 
     def convert(values: Sequence[Any]) -> pa.Array:
-        import pyarrow as pa
-
         kinds = set(map(type, values))
         some_null = _NONE in kinds
         if not kinds <= _LISTS:
             values = _as_lists(values, kinds)
-        inner = element(list(chain.from_iterable(_known(values, some_null=some_null))))
+        inner = element(list(chain.from_iterable(_present(values, some_null=some_null))))
         return pa.ListArray.from_arrays(_offsets(values, some_null=some_null), inner)
 
     return convert
@@ -282,11 +261,9 @@ def _fields_of(value: Any) -> Mapping[Any, Any] | None:
 
 
 def _structs(kind: DataType) -> Column:
-    import pyarrow as pa
-
     names, target = kind.names, kind.to_arrow()
     children = [column_of(child) for child in kind.children]
-    wanted = set(names)
+    declared = set(names)
 
     def convert(values: Sequence[Any]) -> pa.Array:
         rows = [None if value is None else _fields_of(value) for value in values]
@@ -294,8 +271,8 @@ def _structs(kind: DataType) -> Column:
         for row, value in zip(rows, values, strict=True):
             if row is None and value is not None:
                 raise Misfit
-            if row is not None and (len(row) != len(wanted) or not wanted.issuperset(row)):
-                raise Misfit(f"where {columns_differ(wanted, row)}")
+            if row is not None and (len(row) != len(declared) or not declared.issuperset(row)):
+                raise Misfit(f"where {columns_differ(declared, row)}")
         arrays = [
             make([None if row is None else row[name] for row in rows])
             for name, make in zip(names, children, strict=True)
@@ -308,18 +285,16 @@ def _structs(kind: DataType) -> Column:
     return convert
 
 
-def columns_differ(wanted: set[str], values: Mapping[Any, Any]) -> str:
+def columns_differ(declared: set[str], values: Mapping[Any, Any]) -> str:
     """Return which columns a message, or a struct, lacks or has besides, as a half sentence."""
-    lacking = ", ".join(sorted(wanted - set(values)))
-    more = ", ".join(sorted(str(name) for name in set(values) - wanted))
+    lacking = ", ".join(sorted(declared - set(values)))
+    more = ", ".join(sorted(str(name) for name in set(values) - declared))
     return " and ".join(
         part for part in (f"it lacks {lacking}" if lacking else "", f"it has also {more}" if more else "") if part
     )
 
 
 def _maps(kind: DataType) -> Column:
-    import pyarrow as pa
-
     key, item = (column_of(child) for child in kind.children)
     target = kind.to_arrow()
 
@@ -328,17 +303,17 @@ def _maps(kind: DataType) -> Column:
         some_null = _NONE in kinds
         if not all(kind is _NONE or issubclass(kind, Mapping) for kind in kinds):
             values = [None if value is None else _mapping(value) for value in values]
-        known = _known(values, some_null=some_null)
-        keys = key(list(chain.from_iterable(known)))
+        present = _present(values, some_null=some_null)
+        keys = key(list(chain.from_iterable(present)))
         if keys.null_count:
             raise Misfit("which has None for a key")
-        items = item(list(chain.from_iterable(value.values() for value in known)))
-        made = pa.MapArray.from_arrays(_offsets(values, some_null=some_null), keys, items)
+        items = item(list(chain.from_iterable(value.values() for value in present)))
+        maps = pa.MapArray.from_arrays(_offsets(values, some_null=some_null), keys, items)
         if kind.children[0].name in _MERGING and any(
-            len(set(_keys(row))) < len(row) for row in made.to_pylist() if row
+            len(set(_keys(row))) < len(row) for row in maps.to_pylist() if row
         ):
             raise Misfit("of which two keys become one")
-        return made.cast(target) if made.type != target else made
+        return maps.cast(target) if maps.type != target else maps
 
     return convert
 
@@ -350,12 +325,12 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
     if not isinstance(value, list) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
         raise Misfit
     try:
-        made = dict(value)
+        mapping = dict(value)
     except TypeError:  # keys that are lists: no dict of Python's has them
         raise Misfit from None
-    if len(made) < len(value):
+    if len(mapping) < len(value):
         raise Misfit("of which two keys are equal")
-    return made
+    return mapping
 
 
 _MERGING = ("float", "timestamp", "array", "struct", "map")

@@ -6,20 +6,19 @@ import dataclasses
 import datetime
 import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.row import Row
 from airflow_samza.schema import DataType, Field
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def python_values(array: pa.Array, kind: DataType) -> list[Any]:
     """A column's values as Python objects; timestamps are aware (UTC), naive for ``timestamp_ntz``."""
-    import pyarrow as pa
-
     name = kind.name
     if pa.types.is_dictionary(array.type):
         return _of_dictionary(array, kind)
@@ -36,11 +35,8 @@ def beyond_python(column: pa.Array, field: Field) -> SchemaError:
     """The error for a column that holds a time outside of Python's calendar, which Arrow and Spark know."""
     shown = "a time"
     if field.type.name in ("timestamp", "timestamp_ntz", "date"):
-        import numpy as np
-        import pyarrow.compute as pc
-
         days = field.type.name == "date"
-        far = max(pc.min_max(column.view(_int32() if days else _int64())).as_py().values(), key=abs)
+        far = max(pc.min_max(column.view(pa.int32() if days else pa.int64())).as_py().values(), key=abs)
         shown = str(np.datetime64(far, "D") if days else np.datetime64(far, "us"))
     return SchemaError(
         f"Column {field.name!r} holds {shown}, which is not in the years 1 to 9999, and Python has no "
@@ -60,7 +56,7 @@ def _datetimes(array: pa.Array, aware: bool) -> list[Any]:
     # As differences to 1970, which numpy makes many times faster than pyarrow makes times with a zone. A null is None
     # among them.
     epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc if aware else None)
-    micros = array.view(_int64())
+    micros = array.view(pa.int64())
     if array.null_count:
         since = micros.fill_null(_NOT_A_TIME).to_numpy(zero_copy_only=False).view("m8[us]").tolist()
         return [None if delta is None else epoch + delta for delta in since]
@@ -68,18 +64,6 @@ def _datetimes(array: pa.Array, aware: bool) -> list[Any]:
 
 
 _NOT_A_TIME = -(2**63)
-
-
-def _int32() -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.int32()
-
-
-def _int64() -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.int64()
 
 
 def _dates(array: pa.Array) -> list[Any]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.value_columns import Misfit, column_of, columns_differ, misfit
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class ShapeError(Exception):
@@ -39,7 +38,7 @@ class MessageWriter:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._arrow = schema.to_arrow()
-        self._made = [column_of(field.type) for field in schema.fields]
+        self._conversions = [column_of(field.type) for field in schema.fields]
         names = [repr(name) for name in schema.names]
         self._of_mappings = _transposer([f"m[{name}]" for name in names])
         self._of_instances = (
@@ -60,8 +59,6 @@ class MessageWriter:
         Most callables hand most values on: a column that holds the very objects of the source is the source's Arrow
         column.
         """
-        import pyarrow as pa
-
         arrays = []
         for place, values in enumerate(self._columns(messages)):
             field = self._arrow.field(place)
@@ -77,7 +74,7 @@ class MessageWriter:
 
     def _converted(self, place: int, values: list[Any]) -> pa.Array:
         try:
-            return self._made[place](values)
+            return self._conversions[place](values)
         except Misfit as error:
             field = self.schema.fields[place]
             for index, value in enumerate(values):
@@ -104,7 +101,7 @@ class MessageWriter:
 
     def _one_by_one(self, messages: Sequence[Any]) -> list[list[Any]]:
         names = self.schema.names
-        wanted = set(names)
+        declared = set(names)
         rows: list[Any] = []
         for index, message in enumerate(messages):
             values = message
@@ -112,24 +109,29 @@ class MessageWriter:
                 if not dataclasses.is_dataclass(message) or isinstance(message, type):
                     raise ShapeError(index, "a message is a dataclass instance, a Row or a dict")
                 values = {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
-            if len(values) != len(names) or not wanted.issuperset(values):
-                raise ShapeError(index, columns_differ(wanted, values))
+            if len(values) != len(names) or not declared.issuperset(values):
+                raise ShapeError(index, columns_differ(declared, values))
             rows.append(values)
         return [[row[name] for row in rows] for name in names]
 
 
 def written_each(
-    writer: MessageWriter, groups: Sequence[Sequence[Any]]
+    writer: MessageWriter, messages: Sequence[Any], source: Source | None = None
 ) -> tuple[pa.RecordBatch | None, list[tuple[int, ShapeError]]]:
-    """Return the batch of all groups of messages that fit, and the numbers of those that do not, with the reason.
+    """Return the batch of all messages that fit, and the numbers of those that do not, with the reason.
 
-    The batch is None when there are no messages.
+    The batch is None when there are no messages. ``source`` are those that they were made of, one for one.
     """
     try:
-        together = [message for group in groups for message in group]
-        return (writer.write(together) if together else None), []
+        return (writer.write(messages, source) if messages else None), []
     except ShapeError:
-        pass
+        return written_groups(writer, [[message] for message in messages])
+
+
+def written_groups(
+    writer: MessageWriter, groups: Sequence[Sequence[Any]]
+) -> tuple[pa.RecordBatch | None, list[tuple[int, ShapeError]]]:
+    """Return the same as :func:`written_each` of groups of messages, of which each fits as a whole or not."""
     wrong: list[tuple[int, ShapeError]] = []
     parts = []
     for number, group in enumerate(groups):
@@ -138,13 +140,7 @@ def written_each(
                 parts.append(writer.write(group))
         except ShapeError as error:
             wrong.append((number, error))
-    return _together(parts), wrong
-
-
-def _together(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
-    import pyarrow as pa
-
-    return pa.concat_batches(parts) if parts else None
+    return (pa.concat_batches(parts) if parts else None), wrong
 
 
 def _transposer(reads: Sequence[str]) -> Callable[[Sequence[Any]], list[list[Any]]]:

@@ -1,4 +1,1 @@
-"""The operators of a task over Arrow batches: each takes a batch and gives batches.
-
-Routing and ends are up to the task instance.
-"""
+"""The operators of a task, which take an Arrow batch and give batches; the task instance routes and ends them."""

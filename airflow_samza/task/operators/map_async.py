@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+
+import pyarrow as pa
 
 from airflow_samza.application.operator_specs import MapAsyncSpec
 from airflow_samza.schema import Schema
-from airflow_samza.task.messages.bad_records import BadRecords
-from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError, chunks
+from airflow_samza.task.messages.messages import MessageReader, MessageWriter, chunks
 from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
 from airflow_samza.task.messages.writer import written_each
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.tables.async_calls import AsyncCalls, CallFailed, TaskLoop
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 class MapAsync(Operator[MapAsyncSpec]):
     """One message out for each message in, in order or as the calls end.
 
-    Up to ``concurrency`` stay in flight from batch to batch.
-
-    Nothing is in flight when the watermark moves on, when an epoch ends and when the input does (rule C7).
+    Up to ``concurrency`` stay in flight from batch to batch. Nothing is in flight when the watermark moves on, when an
+    epoch ends and when the input does (rule C7).
     """
 
     def __init__(self, spec: MapAsyncSpec, inputs: Schema, output: Schema, task_name: str) -> None:
@@ -70,30 +66,21 @@ class MapAsync(Operator[MapAsyncSpec]):
             raise callable_failed(self.spec, self.spec.function, failed.item, failed.error) from failed.error
         if not ready:
             return
-        if self.bad is not None:
-            yield from self._tolerantly(ready, self.bad)
-            return
-        results = [result for _, result in ready]
-        try:
-            yield self._writer.write(results)
-        except ShapeError as error:
-            message, result = ready[error.index]
-            raise wrong_shape(
-                self.spec, self.spec.function, result, self._writer.expected, message=message, why=error.why
-            ) from None
-
-    def _tolerantly(self, ready: Sequence[tuple[Any, Any]], bad: BadRecords) -> Iterator[pa.RecordBatch]:
         fine = [(message, result) for message, result in ready if not isinstance(result, CallFailed)]
-        made, misshapen = written_each(self._writer, [[result] for _, result in fine])
-        wrong = {id(result): result.error for _, result in ready if isinstance(result, CallFailed)}
+        batch, misshapen = written_each(self._writer, [result for _, result in fine])
+        failures = [result for _, result in ready if isinstance(result, CallFailed)]
+        wrong: dict[int, BaseException] = {id(result): result.error for result in failures}
         for number, shape in misshapen:
             message, result = fine[number]
-            wrong[id(result)] = wrong_shape(
-                self.spec, self.spec.function, result, self._writer.expected, message=message, why=shape.why
-            )
+            expected = self._writer.expected
+            failure = wrong_shape(self.spec, self.spec.function, result, expected, message=message, why=shape.why)
+            if self.bad is None:
+                raise failure
+            wrong[id(result)] = failure
         for message, result in ready if wrong else ():
             error = wrong.get(id(result))
-            if error is not None:
-                bad.reject_message(message, self.input, callable_failed(self.spec, self.spec.function, message, error))
-        if made is not None:
-            yield made
+            if error is not None and self.bad is not None:
+                failure = callable_failed(self.spec, self.spec.function, message, error)
+                self.bad.reject_message(message, self.input, failure)
+        if batch is not None:
+            yield batch

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
+
+import pyarrow as pa
 
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.schema import Schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from airflow_samza.task.messages.bad_records import BadRecords
+from airflow_samza.task.messages.bad_records import BadRecords
 
 Spec = TypeVar("Spec", bound=OperatorSpec)
 
@@ -25,13 +23,7 @@ class Operator(Generic[Spec]):
     """
 
     takes_dictionaries: ClassVar[bool] = False
-    """True where its input may have dictionary-encoded columns; else they are decoded before."""
-
-    takes_sides: ClassVar[bool] = False
-    """True where it needs to know from which of its inputs a batch comes.
-
-    It then gets :meth:`process_from` instead of :meth:`process`.
-    """
+    """True where its input may have dictionary-encoded columns (decision 32); else they are decoded before."""
 
     moves_watermark: bool = False
     """True where messages, too, may move :meth:`output_watermark`: it is then called again after each batch."""
@@ -60,23 +52,21 @@ class Operator(Generic[Spec]):
     def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
         """Return the results of event time having reached ``timestamp`` (ms since 1970, UTC) on all inputs.
 
-        It only grows.
-
-        Called between batches. The end of all inputs is :meth:`flush`, not a watermark.
+        The time only grows. This is called between batches. The end of all inputs is :meth:`flush`, not a watermark.
         """
         return ()
 
     def output_watermark(self, timestamp: int) -> int:
         """Return the watermark for the operators behind when this one's input has reached ``timestamp``.
 
-        Asked after :meth:`on_watermark`; smaller than ``timestamp`` when older results may still come.
+        It is called after :meth:`on_watermark`, and gives less than ``timestamp`` when older results may still come.
         """
         return timestamp
 
     def on_time(self, now: int) -> Iterable[pa.RecordBatch]:
         """Return the results of processing time having reached ``now`` (ms since 1970).
 
-        Called between batches now and then.
+        It is called between batches now and then.
         """
         return ()
 
@@ -95,32 +85,30 @@ class Operator(Generic[Spec]):
     def settle(self) -> Iterable[pa.RecordBatch]:
         """Return the results of the end of an epoch that does not end the inputs.
 
-        Everything in flight, and what waits to be sent.
-
-        Called before :meth:`snapshot`, and before :meth:`flush`.
+        They are everything in flight, and what waits to be sent. It is called before :meth:`snapshot`, and before
+        :meth:`flush`.
         """
         return ()
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """Return the state to keep from epoch to epoch, as tables by names of its own.
 
-        Nothing (the default) when it keeps nothing.
-
-        Called between batches; the tables must not change afterwards.
+        It is nothing (the default) when it keeps nothing. It is called between batches; the tables must not change
+        afterwards.
         """
         return {}
 
     def snapshot_after_end(self) -> Mapping[str, pa.Table]:
         """Return the state that outlasts the end of all inputs, from which the next run continues.
 
-        Nothing (the default) where the end flushes it all.
+        It is nothing (the default) where the end flushes it all.
         """
         return {}
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
         """Takes over what :meth:`snapshot` gave, after :meth:`start` and before the first batch.
 
-        Called only when there was something.
+        It is called only when there was something.
         """
 
     def flush(self) -> Iterable[pa.RecordBatch]:

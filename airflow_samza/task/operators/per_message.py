@@ -5,37 +5,23 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from airflow_samza.application.operator_spec import OperatorSpec
+import pyarrow as pa
+
 from airflow_samza.application.operator_specs import FilterSpec, FlatMapSpec, MapSpec, SinkSpec
 from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.application.watermarks import is_watermark_function
+from airflow_samza.errors import SamzaError
 from airflow_samza.schema import Schema
+from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.messages.messages import CHUNK, MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.messages.own_copies import OwnCopies
-from airflow_samza.task.messages.user_errors import callable_failed, reject_awaitables, wrong_shape
+from airflow_samza.task.messages.user_errors import callable_failed, reject_awaitable, reject_awaitables, wrong_shape
+from airflow_samza.task.messages.writer import written_groups
+from airflow_samza.task.operators.calls import Failures, call_each, chunks_of, write_each
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.tolerant_calls import filter_each, flat_map_each, map_each, sink_each
 from airflow_samza.task.operators.watermark_calls import WatermarkCalls
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
-def called(spec: OperatorSpec, function: Callable[[Any], Any], messages: Sequence[Any]) -> list[Any]:
-    """The callable's results on all messages; one that raises is named with its message."""
-    left: Any = iter(messages)
-    results: list[Any] = []
-    try:
-        results.extend(map(function, left))  # in C; the rest of the iterator shows how far it came
-    except USER_ERRORS as error:
-        raise callable_failed(spec, function, messages[len(messages) - left.__length_hint__() - 1], error) from error
-    if len(results) < len(messages):  # StopIteration would end the map in silence
-        place = len(results)
-        raise callable_failed(spec, function, messages[place], RuntimeError("it raised StopIteration"))
-    return results
-
 
 CallableSpec = TypeVar("CallableSpec", bound=FilterSpec | MapSpec | FlatMapSpec)
 
@@ -73,14 +59,14 @@ class Filter(_PerMessage[FilterSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows that are kept."""
-        import pyarrow as pa
-
-        if self.bad is not None:
-            yield from filter_each(self.spec, self._function, self._reader, batch, self.bad)
-            return
-        for part in chunks(batch):
+        use = None if self.bad is None else _as_condition
+        for first, part in chunks_of(batch, self.bad):
             messages = self._reader.messages(part)
-            chosen = called(self.spec, self._function, messages.objects)
+            failures = Failures(self.bad)
+            chosen = call_each(self.spec, self._function, messages.objects, failures, use=use)
+            for place in failures.places:  # in order, so that each lands where it belongs
+                chosen.insert(place, False)
+            failures.reject(part, first)
             try:
                 mask = pa.array(chosen, pa.bool_())
             except (pa.ArrowException, TypeError, ValueError):  # true and false in other forms
@@ -98,29 +84,24 @@ class Filter(_PerMessage[FilterSpec]):
             yield messages.batch
 
 
+def _as_condition(result: Any) -> bool:
+    reject_awaitable(result)
+    return bool(result)
+
+
 class Map(_PerMessage[MapSpec]):
     """One message out for each message in."""
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The callable's messages."""
-        if self.bad is not None:
-            yield from map_each(self.spec, self._function, self._reader, self._writer, batch, self.bad)
-            return
-        for part in chunks(batch):
-            messages = self._reader.messages(part)
-            results = called(self.spec, self._function, messages.objects)
-            try:
-                yield self._writer.write(results, messages)
-            except ShapeError as error:
-                place = error.index
-                raise wrong_shape(
-                    self.spec,
-                    self._function,
-                    results[place],
-                    self._writer.expected,
-                    message=messages.objects[place],
-                    why=error.why,
-                ) from None
+        spec, function = self.spec, self._function
+        for first, part in chunks_of(batch, self.bad):
+            messages, failures = self._reader.messages(part), Failures(self.bad)
+            results = call_each(spec, function, messages.objects, failures)
+            results_batch = write_each(spec, function, self._writer, results, messages.objects, failures, messages)
+            failures.reject(part, first)
+            if results_batch is not None:
+                yield results_batch
 
 
 class FlatMap(_PerMessage[FlatMapSpec]):
@@ -129,22 +110,20 @@ class FlatMap(_PerMessage[FlatMapSpec]):
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The callable's messages, in batches as they fill."""
         if self.bad is not None:
-            yield from flat_map_each(
-                self.spec, self._function, self._results, self._reader, self._writer, batch, self.bad
-            )
+            yield from self._tolerantly(batch, self.bad)
             return
         for part in chunks(batch):
-            made: list[Any] = []
+            collected: list[Any] = []
             origins: list[Any] = []  # the message that each result came from, for errors
             for message in self._reader.read(part):
                 for results in self._results(message):
-                    made += results
+                    collected += results
                     origins += repeat(message, len(results))
-                    while len(made) >= CHUNK:
-                        yield self._written(made[:CHUNK], origins)
-                        del made[:CHUNK], origins[:CHUNK]
-            if made:
-                yield self._written(made, origins)
+                    while len(collected) >= CHUNK:
+                        yield self._written(collected[:CHUNK], origins)
+                        del collected[:CHUNK], origins[:CHUNK]
+            if collected:
+                yield self._written(collected, origins)
 
     def _results(self, message: Any) -> Iterator[Sequence[Any]]:
         """Yield what the callable makes of a message, in pieces: what is not a list yet may be longer than memory."""
@@ -167,14 +146,35 @@ class FlatMap(_PerMessage[FlatMapSpec]):
             yield piece
         yield results
 
-    def _written(self, made: list[Any], origins: list[Any]) -> pa.RecordBatch:
+    def _tolerantly(self, batch: pa.RecordBatch, bad: BadRecords) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of whole calls: of one that fails in the middle nothing comes out."""
+        for first, part in chunks_of(batch, bad):
+            messages, failures = self._reader.read(part), Failures(bad)
+            groups: list[list[Any]] = []
+            places: list[int] = []
+            for place, message in enumerate(messages):
+                try:
+                    groups.append([result for piece in self._results(message) for result in piece])
+                    places.append(place)
+                except Exception as error:
+                    failures.add(place, error)
+            results_batch, misshapen = written_groups(self._writer, groups)
+            for number, shape in misshapen:
+                place, result = places[number], groups[number][shape.index]
+                failures.add(place, self._misshapen(result, messages[place], shape))
+            failures.reject(part, first)
+            if results_batch is not None:
+                yield results_batch
+
+    def _misshapen(self, result: Any, message: Any, shape: ShapeError) -> SamzaError:
+        expected = self._writer.expected
+        return wrong_shape(self.spec, self._function, result, expected, message=message, why=shape.why)
+
+    def _written(self, messages: list[Any], origins: list[Any]) -> pa.RecordBatch:
         try:
-            return self._writer.write(made)
+            return self._writer.write(messages)
         except ShapeError as error:
-            place = error.index
-            raise wrong_shape(
-                self.spec, self._function, made[place], self._writer.expected, message=origins[place], why=error.why
-            ) from None
+            raise self._misshapen(messages[error.index], origins[error.index], error) from None
 
 
 class Sink(Operator[SinkSpec]):
@@ -186,10 +186,11 @@ class Sink(Operator[SinkSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Call the callable."""
-        if self.bad is not None:
-            sink_each(self.spec, self.spec.function, self._reader, batch, self.bad)
-            return ()
-        for part in chunks(batch):
-            messages = self._reader.read(part)
-            reject_awaitables(self.spec, self.spec.function, called(self.spec, self.spec.function, messages), messages)
+        spec, function = self.spec, self.spec.function
+        use = None if self.bad is None else reject_awaitable
+        for first, part in chunks_of(batch, self.bad):
+            messages, failures = self._reader.read(part), Failures(self.bad)
+            results = call_each(spec, function, messages, failures, use=use)
+            reject_awaitables(spec, function, results, messages)
+            failures.reject(part, first)
         return ()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from airflow_samza.application.operator_specs import ReadTimeSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import batch_of
 from airflow_samza.task.operators.operator import Operator
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class ReadTime(Operator[ReadTimeSpec]):
@@ -36,8 +34,6 @@ class ReadTime(Operator[ReadTimeSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """The messages with the time."""
-        import pyarrow as pa
-
         self._now = max(self._now, self._clock())
         stamps = pa.repeat(pa.scalar(self._now * 1000, pa.int64()), batch.num_rows).view(pa.timestamp("us", "UTC"))
         columns = [stamps if name == self.spec.column else batch.column(name) for name in self._arrow.names]
@@ -59,8 +55,6 @@ class ReadTime(Operator[ReadTimeSpec]):
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """The time reached."""
-        import pyarrow as pa
-
         return {"reached": pa.table({"now": pa.array([self._now], pa.int64())})}
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:

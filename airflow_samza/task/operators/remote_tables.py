@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
-from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.schema import Schema
+from airflow_samza.task.messages.bad_records import rows_at
 from airflow_samza.task.messages.conform import SchemaConformer, with_missing
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, chunks
-from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
 from airflow_samza.task.messages.values import python_values
-from airflow_samza.task.messages.writer import written_each
+from airflow_samza.task.operators.calls import Failures, call_each, chunks_of, write_each
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.tolerant_calls import Failures
 from airflow_samza.task.tables.remote_table import RemoteTable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def keys_of(batch: pa.RecordBatch, schema: Schema, names: Sequence[str]) -> list[Any]:
@@ -30,10 +28,8 @@ def keys_of(batch: pa.RecordBatch, schema: Schema, names: Sequence[str]) -> list
 class RemoteTableJoin(Operator[TableJoinSpec]):
     """Looks every message up by key, each distinct key of a batch once.
 
-    Without a function the row's columns are put beside the message's.
-
-    ``one_by_one``: the table is written by what comes of this join, so each message must see what those before it
-    wrote.
+    Without a function the row's columns are put beside the message's. ``one_by_one``: the table is written by what
+    comes of this join, so each message must see what those before it wrote.
     """
 
     def __init__(
@@ -58,73 +54,51 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
         for first in range(0, batch.num_rows, step):
             part = batch.slice(first, step)
             keys = keys_of(part, self.input, self.spec.key)
-            found = self._table.find(keys, tolerant=self.bad is not None)
+            table_rows = self._table.find(keys, tolerant=self.bad is not None)
             start = 0
             for chunk in chunks(part):
-                rows = [found[key] for key in keys[start : start + chunk.num_rows]]
+                rows = [table_rows[key] for key in keys[start : start + chunk.num_rows]]
                 yield from self._joined(chunk, rows, first + start)
                 start += chunk.num_rows
 
     def _joined(self, batch: pa.RecordBatch, rows: list[Any], first: int) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        failures = Failures()
+        unread = Failures(self.bad)
         for place, row in enumerate(rows):
             if isinstance(row, BaseException):
-                failures.add(place, row)
-        goes_on = [not isinstance(row, BaseException) and (row is not None or self.spec.how == "left") for row in rows]
-        made: pa.RecordBatch | None = None
-        if any(goes_on):
-            places = [place for place, go in enumerate(goes_on) if go]
-            found = [rows[place] for place in places]
-            taken = batch if len(places) == batch.num_rows else batch.take(pa.array(places, pa.int64()))
-            made = (
-                self._beside(taken, found)
-                if self.spec.function is None
-                else self._called(taken, found, places, failures)
-            )
-        if self.bad is not None:
-            failures.reject(self.bad, batch, first)
-        if made is not None:
-            yield made
+                unread.add(place, row)
+        places = [
+            place
+            for place, row in enumerate(rows)
+            if not isinstance(row, BaseException) and (row is not None or self.spec.how == "left")
+        ]
+        taken = batch if len(places) == batch.num_rows else rows_at(batch, places)
+        present = [rows[place] for place in places]
+        failures = Failures(self.bad)
+        joined: pa.RecordBatch | None = None
+        if places and self.spec.function is None:
+            joined = self._beside(taken, present)
+        elif places:
+            joined = self._called(taken, present, failures)
+        for place, error in zip(failures.places, failures.errors, strict=True):
+            unread.add(places[place], error)
+        unread.reject(batch, first)
+        if joined is not None:
+            yield joined
 
     def _beside(self, batch: pa.RecordBatch, rows: list[Any]) -> pa.RecordBatch:
-        import numpy as np
-        import pyarrow as pa
-
         there = np.array([row is not None for row in rows], bool)
         table = self._rows.write([row for row in rows if row is not None])
         places = pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there)
         columns = [*batch.columns, *(table.column(name).take(places) for name in self._added)]
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
-    def _called(
-        self, batch: pa.RecordBatch, rows: list[Any], places: list[int], failures: Failures
-    ) -> pa.RecordBatch | None:
+    def _called(self, batch: pa.RecordBatch, rows: list[Any], failures: Failures) -> pa.RecordBatch | None:
         function = self.spec.function
         assert function is not None
         messages = self._messages.read(batch)
-        results: list[list[Any]] = []
-        fine: list[int] = []
-        for number, (message, row) in enumerate(zip(messages, rows, strict=True)):
-            try:
-                results.append([function(message, self._table.own_copy(row))])
-                fine.append(number)
-            except USER_ERRORS as error:
-                self._fails(failures, places[number], callable_failed(self.spec, function, message, error))
-        made, misshapen = written_each(self._writer, results)
-        for number, shape in misshapen:
-            place, result = fine[number], results[number][0]
-            wrong = wrong_shape(
-                self.spec, function, result, self._writer.expected, message=messages[place], why=shape.why
-            )
-            self._fails(failures, places[place], wrong)
-        return made
-
-    def _fails(self, failures: Failures, place: int, error: Exception) -> None:
-        if self.bad is None:
-            raise error
-        failures.add(place, error)
+        copies = map(self._table.own_copy, rows)
+        results = call_each(self.spec, function, messages, failures, arguments=(messages, copies))
+        return write_each(self.spec, function, self._writer, results, messages, failures)
 
     def metrics(self) -> Mapping[str, float]:
         """Calls of the table."""
@@ -138,9 +112,8 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
 class SendToRemoteTable(Operator[SendToTableSpec]):
     """Writes every message to the table, in order, before the epoch commits.
 
-    At least once, as an epoch that is run again writes again.
-
-    A message of which everything beside the key is null deletes the key's row: the writer gets None.
+    It writes at least once, as an epoch that is run again writes again. A message of which everything beside the key is
+    null deletes the key's row: the writer gets None.
     """
 
     def __init__(self, spec: SendToTableSpec, inputs: Schema, table: RemoteTable) -> None:
@@ -153,11 +126,8 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Write the messages."""
-        if self.bad is not None:
-            self.bad.begin(batch)
         rows = self._conformer.conform(with_missing(batch, self._schema))
-        first = 0
-        for chunk in chunks(rows):
+        for first, chunk in chunks_of(rows, self.bad):
             deletes = self._deletes(chunk)
             messages: list[Any] = self._reader.read(chunk)
             entries = [
@@ -166,18 +136,14 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
                     keys_of(chunk, self._schema, self._table.table.key), messages, deletes, strict=True
                 )
             ]
-            failures = Failures()
+            failures = Failures(self.bad)
             for place, error in sorted(self._table.write(entries, tolerant=self.bad is not None).items()):
                 failures.add(place, error)
-            if self.bad is not None:
-                failures.reject(self.bad, batch.slice(first, chunk.num_rows), first)
-            first += chunk.num_rows
+            failures.reject(batch.slice(first, chunk.num_rows), first)
         return ()
 
     def _deletes(self, batch: pa.RecordBatch) -> list[bool]:
         """Return which rows delete."""
-        import numpy as np
-
         if not self._values:
             return [False] * batch.num_rows
         gone = np.ones(batch.num_rows, bool)

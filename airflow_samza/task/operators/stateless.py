@@ -1,11 +1,14 @@
-"""Operators on whole batches that keep nothing: where, select, merge, map_batches, and inputs."""
+"""Operators on whole batches that keep nothing: where, select, merge, map_batches, inputs, sending to a stream."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import MapBatchesSpec, SelectSpec, WhereSpec
@@ -18,11 +21,16 @@ from airflow_samza.task.expressions.compiler import Projection
 from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, is_true
 from airflow_samza.task.messages.bad_records import halved
 from airflow_samza.task.messages.conform import SchemaConformer
-from airflow_samza.task.messages.user_errors import callable_failed, cut_short, shortened, wrong_shape
+from airflow_samza.task.messages.output_writers import OutputWriter, Sender
+from airflow_samza.task.messages.user_errors import (
+    callable_failed,
+    cut_short,
+    file_and_line,
+    located,
+    shortened,
+    wrong_shape,
+)
 from airflow_samza.task.operators.operator import Operator
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def evaluation_failed(spec: OperatorSpec, text: str, failure: EvaluationFailure, message: str = "") -> MessageError:
@@ -31,17 +39,16 @@ def evaluation_failed(spec: OperatorSpec, text: str, failure: EvaluationFailure,
     ``message`` is that row for people, where one row is the cause.
     """
     on = f", on the message {message}" if message else ""
-    at = f" ({spec.location})" if spec.location is not None else ""
     text = cut_short(text)
     return MessageError(
-        f"[{failure.condition}] {failure.sentence.removesuffix('.')}, in {spec.title}: {text}{on}{at}.",
+        f"[{failure.condition}] {failure.sentence.removesuffix('.')}, in {spec.title}: {text}{on}"
+        f"{located(spec.location)}.",
         hint="Leave such rows out before, or use CASE WHEN … THEN … END around the part that fails.",
         operator=spec.op_id,
         expression=text,
         message=message or None,
         condition=failure.condition,
-        file=spec.location.file if spec.location is not None else None,
-        line=spec.location.line if spec.location is not None else None,
+        **file_and_line(spec.location),
     )
 
 
@@ -50,7 +57,7 @@ def first_failure(
 ) -> tuple[EvaluationFailure, str]:
     """The failure of the first row of a batch on which ``evaluate`` fails, and that row for people.
 
-    Looked for by halving.
+    It is looked for by halving.
     """
     while batch.num_rows > 1:
         middle = batch.num_rows // 2
@@ -114,8 +121,6 @@ class Where(Operator[WhereSpec]):
 
 def _mask(group: list[Expression], batch: pa.RecordBatch) -> pa.Array:
     """Return a mask of the rows for which all conjuncts of a group are true."""
-    import pyarrow.compute as pc
-
     frame = Frame(batch.columns, batch.num_rows)
     mask = is_true(group[0].array(frame))
     for conjunct in group[1:]:
@@ -161,8 +166,8 @@ class Select(Operator[SelectSpec]):
 
     def _columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
         frame = Frame(batch.columns, batch.num_rows)
-        found = self._projection.expressions
-        return [batch.column(e.place) if e.place is not None else e.array(frame) for e in found]
+        expressions = self._projection.expressions
+        return [batch.column(e.place) if e.place is not None else e.array(frame) for e in expressions]
 
 
 class MapBatches(Operator[MapBatchesSpec]):
@@ -193,8 +198,6 @@ class MapBatches(Operator[MapBatchesSpec]):
             yield self._checked(result)
 
     def _called(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        import pyarrow as pa
-
         result = self.spec.function(batch)
         if isinstance(result, pa.RecordBatch):
             yield result
@@ -237,3 +240,18 @@ class _shown:  # noqa: N801 (it only stands for a batch in an error)
     def __repr__(self) -> str:
         columns = ", ".join(f"{field.name}: {field.type}" for field in self.batch.schema)
         return f"<a batch of {self.batch.num_rows} rows: {columns}>"
+
+
+class SendTo(Operator[OperatorSpec]):
+    """Sends every message to a stream, in the stream's declared schema if it has one."""
+
+    takes_dictionaries = True
+
+    def __init__(self, spec: OperatorSpec, inputs: Schema, declared: Schema, writer: OutputWriter) -> None:
+        super().__init__(spec, inputs, None)
+        self._sender = Sender(writer, inputs, declared, spec.title)
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Send the messages."""
+        self._sender.send(batch)
+        return ()

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
-from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.schema import Schema
-from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.messages.conform import SchemaConformer, with_missing
 from airflow_samza.task.messages.event_times import micros
-from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError, chunks
-from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
-from airflow_samza.task.messages.writer import written_each
+from airflow_samza.task.messages.messages import MessageReader, MessageWriter, chunks
+from airflow_samza.task.operators.calls import Failures, call_each, write_each
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.tolerant_calls import Failures
 from airflow_samza.task.tables.store import TableStore
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class SendToTable(Operator[SendToTableSpec]):
@@ -52,7 +48,7 @@ class SendToTable(Operator[SendToTableSpec]):
 class RowTimes:
     """The times of rows of a table with a time to live.
 
-    Those of the messages, where all operators of the table have event times, else now.
+    They are those of the messages, where all operators of the table have event times, else now.
     """
 
     def __init__(
@@ -75,28 +71,20 @@ class RowTimes:
         return self._of(batch, _BEYOND_TIME)
 
     def _of(self, batch: pa.RecordBatch, missing: int) -> Any:
-        import numpy as np
-
         if self._store.ttl_ms is None:
             return None
         column = self._spec.time_column
         if column is None or not self._store.by_event_time:
             return self.now()
         times = micros(batch.column(column), self._inputs[column].type, self._spec.title)
-        found = np.floor_divide(times.fill_null(0).to_numpy(zero_copy_only=False), 1000)
+        moments = np.floor_divide(times.fill_null(0).to_numpy(zero_copy_only=False), 1000)
         if times.null_count:
-            found = np.where(times.is_valid().to_numpy(zero_copy_only=False), found, missing)
-        return found
+            moments = np.where(times.is_valid().to_numpy(zero_copy_only=False), moments, missing)
+        return moments
 
 
 _BEFORE_TIME, _BEYOND_TIME = -(1 << 60), 1 << 60
 """In ms; far from the ends of an int64, so that a ttl can be taken off."""
-
-
-def _batch(store: TableStore, places: Any) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_arrays(store.take(places), schema=store.schema.to_arrow())
 
 
 class TableJoin(Operator[TableJoinSpec]):
@@ -140,10 +128,8 @@ class TableJoin(Operator[TableJoinSpec]):
             for part in chunks(batch):
                 yield from self._called(part)
 
-    def _found(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
+    def _with_rows(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
         """Return the messages that are joined, and the table row of each (-1: none)."""
-        import pyarrow as pa
-
         places = self._store.find([batch.column(name) for name in self.spec.key], self._times.asked(batch))
         if self._left:
             return batch, places
@@ -151,66 +137,28 @@ class TableJoin(Operator[TableJoinSpec]):
         return (batch, places) if hit.all() else (batch.filter(pa.array(hit)), places[hit])
 
     def _beside(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        batch, places = self._found(batch)
+        batch, places = self._with_rows(batch)
         if not batch.num_rows:
             return
         columns = [*batch.columns, *self._store.take(places, self._added)]
         yield pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
     def _called(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        import numpy as np
-
-        batch, places = self._found(batch)
+        batch, places = self._with_rows(batch)
         if not batch.num_rows:
             return
         messages = self._messages.read(batch)
         hits = places >= 0
         distinct, which = np.unique(places[hits], return_inverse=True)
-        objects = self._table_rows.read(_batch(self._store, distinct)) if len(distinct) else []
+        objects = self._table_rows.read(self._store.batch(distinct)) if len(distinct) else []
         rows: list[Any] = [None] * len(messages)
         for at, number in zip(np.flatnonzero(hits).tolist(), which.tolist(), strict=True):
             rows[at] = objects[number]
         function = self.spec.function
         assert function is not None
-        if self.bad is not None:
-            yield from self._called_tolerantly(batch, messages, rows, self.bad)
-            return
-        results: list[Any] = []
-        for message, row in zip(messages, rows, strict=True):
-            try:
-                results.append(function(message, row))
-            except USER_ERRORS as error:
-                raise callable_failed(self.spec, function, message, error) from error
-        try:
-            yield self._writer.write(results)
-        except ShapeError as error:
-            place = error.index
-            raise wrong_shape(
-                self.spec, function, results[place], self._writer.expected, message=messages[place], why=error.why
-            ) from None
-
-    def _called_tolerantly(
-        self, batch: pa.RecordBatch, messages: list[Any], rows: list[Any], bad: BadRecords
-    ) -> Iterator[pa.RecordBatch]:
-        function = self.spec.function
-        assert function is not None
-        fine, results, failures = [], [], Failures()
-        for place, (message, row) in enumerate(zip(messages, rows, strict=True)):
-            try:
-                results.append([function(message, row)])
-                fine.append(place)
-            except USER_ERRORS as error:
-                failures.add(place, callable_failed(self.spec, function, message, error))
-        made, misshapen = written_each(self._writer, results)
-        for number, shape in misshapen:
-            message = messages[fine[number]]
-            expected = self._writer.expected
-            failures.add(
-                fine[number],
-                wrong_shape(self.spec, function, results[number][0], expected, message=message, why=shape.why),
-            )
-        failures.reject(bad, batch, None)
-        if made is not None:
-            yield made
+        failures = Failures(self.bad)
+        results = call_each(self.spec, function, messages, failures, arguments=(messages, rows))
+        joined = write_each(self.spec, function, self._writer, results, messages, failures)
+        failures.reject(batch, None)
+        if joined is not None:
+            yield joined

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.rejections import USER_ERRORS
@@ -13,9 +15,6 @@ from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.task.messages.event_times import LATEST_MS
 from airflow_samza.task.messages.messages import CHUNK, MessageWriter, ShapeError
 from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class WatermarkCalls:
@@ -44,12 +43,12 @@ class WatermarkCalls:
     def _pieces(
         self, method: Callable[[int], Any], timestamp: int, expected: str, watermark: str
     ) -> Iterator[list[Any]]:
-        made = method(timestamp)
-        if made is None:
+        result = method(timestamp)
+        if result is None:
             return
-        if isinstance(made, str | bytes | dict) or not isinstance(made, Iterable):
-            raise wrong_shape(self._spec, method, made, expected, message=watermark)
-        left = iter(made)
+        if isinstance(result, str | bytes | dict) or not isinstance(result, Iterable):
+            raise wrong_shape(self._spec, method, result, expected, message=watermark)
+        left = iter(result)
         while messages := list(islice(left, CHUNK)):
             yield messages
 

@@ -92,6 +92,20 @@ class Flow:
         return Flow(columns, self.rows | other.rows, self.rest | other.rest, self.reads | other.reads)
 
 
+def called(read: Flow, schema: Schema | None) -> Flow:
+    """Return what user code makes of messages: everything of everything."""
+    results = then(read.whole, TRANSFORMATION, True)
+    rows = read.rows | then(read.whole, FILTER, True)
+    return Flow(rest=results, rows=rows) if schema is None else Flow({n.lower(): results for n in schema.names}, rows)
+
+
+def of_stream(stream_id: str, schema: Schema | None) -> Flow:
+    """Return the flow of a stream as it lies: each column is made of itself."""
+    names = schema.names if schema is not None else ()
+    columns = {name.lower(): frozenset([ColumnSource(stream_id, name)]) for name in names}
+    return Flow(columns, reads=frozenset([stream_id]))
+
+
 @dataclass(frozen=True)
 class StreamLineage:
     """The origin of what a stage, or a whole run, writes to a stream.
@@ -156,10 +170,10 @@ def lineage_through(stages: Mapping[str, Mapping[str, StreamLineage]]) -> dict[s
 
 
 def _followed(sources: Sources, ends: Mapping[str, Flow]) -> Sources:
-    found: set[ColumnSource] = set()
+    followed: set[ColumnSource] = set()
     for source in sources:
         if source.stream in ends:
-            found |= then(ends[source.stream].of(source.column), source.how, source.opaque)
+            followed |= then(ends[source.stream].of(source.column), source.how, source.opaque)
         else:
-            found.add(source)
-    return frozenset(found)
+            followed.add(source)
+    return frozenset(followed)

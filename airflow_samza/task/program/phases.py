@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, TableJoinSpec
+from airflow_samza.planner.graphs import traverse
 
 
 @dataclass(frozen=True)
@@ -79,33 +80,24 @@ def _readers_of_own_streams(operators: Sequence[OperatorSpec]) -> dict[str, list
     inputs = {
         operator.stream.stream_id: operator.op_id for operator in operators if isinstance(operator, InputOperatorSpec)
     }
-    found: dict[str, list[str]] = {}
+    readers: dict[str, list[str]] = {}
     for operator in operators:
         read = [inputs[stream_id] for stream_id in operator.written_streams if stream_id in inputs]
         if read:
-            found[operator.op_id] = read
-    return found
+            readers[operator.op_id] = read
+    return readers
 
 
 def _reversed(edges: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    sources: dict[str, list[str]] = {}
     for source, targets in edges.items():
         for target in targets:
-            found.setdefault(target, []).append(source)
-    return found
+            sources.setdefault(target, []).append(source)
+    return sources
 
 
 def _reachable(start: str, following: Mapping[str, Iterable[str]], before: Mapping[str, Iterable[str]]) -> set[str]:
-    joins_of: dict[str, list[str]] = {}
-    for join, writers in before.items():
-        for writer in writers:
-            joins_of.setdefault(writer, []).append(join)
-    seen: set[str] = set()
-    waiting = [start]
-    while waiting:
-        op_id = waiting.pop()
-        for successor in [*following.get(op_id, ()), *joins_of.get(op_id, ())]:
-            if successor not in seen:
-                seen.add(successor)
-                waiting.append(successor)
-    return seen
+    joins_of = _reversed(before)
+    reached: set[str] = set()
+    traverse(start, reached.add, lambda op_id: [*following.get(op_id, ()), *joins_of.get(op_id, ())])
+    return reached

@@ -1,10 +1,9 @@
 """The digest of what makes the rows of a table that a processor fills.
 
-While it is the same, a table that a host has kept may be read on.
-
-It covers the source of the factory's module and of all modules of the user's that it imports, at any depth; the names
-and versions of the libraries that these import; the configuration, which the factory gets; and the columns of the
-messages. What a processor reads from elsewhere (a file, a service, the clock) cannot be compared.
+While it is the same, a table that a host has kept may be read on (decision 55). It covers the source of the factory's
+module and of all modules of the user's that it imports, at any depth; the names and versions of the libraries that
+these import; the configuration, which the factory gets; and the columns of the messages. What a processor reads from
+elsewhere (a file, a service, the clock) cannot be compared.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 from airflow_samza.application.code_digest import module_digest
 from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.task.program.stage_program import StageProgram
-from airflow_samza.task.tables.processors import processor_factory
+from airflow_samza.task.tables.side_inputs import processor_factory
 
 
 def processor_digests(program: StageProgram) -> dict[str, str]:
@@ -26,8 +25,8 @@ def processor_digests(program: StageProgram) -> dict[str, str]:
     A table without a comparable processor is missing (:func:`code_digest`).
     """
     tables = (program.spec.table(table_id) for table_id in program.stage.tables)
-    found = {table.table_id: _table_digest(program, table) for table in tables if table.processor is not None}
-    return {table_id: digest for table_id, digest in found.items() if digest is not None}
+    digests = {table.table_id: _table_digest(program, table) for table in tables if table.processor is not None}
+    return {table_id: digest for table_id, digest in digests.items() if digest is not None}
 
 
 def _table_digest(program: StageProgram, table: TableDescriptor) -> str | None:
@@ -50,10 +49,10 @@ def code_digest(factory: Any) -> str | None:
     name, module = getattr(factory, "__qualname__", None), getattr(factory, "__module__", None)
     if not isinstance(name, str) or not isinstance(module, str) or module == "__main__" or module not in sys.modules:
         return None
-    found: Any = sys.modules[module]
+    attribute: Any = sys.modules[module]
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is not factory:
+        attribute = getattr(attribute, part, None)
+    if attribute is not factory:
         return None
     source = module_digest(module)
     return _hash([module, name, source]) if source is not None else None

@@ -11,11 +11,7 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import InvalidApplication, UnknownName
 from airflow_samza.partitioner import key_type
 from airflow_samza.schema import Schema
-
-
-def place_of(operator: OperatorSpec) -> str:
-    """Return the place of the user's code that made an operator, in parentheses; "" where it is not known."""
-    return f" ({operator.location})" if operator.location is not None else ""
+from airflow_samza.task.messages.user_errors import file_and_line, located
 
 
 def check_columns(operator: OperatorSpec, columns: Iterable[str | None], schema: Schema | None) -> None:
@@ -30,7 +26,7 @@ def check_writable(operator: OperatorSpec, declared: Schema | None, schema: Sche
     problem = unwritable(declared, schema) if declared is not None and schema is not None else ""
     if problem:
         raise InvalidApplication(
-            f"{operator.title}{place_of(operator)} cannot write to {target} as it is declared: {problem}.",
+            f"{operator.title}{located(operator.location)} cannot write to {target} as it is declared: {problem}.",
             hint="Bring the messages to the declared columns with select or map, or declare the schema that they have.",
             operator=operator.op_id,
         )
@@ -39,13 +35,12 @@ def check_writable(operator: OperatorSpec, declared: Schema | None, schema: Sche
 def unknown_column(operator: OperatorSpec, column: str, text: str, schema: Schema) -> UnknownName:
     """Return the error for a column that is not there; ``text`` is where the operator names it."""
     return UnknownName(
-        f"There is no column {column!r} for {operator.title}: {text}{place_of(operator)}.",
+        f"There is no column {column!r} for {operator.title}: {text}{located(operator.location)}.",
         hint=f"{did_you_mean(column, schema.names)}The columns are {', '.join(schema.names)}.",
         name=column,
         column=column,
         operator=operator.op_id,
-        file=operator.location.file if operator.location is not None else None,
-        line=operator.location.line if operator.location is not None else None,
+        **file_and_line(operator.location),
     )
 
 
@@ -54,9 +49,9 @@ def check_sides(join: StreamJoinSpec, left: Schema | None, right: Schema | None)
     for schema, key, time in ((left, join.left_key, join.left_time), (right, join.right_key, join.right_time)):
         check_columns(join, [*key, *([time] if time is not None else [])], schema)
     if (join.left_time is None) != (join.right_time is None):
-        known, lacking = ("left", "right") if join.right_time is None else ("right", "left")
+        timed, lacking = ("left", "right") if join.right_time is None else ("right", "left")
         raise InvalidApplication(
-            f"{join.title}{place_of(join)} knows the event time of its {known} stream "
+            f"{join.title}{located(join.location)} knows the event time of its {timed} stream "
             f"({join.left_time or join.right_time!r}), and none of "
             f"its {lacking} stream.",
             hint=f"Declare timestamp= of the {lacking} stream's input and keep the column, or leave it out on both: "
@@ -67,9 +62,8 @@ def check_sides(join: StreamJoinSpec, left: Schema | None, right: Schema | None)
         for mine, theirs in zip(join.left_key, join.right_key, strict=True):
             if key_type(left[mine].type) != key_type(right[theirs].type):
                 raise InvalidApplication(
-                    f"{join.title}{place_of(join)} compares {mine!r}, of type {left[mine].type.ddl()}, with "
-                    f"{theirs!r}, of type "
-                    f"{right[theirs].type.ddl()}.",
+                    f"{join.title}{located(join.location)} compares {mine!r}, of type {left[mine].type.ddl()}, with "
+                    f"{theirs!r}, of type {right[theirs].type.ddl()}.",
                     hint="Cast one side before its partition_by, with select.",
                     operator=join.op_id,
                 )

@@ -1,6 +1,6 @@
 """Tables of side inputs that cannot be filled as they are declared.
 
-Found when a run is planned, before anything is read.
+They are found when a run is planned, before anything is read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ProcessorMissing, SamzaError, SchemaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.schema import Schema
-from airflow_samza.task.tables.processors import processor_factory
+from airflow_samza.task.tables.side_inputs import processor_factory
 
 
 def side_input_errors(spec: ApplicationSpec, plan: ExecutionPlan, streams: Mapping[str, Schema]) -> list[SamzaError]:
@@ -22,7 +22,7 @@ def side_input_errors(spec: ApplicationSpec, plan: ExecutionPlan, streams: Mappi
     ``streams`` are the columns of side inputs, as far as they are known.
     """
     used = sorted({table_id for stage in plan.stages for table_id in stage.tables})
-    found = [
+    errors = [
         error
         for table_id in used
         for error in _errors(spec.table(table_id), streams)
@@ -37,7 +37,7 @@ def side_input_errors(spec: ApplicationSpec, plan: ExecutionPlan, streams: Mappi
         }
     )
     return [
-        *found,
+        *errors,
         *(error for stream_id in fed if stream_id in streams for error in _no_key(spec, stream_id, streams[stream_id])),
     ]
 

@@ -15,18 +15,20 @@ from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTa
 from airflow_samza.chooser.default import check_chooser, looks_at_messages
 from airflow_samza.config import Config
 from airflow_samza.control.end_of_stream import stage_producing_tasks
-from airflow_samza.errors import SamzaError, SchemaError, UnsupportedShape, raise_all
+from airflow_samza.errors import InvalidApplication, NotYet, SamzaError, SchemaError, UnsupportedShape, raise_all
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.records import durable
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
+from airflow_samza.task.messages.user_errors import cut_short
+from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 from airflow_samza.task.program.phases import Phases, order_phases
 from airflow_samza.task.program.pruning.bounds import input_bounds
 from airflow_samza.task.program.pruning.columns import columns_used, cut
 from airflow_samza.task.program.pruning.topics import topic_columns
-from airflow_samza.task.program.schemas import CompiledOperator, SchemaResolver
+from airflow_samza.task.program.schemas import SchemaResolver
 from airflow_samza.task.program.side_input_checks import side_input_errors
 
 TASK = "task"
@@ -79,8 +81,8 @@ class StageProgram:
         number = self.sections.index(section)
         if number == 0 or self.sections[number - 1].kind != CATALYST:
             return 0
-        made = [self.operators[op_id].spec.event_time for op_id in self.sections[number - 1].operators]
-        return sum(time.max_delay_ms or 0 for time in made if time is not None)
+        times = [self.operators[op_id].spec.event_time for op_id in self.sections[number - 1].operators]
+        return sum(time.max_delay_ms or 0 for time in times if time is not None)
 
     def section_schema(self, number: int) -> Schema:
         """The schema of the batches that a task section hands over at its boundary."""
@@ -127,7 +129,9 @@ def compile_stage(
         replication=find_replication(spec.operators, lambda stream_id: plan.stream(stream_id).broadcast),
         reads=reads,
         bounds=input_bounds(
-            specs, operators, {op_id: found.schema for op_id, found in operators.items() if found.schema is not None}
+            specs,
+            operators,
+            {op_id: compiled.schema for op_id, compiled in operators.items() if compiled.schema is not None},
         ),
     )
 
@@ -166,9 +170,8 @@ def check_application(
 ) -> dict[str, CompiledOperator]:
     """Compiles all stages as far as schemas are known.
 
-    Everything that is wrong is raised at once, before anything runs.
-
-    The result holds per operator its schema (None: known when the stage runs), its engine and the reason.
+    Everything that is wrong is raised at once, before anything runs. The result holds per operator its schema (None:
+    known when the stage runs), its engine and the reason.
     """
     errors: list[SamzaError] = []
     try:
@@ -277,8 +280,7 @@ def _two_alive(catalyst: CompiledOperator, other: str) -> UnsupportedShape:
     at = f" ({spec.location})" if spec.location is not None else ""
     return UnsupportedShape(
         f"{spec.title}{at} runs in Catalyst ({catalyst.reason}), where one stream alone may be alive, and {other} of "
-        "the same "
-        "stage is alive beside it.",
+        "the same stage is alive beside it.",
         hint="Put it before the partition_by that starts the stage, give it a partition_by of its own, or write it so "
         "that Arrow runs it.",
         operator=spec.op_id,
@@ -291,13 +293,34 @@ def _writes_beside(spec: OperatorSpec, catalyst: CompiledOperator) -> Unsupporte
     stream = spec.side_outputs[0].stream_id
     return UnsupportedShape(
         f"{spec.title}{at} writes {stream!r} beside its results, and what follows it in the stage, "
-        f"{catalyst.spec.title}, runs in "
-        f"Catalyst ({catalyst.reason}): outputs cannot be written before that.",
+        f"{catalyst.spec.title}, runs in Catalyst ({catalyst.reason}): outputs cannot be written before that.",
         hint='Put a partition_by between the two, rewrite the second so that Arrow runs it, or set on_error="drop".',
         operator=spec.op_id,
         stream=stream,
         reason=catalyst.reason,
     )
+
+
+def reject_catalyst(program: StageProgram) -> None:
+    """Reject a stage with a part that only Spark can run."""
+    unreadable = next((c for c in program.operators.values() if c.unreadable), None)
+    if unreadable is not None:
+        spec = unreadable.spec
+        at = f" ({spec.location})" if spec.location is not None else ""
+        raise InvalidApplication(
+            f"{spec.title}{at} has a syntax error {unreadable.unreadable}: {cut_short(', '.join(spec.sql))}.",
+            hint="Correct the SQL; if Spark reads it as it stands, the stage runs on Spark only.",
+            operator=spec.op_id,
+        )
+    if len(program.sections) > 1:
+        catalyst = next(c for c in program.operators.values() if c.engine == CATALYST)
+        raise NotYet(
+            f"{catalyst.spec.title} of stage {program.stage.stage_id!r} runs only in Catalyst ({catalyst.reason}), and "
+            "there is no Spark here.",
+            hint="Write it within the subset that Arrow runs, or run the stage on Spark.",
+            operator=catalyst.spec.op_id,
+            stage=program.stage.stage_id,
+        )
 
 
 @durable("program of a stage")
@@ -315,5 +338,5 @@ class ProgramSource:
     def load(self) -> StageProgram:
         """The program, compiled in this process."""
         spec = load_application(self.application).spec(dict(self.config))
-        known = {name: Schema.of(ddl) for name, ddl in self.schemas.items()}
-        return compile_stage(spec, ExecutionPlan.from_json(self.plan), self.stage_id, known, self.contents)
+        schemas = {name: Schema.of(ddl) for name, ddl in self.schemas.items()}
+        return compile_stage(spec, ExecutionPlan.from_json(self.plan), self.stage_id, schemas, self.contents)

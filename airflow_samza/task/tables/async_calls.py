@@ -1,8 +1,8 @@
 """Calls of coroutine functions, several at a time, on an event loop that belongs to the task.
 
-The loop runs on a thread of its own: calls go on while the task reads and converts, and it does not matter whether the
-task's own thread has a loop (a notebook's has). Results and failures come back to the task's thread. Retries are the
-callable's business.
+The loop runs on a thread of its own (decision 28): calls go on while the task reads and converts, and it does not
+matter whether the task's own thread has a loop (a notebook's has). Results and failures come back to the task's thread.
+Retries are the callable's business.
 """
 
 from __future__ import annotations
@@ -52,6 +52,18 @@ def result_of(ended: tuple[Any, BaseException | None]) -> Any:
     if error is not None:
         raise error
     return result
+
+
+async def within(call: Awaitable[Any], timeout_ms: int) -> Any:
+    """Return the result of a call, which is cancelled when it takes longer."""
+    ending = asyncio.ensure_future(ended_with(call))
+    try:
+        done, _ = await asyncio.wait({ending}, timeout=timeout_ms / 1000)
+    finally:
+        ending.cancel()  # without effect on one that has ended
+    if not done:
+        raise TimeoutError(f"it gave no result within {duration_text(timeout_ms)}")
+    return result_of(ending.result())
 
 
 class TaskLoop:
@@ -127,7 +139,7 @@ class AsyncCalls:
         self._workers = 0
         self._changed = threading.Condition()
         # Below is what both threads see, under that condition. Items are numbered as they are given.
-        self._given = 0
+        self._submitted = 0
         self._todo: deque[tuple[int, Any]] = deque()
         self._open = 0  # given, and the call has not ended
         self._done: dict[int, tuple[Any, Any]] = {}  # ended, and not taken; as they ended
@@ -140,8 +152,8 @@ class AsyncCalls:
     def submit(self, items: Sequence[Any]) -> None:
         """Gives more items; returns at once."""
         with self._changed:
-            self._todo.extend(enumerate(items, self._given))
-            self._given += len(items)
+            self._todo.extend(enumerate(items, self._submitted))
+            self._submitted += len(items)
             self._open += len(items)
         self._loop.loop.call_soon_threadsafe(self._spawn)
 
@@ -150,7 +162,9 @@ class AsyncCalls:
         most = max(_HELD, self._concurrency)
         with self._changed:
             self._changed.wait_for(
-                lambda: self._failure or not (self._todo or (self._ordered and self._given - self._all_done > most)),
+                lambda: (
+                    self._failure or not (self._todo or (self._ordered and self._submitted - self._all_done > most))
+                ),
             )
 
     def wait_ended(self) -> None:
@@ -203,14 +217,7 @@ class AsyncCalls:
     async def _called(self, item: Any) -> Any:
         if self._timeout_ms is None:
             return await self._function(item)
-        call = asyncio.ensure_future(ended_with(self._function(item)))
-        try:
-            done, _ = await asyncio.wait({call}, timeout=self._timeout_ms / 1000)
-        finally:
-            call.cancel()  # without effect on one that has ended
-        if not done:
-            raise TimeoutError(f"it gave no result within {duration_text(self._timeout_ms)}")
-        return result_of(call.result())
+        return await within(self._function(item), self._timeout_ms)
 
     def _ended(self, number: int, item: Any, result: Any) -> None:
         with self._changed:
@@ -232,7 +239,7 @@ class AsyncCalls:
             left = len(self._todo)
             self._todo.clear()
             self.given_up += left
-            self._given -= left
+            self._submitted -= left
             self._open -= left
             self._changed.notify_all()
 

@@ -1,9 +1,7 @@
 """Parts of a table: rows that never change, one per key, with an index.
 
-How parts become one, and the Arrow tables that they are kept as.
-
-Of several parts the newest that has a key counts. A part may mark keys as deleted, and hold the time at which each row
-was written.
+They become one, and are kept as Arrow tables. Of several parts the newest that has a key counts. A part may mark keys
+as deleted, and hold the time at which each row was written.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from airflow_samza.storage.key_index import KeyIndex, as_rows, make_index
 DELETED, WRITTEN = "deleted", "written_ms"
 """Columns that are kept behind those of the table.
 
-Whether the key is gone, and the row's time, where rows have a time to live.
+They say whether the key is gone, and give the row's time, where rows have a time to live.
 """
 
 
@@ -62,8 +60,8 @@ class Part:
 
     def superseded(self, newer: Sequence[Part]) -> Numbers:
         """Return the rows whose keys are in newer parts, too; a row comes once for each of those."""
-        found = np.concatenate([np.zeros(0, np.int64), *(self.find(part._keys) for part in newer)])
-        return found[found >= 0]
+        rows = np.concatenate([np.zeros(0, np.int64), *(self.find(part._keys) for part in newer)])
+        return rows[rows >= 0]
 
     def without(self, rows: Numbers) -> Numbers:
         """All rows but these, in order."""
@@ -123,14 +121,14 @@ def _together(parts: Sequence[Part], timed: bool) -> tuple[pa.RecordBatch, Numbe
 
 # -- what is kept ------------------------------------------------------------------------------------------------------
 
-_KNOWN: dict[int, tuple[weakref.ref[pa.Table], Part]] = {}
+_REMEMBERED: dict[int, tuple[weakref.ref[pa.Table], Part]] = {}
 """Parts that this process has made an index of, by the table that completed them, as long as that is kept."""
 
 
 def remember(table: pa.Table, part: Part) -> None:
     """Keep a part with its index for when the table that completed it is read again, while that table exists."""
     place = id(table)
-    _KNOWN[place] = (weakref.ref(table, lambda _: _KNOWN.pop(place, None)), part)
+    _REMEMBERED[place] = (weakref.ref(table, lambda _: _REMEMBERED.pop(place, None)), part)
 
 
 def from_tables(tables: Sequence[pa.Table], schema: pa.Schema, key: tuple[str, ...], *, timed: bool) -> Part:
@@ -139,9 +137,14 @@ def from_tables(tables: Sequence[pa.Table], schema: pa.Schema, key: tuple[str, .
     The last one came after no others than these.
     """
     last = tables[-1]
-    known = _KNOWN.get(id(last))
-    if known is not None and known[0]() is last and known[1].rows.schema.equals(schema) and known[1].key == key:
-        return known[1]
+    remembered = _REMEMBERED.get(id(last))
+    if (
+        remembered is not None
+        and remembered[0]() is last
+        and remembered[1].rows.schema.equals(schema)
+        and remembered[1].key == key
+    ):
+        return remembered[1]
     part = merged([_read(table, schema, key) for table in tables], timed=timed)
     remember(last, part)
     return part

@@ -1,9 +1,8 @@
 """Calls of one function of a remote table.
 
-At a bounded rate, tried again, several at a time where it is a coroutine function.
-
-The rate is held by a leaky bucket on the task's event loop, for plain functions too; a plain function itself runs on
-the task's thread, where clients and connections that belong to a thread are at home.
+They go out at a bounded rate, are tried again, and run several at a time where it is a coroutine function. The rate is
+held by a leaky bucket on the task's event loop, for plain functions too; a plain function itself runs on the task's
+thread, where clients and connections that belong to a thread are at home.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from tenacity import (
 
 from airflow_samza.application.declarations.remote_access import RemoteAccess, is_coroutine_function
 from airflow_samza.application.rejections import USER_ERRORS
-from airflow_samza.application.times import duration_text
-from airflow_samza.task.tables.async_calls import AsyncCalls, CallFailed, TaskLoop, ended_with, result_of
+from airflow_samza.task.tables.async_calls import AsyncCalls, CallFailed, TaskLoop, within
 
 _LONGEST_WAIT_S = 10.0
 """Between two tries: a service that is down for longer fails the stage, and Airflow's retry waits."""
@@ -34,17 +32,17 @@ _LONGEST_WAIT_S = 10.0
 _BURST_S = 0.1
 """Seconds whose calls may go out at once.
 
-Enough that timers need not be exact, too little to matter.
+They are enough that timers need not be exact, and too few to matter.
 """
 
 
 class GaveUp(Exception):
     """A call that failed for good: what it was called with, and how often it was tried."""
 
-    def __init__(self, item: Any, error: BaseException, attempts: int) -> None:
+    def __init__(self, item: Any, error: BaseException, tries: int) -> None:
         self.item = item
         self.error = error
-        self.attempts = attempts
+        self.tries = tries
         super().__init__(str(error))
 
 
@@ -133,7 +131,7 @@ class RemoteCalls:
         try:
             return retrying(self._tried, item)
         except USER_ERRORS as error:
-            gave_up = GaveUp(item, error, _attempts(retrying))
+            gave_up = GaveUp(item, error, _tries(retrying))
             if tolerant:
                 return gave_up
             raise gave_up from error
@@ -149,28 +147,17 @@ class RemoteCalls:
         try:
             return await retrying(self._tried_async, item)
         except USER_ERRORS as error:
-            raise GaveUp(item, error, _attempts(retrying)) from error
+            raise GaveUp(item, error, _tries(retrying)) from error
 
     async def _tried_async(self, item: Any) -> Any:
-        import asyncio
-
         await self._rate.wait()
         self._counts.calls += 1
-        timeout_ms = self._access.timeout_ms
-        if timeout_ms is None:
-            return await self._call(self._function, item)
-        call = asyncio.ensure_future(ended_with(self._call(self._function, item)))
-        try:
-            done, _ = await asyncio.wait({call}, timeout=timeout_ms / 1000)
-        finally:
-            call.cancel()  # without effect on one that has ended
-        if not done:
-            raise TimeoutError(f"it gave no result within {duration_text(timeout_ms)}")
-        return result_of(call.result())
+        call, timeout_ms = self._call(self._function, item), self._access.timeout_ms
+        return await (call if timeout_ms is None else within(call, timeout_ms))
 
     def _again(self, _: RetryCallState) -> None:
         self._counts.retries += 1
 
 
-def _attempts(retrying: Retrying | AsyncRetrying) -> int:
+def _tries(retrying: Retrying | AsyncRetrying) -> int:
     return int(retrying.statistics.get("attempt_number", 1))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
+import pyarrow as pa
 from cachetools import TTLCache
 
 from airflow_samza.application.callables import name_of
@@ -16,23 +17,17 @@ from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import RemoteTableError, SamzaError
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter
 from airflow_samza.task.messages.own_copies import OwnCopies
-from airflow_samza.task.messages.user_errors import shortened, user_location
+from airflow_samza.task.messages.user_errors import located, shortened, user_location
 from airflow_samza.task.messages.values import python_values
 from airflow_samza.task.messages.writer import written_each
 from airflow_samza.task.tables.async_calls import TaskLoop
 from airflow_samza.task.tables.remote_calls import CallCounts, GaveUp, RateLimit, RemoteCalls
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _CACHES: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 """The rows that this process has read, by application as it was loaded.
 
 The epochs of an attempt share it, for as long as rows may live.
 """
-
-Found = Mapping[Any, Any]
-"""Rows by key: a message, None where there is none, or the error with which reading it failed."""
 
 
 class RemoteTable:
@@ -62,8 +57,8 @@ class RemoteTable:
         self._cache: Any = None
         if self.access.cache_rows is not None:
             caches = _CACHES.setdefault(owner, {})
-            made: Any = TTLCache(self.access.cache_rows, self.access.cache_ttl_ms / 1000, time.monotonic)
-            self._cache = caches.setdefault(table.table_id, made)
+            cache: Any = TTLCache(self.access.cache_rows, self.access.cache_ttl_ms / 1000, time.monotonic)
+            self._cache = caches.setdefault(table.table_id, cache)
 
     def _calls(self, function: Any, call: Callable[[Callable[..., Any], Any], Any]) -> RemoteCalls | None:
         return (
@@ -77,26 +72,26 @@ class RemoteTable:
 
         What cannot be read is raised; ``tolerant``: the error stands in the row's place.
         """
-        found: dict[Any, Any] = {}
+        rows: dict[Any, Any] = {}
         for key in dict.fromkeys(keys):
             if _is_null(key):
-                found[key] = None
+                rows[key] = None
             elif self._cache is not None and (hit := self._cache.get(key, _NOTHING)) is not _NOTHING:
                 self.hits += 1
-                found[key] = hit
+                rows[key] = hit
             else:
-                found[key] = _NOTHING
-        asked = [key for key, row in found.items() if row is _NOTHING]
-        self.reads += len(asked)
-        for key, row in zip(asked, self._checked(asked, self._read(asked, tolerant)), strict=True):
+                rows[key] = _NOTHING
+        missing = [key for key, row in rows.items() if row is _NOTHING]
+        self.reads += len(missing)
+        for key, row in zip(missing, self._checked(missing, self._read(missing, tolerant)), strict=True):
             if isinstance(row, SamzaError) and not tolerant:
                 raise row
-            found[key] = row
+            rows[key] = row
             if self._cache is not None and not isinstance(row, BaseException):
                 self._cache[key] = (
                     row if self.table.schema is not None else self.own_copy(row)
                 )  # else it is the reader's object
-        return found
+        return rows
 
     def own_copy(self, row: Any) -> Any:
         """A row that :meth:`find` gave, for a callable of the user: changing it changes no other copy."""
@@ -107,8 +102,7 @@ class RemoteTable:
         except Exception as error:
             raise RemoteTableError(
                 f"The reader of the remote table {self.table.table_id!r} returned {shortened(row)}, which cannot be "
-                "copied for the cache "
-                f"({type(error).__name__}: {error}).",
+                f"copied for the cache ({type(error).__name__}: {error}).",
                 hint="Return a dict, a dataclass or plain values, or leave cache_rows= out.",
                 table=self.table.table_id,
             ) from error
@@ -150,15 +144,15 @@ class RemoteTable:
         if self.table.schema is None:
             return rows
         places = [place for place, row in enumerate(rows) if row is not None and not isinstance(row, BaseException)]
-        made, misshapen = written_each(self._to_batch, [[rows[place]] for place in places])
+        batch, misshapen = written_each(self._to_batch, [rows[place] for place in places])
         wrong = {number: shape.why for number, shape in misshapen}
         for number, why in wrong.items():
             rows[places[number]] = self._misshapen(
                 rows[places[number]], self._to_batch.expected, why, keys[places[number]]
             )
         fine = [place for number, place in enumerate(places) if number not in wrong]
-        if made is not None:
-            for place, message, key in zip(fine, self._to_rows.read(made), self._keys(made), strict=True):
+        if batch is not None:
+            for place, message, key in zip(fine, self._to_rows.read(batch), self._keys(batch), strict=True):
                 other = (
                     key is not None and key != keys[place] and key == key
                 )  # NaN is the one key that is unlike itself
@@ -234,7 +228,7 @@ class RemoteTable:
     def metrics(self, reporter: str) -> dict[str, float]:
         """Return the counts of reads, writes, calls and retries.
 
-        To the first operator that asks, as several may share the table.
+        Only the first operator that asks gets them, as several may share the table.
         """
         self.reporter = self.reporter or reporter
         counts = self._counts
@@ -259,31 +253,29 @@ class RemoteTable:
         error = gave_up.error
         if isinstance(error, SamzaError):
             return error
-        location = user_location(function, error.__traceback__)
-        at = f" ({location})" if location is not None else ""
+        at = located(user_location(function, error.__traceback__))
         key = (
             f"the key {shortened(keys[0])}"
             if len(keys) == 1
             else f"{len(keys)} keys, the first of them {shortened(keys[0])}"
         )
-        tried = f"after {gave_up.attempts} attempts" if gave_up.attempts > 1 else "at the first attempt"
+        tried = f"after {gave_up.tries} attempts" if gave_up.tries > 1 else "at the first attempt"
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        made = RemoteTableError(
+        failure = RemoteTableError(
             f"{name_of(function)}, the {word} of the remote table {self.table.table_id!r}{at}, failed for {key}, "
             f"{tried}: {what}.",
             hint="Is the service up? More retries=, a longer backoff= or a lower rate= may help; "
             'on_error="drop" or dead_letter(…) lets the stage continue without such messages.',
             table=self.table.table_id,
             key=shortened(keys[0]),
-            attempts=gave_up.attempts,
+            attempts=gave_up.tries,
             exception=type(error).__name__,
         )
-        made.__cause__ = error
-        return made
+        failure.__cause__ = error
+        return failure
 
     def _misshapen(self, row: Any, expected: str, why: str, key: Any = None) -> SamzaError:
-        location = SourceLocation.of_callable(self.table.reader)
-        at = f" ({location})" if location is not None else ""
+        at = located(SourceLocation.of_callable(self.table.reader))
         of = "" if key is None else f" for the key {shortened(key)}"
         return RemoteTableError(
             f"The reader of the remote table {self.table.table_id!r}{at} returned "
@@ -301,13 +293,13 @@ class RemoteTables:
         self._owner = owner
         self._tasks = tasks
         self._task_name = task_name
-        self._made: dict[str, RemoteTable] = {}
+        self._tables: dict[str, RemoteTable] = {}
 
     def of(self, table: TableDescriptor) -> RemoteTable:
         """The table as this task calls it."""
-        if table.table_id not in self._made:
-            self._made[table.table_id] = RemoteTable(table, self._tasks, self._task_name, self._owner)
-        return self._made[table.table_id]
+        if table.table_id not in self._tables:
+            self._tables[table.table_id] = RemoteTable(table, self._tasks, self._task_name, self._owner)
+        return self._tables[table.table_id]
 
 
 _NOTHING = object()

@@ -1,10 +1,10 @@
 """A table of one task: rows by key, in memory, the last write of a key wins; looked up a column at a time.
 
-Rows lie in parts that never change, each with an index of its own: the *base*, what has changed since the base was
-written (*changes*), and what this epoch has written (*fresh*, few parts, each at least twice as long as the next, so
-that a write costs about the same whatever the table's size). Of several parts the newest that has a key counts. The
-same parts are what is kept: the base in one file, and the changes of each epoch in a small one (the table's changelog),
-until they are so many that a new base takes their place.
+Rows (decision 42) lie in parts that never change, each with an index of its own: the *base*, what has changed since the
+base was written (*changes*), and what this epoch has written (*fresh*, few parts, each at least twice as long as the
+next, so that a write costs about the same whatever the table's size). Of several parts the newest that has a key
+counts. The same parts are what is kept: the base in one file, and the changes of each epoch in a small one (the table's
+changelog), until they are so many that a new base takes their place.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ class TableStore:
 
         ``now`` (ms, one for each key or one for all) is the time at which a row has to be alive.
         """
-        found = np.full(len(columns[0]), _NO_KEY, np.int64)
+        places_by_key = np.full(len(columns[0]), _NO_KEY, np.int64)
         left: Any = None
         for part, start in reversed(list(self._numbered())):
-            asked = columns if left is None else [column.take(as_rows(left)) for column in columns]
-            rows = part.find(asked)
+            keys = columns if left is None else [column.take(as_rows(left)) for column in columns]
+            rows = part.find(keys)
             hit = rows >= 0
             if hit.any():
                 alive = hit
@@ -115,14 +115,14 @@ class TableStore:
                     alive = alive & (part.times[np.maximum(rows, 0)] > np.asarray(at) - self.ttl_ms)
                 places = np.where(alive, rows + start, _NO_KEY)
                 if left is None:
-                    found = places
+                    places_by_key = places
                 else:
-                    found[left[hit]] = places[hit]
+                    places_by_key[left[hit]] = places[hit]
             missed = np.flatnonzero(~hit)
             left = missed if left is None else left[missed]
             if not len(left):
                 break
-        return found
+        return places_by_key
 
     def take(self, places: Numbers, names: Sequence[str] | None = None) -> list[pa.Array]:
         """Columns of the rows at places that :meth:`find` gave since the last write; nulls where a place is -1."""
@@ -146,6 +146,10 @@ class TableStore:
         rows = pa.array(order, pa.int64(), mask=order < 0)
         return [together.column(name).take(rows) for name in names]
 
+    def batch(self, places: Numbers) -> pa.RecordBatch:
+        """The rows at places that :meth:`find` gave."""
+        return pa.RecordBatch.from_arrays(self.take(places), schema=self._arrow)
+
     @property
     def rows(self) -> pa.RecordBatch:
         """The rows as they are now, one per key: all of them, so it costs as much as the table is long."""
@@ -156,12 +160,12 @@ class TableStore:
     def count(self) -> int:
         """Return how many rows there are, those counted whose time to live is over and which are not forgotten yet."""
         parts = self._parts()
-        found = 0
+        rows = 0
         for place, part in enumerate(parts):
             superseded = np.unique(part.superseded(parts[place + 1 :]))
             gone = int(part.gone.sum() - part.gone[superseded].sum()) if part.gone is not None else 0
-            found += len(part) - len(superseded) - gone
-        return found
+            rows += len(part) - len(superseded) - gone
+        return rows
 
     @property
     def nbytes(self) -> int:

@@ -1,20 +1,22 @@
-"""The context of a low-level task."""
+"""The context of a low-level task, its progress in time, and its requests to the run loop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from airflow_samza.application.rejections import did_you_mean
+import pyarrow as pa
+
+from airflow_samza.application.rejections import did_you_mean, reject
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.control.watermarks import NONE_YET
-from airflow_samza.errors import UnknownName
-from airflow_samza.task.operators.low_level.local_tables import TaskTable
+from airflow_samza.application.task_api import RequestScope
+from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.errors import StageError, UnknownName
 from airflow_samza.task.operators.low_level.stores import TaskStore
-from airflow_samza.task.operators.low_level.tables import RemoteTaskTable
+from airflow_samza.task.operators.low_level.tables import RemoteTaskTable, TaskTable
 from airflow_samza.task.operators.low_level.timers import TaskTimers
 
-Found = TypeVar("Found")
+Declared = TypeVar("Declared")
 
 
 class Metrics:
@@ -60,7 +62,7 @@ class Context:
 
     def get_table(self, table_id: str) -> TaskTable | RemoteTaskTable:
         """A table that the application declared."""
-        return _found("table", table_id, self._tables)
+        return _declared("table", table_id, self._tables)
 
     @property
     def remote_tables(self) -> list[RemoteTaskTable]:
@@ -74,15 +76,109 @@ class Context:
 
     def get_store(self, name: str) -> TaskStore:
         """A store that the application declared, as this task's own."""
-        return _found("store", name, self.stores)
+        return _declared("store", name, self.stores)
 
 
-def _found(word: str, name: str, known: Mapping[str, Found]) -> Found:
-    if name in known:
-        return known[name]
-    declare = '; declare it with app.store("…", key=…, value=…)' if word == "store" and not known else ""
+def _declared(word: str, name: str, declared: Mapping[str, Declared]) -> Declared:
+    if name in declared:
+        return declared[name]
+    declare = '; declare it with app.store("…", key=…, value=…)' if word == "store" and not declared else ""
     raise UnknownName(
         f"The application has no {word} {name!r} ({SourceLocation.of_caller()}).",
-        hint=f"{did_you_mean(str(name), known)}Its {word}s are {', '.join(sorted(known)) or 'none'}{declare}.",
+        hint=f"{did_you_mean(str(name), declared)}Its {word}s are {', '.join(sorted(declared)) or 'none'}{declare}.",
         name=name,
     )
+
+
+_TIMERS, _TIMES = "timers", "times"
+_WATERMARK, _WINDOW = "watermark", "window"
+
+
+class TaskProgress:
+    """A task's place in event time and processing time. ``window_ms`` None: ``window`` is never called."""
+
+    def __init__(self, context: Context) -> None:
+        self.window_ms: int | None = None
+        self._context = context
+        self._next_window = END_OF_TIME
+
+    def begin(self) -> None:
+        """Begin: without a former epoch, ``window`` is due a period from now."""
+        if self.window_ms is not None and self._next_window == END_OF_TIME:
+            self._next_window = self._context.now_ms() + self.window_ms
+
+    @property
+    def waits_for_time(self) -> bool:
+        """Return whether a processing timer or ``window`` waits, or an event timer is due that a stop has put off."""
+        timers = self._context.timers
+        return min(timers.processing, self._next_window) < END_OF_TIME or timers.event <= self._context.watermark_ms
+
+    def is_due(self) -> bool:
+        """Return whether a timer or ``window`` is due. Looks at the clock only when something waits for it."""
+        timers = self._context.timers
+        if timers.event <= self._context.watermark_ms:
+            return True
+        following = min(timers.processing, self._next_window)
+        return following < END_OF_TIME and following <= self._context.now_ms()
+
+    def window_is_due(self) -> bool:
+        """Return whether ``window`` is due; the next call is then due a period from now, however many were missed."""
+        now = self._context.now_ms()
+        if self.window_ms is None or now < self._next_window:
+            return False
+        self._next_window = now + self.window_ms
+        return True
+
+    def snapshot(self) -> dict[str, pa.Table]:
+        """Timers, and the times that decide what is due; nothing for a task that has neither timers nor ``window``."""
+        times = {}
+        if self._context.timers.listener and self._context.watermark_ms >= 0:
+            times[_WATERMARK] = self._context.watermark_ms
+        if self.window_ms is not None and self._next_window < END_OF_TIME:
+            times[_WINDOW] = self._next_window
+        columns = {"name": pa.array(list(times), pa.string()), "ms": pa.array(list(times.values()), pa.int64())}
+        return {_TIMERS: self._context.timers.snapshot(), _TIMES: pa.table(columns)}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """Takes over what :meth:`snapshot` gave."""
+        if _TIMERS in tables:
+            self._context.timers.restore(tables[_TIMERS])
+        if _TIMES in tables:
+            times = {row["name"]: row["ms"] for row in tables[_TIMES].to_pylist()}
+            self._context.watermark_ms = times.get(_WATERMARK, self._context.watermark_ms)
+            self._next_window = times.get(_WINDOW, self._next_window)
+
+
+class Coordinator:
+    """The requests of a task (``TaskCoordinator``); the run loop reads them after each call."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.shut_down = False
+        self.shuts_down_all = False
+
+    @property
+    def commit_requested(self) -> bool:
+        """Return whether the epoch shall end as soon as possible."""
+        return self.commits > 0
+
+    def commit(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
+        """Ask for a commit after this call; an epoch's commit covers all tasks, whatever the scope."""
+        _checked(scope, "commit")
+        self.commits += 1
+
+    def shutdown(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
+        """Ask the task to end after this call, or all tasks when the epoch is committed."""
+        self.shuts_down_all = _checked(scope, "shutdown") is RequestScope.ALL_TASKS or self.shuts_down_all
+        self.shut_down = True
+
+
+def _checked(scope: object, word: str) -> RequestScope:
+    if not isinstance(scope, RequestScope):
+        reject(
+            f"The task calls {word} with the scope {scope!r}",
+            hint="It is RequestScope.CURRENT_TASK (as without one) or RequestScope.ALL_TASKS.",
+            kind=StageError,
+            value=repr(scope),
+        )
+    return scope

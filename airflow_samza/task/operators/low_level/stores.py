@@ -36,13 +36,13 @@ class TaskStore:
 
     def get(self, key: Any) -> Any:
         """The value of a key, or None."""
-        found = self._store.get(self._key(key))
-        return None if found is None else self._values.shown(found)
+        kept = self._store.get(self._key(key))
+        return None if kept is None else self._values.shown(kept)
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
         """The values of those keys that are there."""
-        found = self._store.get_all([self._key(key) for key in keys])
-        return {self._shown_key(key): self._values.shown(value) for key, value in found.items()}
+        kept = self._store.get_all([self._key(key) for key in keys])
+        return {self._shown_key(key): self._values.shown(value) for key, value in kept.items()}
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
         """The entries from ``first`` up to and without ``last``, in key order, as they are now.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.operator_specs import TaskSpec
@@ -19,15 +21,10 @@ from airflow_samza.task.messages.messages import CHUNK, MessageReader, chunks
 from airflow_samza.task.messages.output_writers import OutputWriter
 from airflow_samza.task.messages.user_errors import callable_failed
 from airflow_samza.task.operators.low_level.collector import Collector, Output
-from airflow_samza.task.operators.low_level.context import Context
-from airflow_samza.task.operators.low_level.coordinator import Coordinator
-from airflow_samza.task.operators.low_level.progress import TaskProgress
+from airflow_samza.task.operators.low_level.context import Context, Coordinator, TaskProgress
 from airflow_samza.task.operators.low_level.timers import EVENT, PROCESSING
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.tables.async_calls import AsyncCalls, CallFailed, TaskLoop
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _STORE = "store-"
 """Before the name of a store, among the tables that are kept."""
@@ -36,8 +33,8 @@ _STORE = "store-"
 class LowLevelTask(Operator[TaskSpec]):
     """Calls the user's task. The run loop sets the :attr:`origin` of a batch before it pushes the batch.
 
-    With ``stops_at_commit`` a commit that the task asks for leaves the rest of a batch; :attr:`left` counts
-    its messages. ``init`` is called before anything else of the task, when everything is restored.
+    With ``stops_at_commit`` a commit that the task asks for leaves the rest of a batch (decision 26); :attr:`left`
+    counts its messages. ``init`` is called before anything else of the task, when everything is restored.
     """
 
     def __init__(
@@ -59,11 +56,6 @@ class LowLevelTask(Operator[TaskSpec]):
         self._calls: AsyncCalls | None = None
         self._task: Any = None
         self._begun = False
-
-    @property
-    def commit_asked(self) -> bool:
-        """Return whether the task wants the epoch to end as soon as possible."""
-        return self.coordinator.commit_asked
 
     def start(self) -> None:
         """Make the task."""
@@ -123,9 +115,9 @@ class LowLevelTask(Operator[TaskSpec]):
             if coordinator.shut_down or (coordinator.commits and stops_at_commit):
                 break
             try:
-                made = process(envelope, collector, coordinator)
-                if made is not None:
-                    _reject_coroutine(made)
+                result = process(envelope, collector, coordinator)
+                if result is not None:
+                    _reject_coroutine(result)
             except USER_ERRORS as error:
                 raise callable_failed(self.spec, process, envelope.message, error) from error
             done += 1
@@ -265,7 +257,7 @@ class LowLevelTask(Operator[TaskSpec]):
         return ()
 
     def flush(self) -> Iterable[pa.RecordBatch]:
-        """End for good: event timers fire, and ``on_end_of_stream`` is called, which may still send (rule C7)."""
+        """End for good: event timers fire (decision 27), and ``on_end_of_stream`` may still send (rule C7)."""
         self._settled()
         coordinator = self.coordinator
         left = self.context.timers.end()
@@ -350,13 +342,13 @@ class LowLevelTask(Operator[TaskSpec]):
 
     def _guarded(self, function: Any, *arguments: Any) -> Any:
         try:
-            made = function(*arguments)
-            return self._loop.run(made) if inspect.iscoroutine(made) else made
+            result = function(*arguments)
+            return self._loop.run(result) if inspect.iscoroutine(result) else result
         except USER_ERRORS as error:
             raise callable_failed(self.spec, function, "no message", error) from error
 
 
-def _reject_coroutine(made: object) -> None:
-    if inspect.iscoroutine(made):
-        made.close()
+def _reject_coroutine(result: object) -> None:
+    if inspect.iscoroutine(result):
+        result.close()
         raise TypeError("it returned a coroutine, and is no async def")

@@ -29,9 +29,8 @@ _MOST = 1_000_000
 class TaskTimers:
     """The timers of one task (``Timers``).
 
-    ``event`` and ``processing`` are the times of the next ones, END_OF_TIME for none.
-
-    ``any``: whether there is one. ``listener``: whether the task has ``on_timer``.
+    ``event`` and ``processing`` are the times of the next ones, END_OF_TIME for none. ``any``: whether there is one.
+    ``listener``: whether the task has ``on_timer``.
     """
 
     def __init__(self) -> None:
@@ -62,9 +61,9 @@ class TaskTimers:
         """Takes a timer back; False when there was none."""
         self._check_kind(kind, "cancels")
         _order(key)
-        found = self._times.pop((kind, key), None)
+        time = self._times.pop((kind, key), None)
         self._look()
-        return found is not None
+        return time is not None
 
     def due(self, kind: str, until: int) -> Iterator[tuple[Any, int]]:
         """Takes the timers that are due one by one: (key, time), by time and key; also those that are set meanwhile."""

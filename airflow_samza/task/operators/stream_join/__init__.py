@@ -1,4 +1,1 @@
-"""The join of two streams within a time to live, on whole batches.
-
-Rows are buffered in sorted runs and meet when work is worth it.
-"""
+"""The join of two streams within a time to live: rows are buffered in sorted runs and meet when work is worth it."""

@@ -6,17 +6,17 @@ Where different keys may share one, the pairs found are compared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.partitioner import key_type, partition_array
 from airflow_samza.schema import Schema, parse_type
-from airflow_samza.task.operators.accumulators import same_key
+from airflow_samza.task.operators.aggregation.accumulators import same_key
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
-    Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 _HASH_SPACE = 1 << 30
 _LONG_DIGITS = 18
@@ -33,50 +33,41 @@ class JoinKey:
 
     def present(self, batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
         """Return a mask of the rows without a null in the key; None when that is every row."""
-        found = None
+        mask = None
         for name in self.columns:
             column = batch.column(name)
             if column.null_count:
                 valid = column.is_valid().to_numpy(zero_copy_only=False)
-                found = valid if found is None else found & valid
-        return found
+                mask = valid if mask is None else mask & valid
+        return mask
 
     def numbers(self, batch: pa.RecordBatch) -> Numbers:
         """The number of every row's key, none of which is null."""
-        import numpy as np
-
         if self.exact:
             return as_numbers(batch.column(self.columns[0]), self._kinds[0])
         return partition_array(batch, self.columns, _HASH_SPACE).astype(np.int64)
 
     def values(self, batch: pa.RecordBatch, rows: pa.Array) -> list[pa.Array]:
         """The key columns of some rows in a form in which equal keys are equal values, NaN included."""
-        import pyarrow as pa
-
-        found = []
+        columns = []
         for name, kind in zip(self.columns, self._kinds, strict=True):
             column = batch.column(name).take(rows)
-            found.append(pa.array(as_numbers(column, kind)) if _is_number(kind) else column)
-        return found
+            columns.append(pa.array(as_numbers(column, kind)) if _is_number(kind) else column)
+        return columns
 
 
 def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return a mask of the rows in which all columns are equal."""
-    import pyarrow.compute as pc
-
-    found = None
+    mask = None
     for one, other in zip(left, right, strict=True):
         same = pc.equal(one, other).to_numpy(zero_copy_only=False)
-        found = same if found is None else found & same
-    assert found is not None
-    return found  # type: ignore[no-any-return]
+        mask = same if mask is None else mask & same
+    assert mask is not None
+    return mask  # type: ignore[no-any-return]
 
 
 def as_numbers(column: pa.Array, kind: str) -> Numbers:
     """A column without nulls as int64, one number for each value; ``kind`` is its key type."""
-    import numpy as np
-    import pyarrow as pa
-
     if kind == "double":
         values = same_key(column).cast(pa.float64()).to_numpy(zero_copy_only=False)
         return np.ascontiguousarray(values).view(np.int64)

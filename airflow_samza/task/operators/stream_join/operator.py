@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
+from airflow_samza.storage.key_index import as_rows
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.event_times import micros
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.stream_join.buffer import Buffer, messages_of
+from airflow_samza.task.operators.stream_join.buffer import Buffer, SortedRun, as_mask, candidates, messages_of
 from airflow_samza.task.operators.stream_join.keys import JoinKey, equal_rows
 from airflow_samza.task.operators.stream_join.results import Beside, Called, Results
-from airflow_samza.task.operators.stream_join.runs import SortedRun, as_mask, as_rows, candidates
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 WORK = 1 << 16
 """Rows that wait before they are joined, at least.
 
-Also a quarter of what is buffered, so that each row is sorted few times.
+It is also a quarter of what is buffered, so that each row is sorted few times.
 """
 
 _SIDES = ("left", "right")
@@ -31,16 +32,14 @@ _SIDES = ("left", "right")
 class StreamJoin(Operator[StreamJoinSpec]):
     """Messages of two streams with equal keys, whose times differ by at most the ttl.
 
-    Outer joins also those that never met any.
+    Outer joins give also those that never met any. Times are event times where the spec names their columns, else the
+    time of arrival. A message waits until the watermark (else the clock) is past its time and the ttl: nothing may come
+    any more that would join it. One that is older than the watermark is late: dropped and counted, as by a window. A
+    null in the key or the time joins nothing.
 
-    Times are event times where the spec names their columns, else the time of arrival. A message waits until the
-    watermark (else the clock) is past its time and the ttl: nothing may come any more that would join it. One that is
-    older than the watermark is late: dropped and counted, as by a window. A null in the key or the time joins nothing.
-
-    Rows are gathered and joined together: when they are many, when event time moves on, and at the end of an epoch.
+    Rows are gathered and joined together (decision 35): when they are many, when event time moves on, and at the end of
+    an epoch.
     """
-
-    takes_sides = True
 
     def __init__(
         self, spec: StreamJoinSpec, left: Schema, right: Schema, output: Schema, clock: Callable[[], int]
@@ -94,9 +93,6 @@ class StreamJoin(Operator[StreamJoinSpec]):
 
     def _on_time(self, batch: pa.RecordBatch, side: int) -> tuple[pa.RecordBatch, pa.Array]:
         """The messages that are not late, and their times in µs."""
-        import numpy as np
-        import pyarrow.compute as pc
-
         column = self._times[side]
         if column is None:
             return batch, as_rows(np.full(batch.num_rows, self._clock() * 1000))
@@ -130,29 +126,25 @@ class StreamJoin(Operator[StreamJoinSpec]):
                 buffer.add(run)
 
     def _run(self, side: int) -> SortedRun | None:
-        import pyarrow as pa
-
         waiting = self._waiting[side]
         if not waiting:
             return None
         rows = pa.concat_batches([rows for rows, _ in waiting]) if len(waiting) > 1 else waiting[0][0]
         times = pa.concat_arrays([times for _, times in waiting])
-        return self._made(rows, times.to_numpy(zero_copy_only=False), None, side)
+        return self._sorted_run(rows, times.to_numpy(zero_copy_only=False), None, side)
 
-    def _made(self, rows: pa.RecordBatch, times: Any, matched: Any, side: int) -> SortedRun:
-        import numpy as np
-
+    def _sorted_run(self, rows: pa.RecordBatch, times: Any, matched: Any, side: int) -> SortedRun:
         if matched is None and self._outer[side]:
             matched = np.zeros(rows.num_rows, np.bool_)
         return SortedRun(rows, self._keys[side].numbers(rows), times, matched)
 
-    def _joined(self, asking: SortedRun, asked: SortedRun, side: int) -> Iterator[pa.RecordBatch]:
+    def _joined(self, asking: SortedRun, other: SortedRun, side: int) -> Iterator[pa.RecordBatch]:
         """The pairs of two runs; ``side`` is that of ``asking``."""
-        for mine, theirs in candidates(asking, asked, self._reach):
+        for mine, theirs in candidates(asking, other, self._reach):
             rows, others = as_rows(mine), as_rows(theirs)
             if not self._exact:
                 same = equal_rows(
-                    self._keys[side].values(asking.rows, rows), self._keys[1 - side].values(asked.rows, others)
+                    self._keys[side].values(asking.rows, rows), self._keys[1 - side].values(other.rows, others)
                 )
                 if not same.all():
                     mine, theirs = mine[same], theirs[same]
@@ -161,12 +153,12 @@ class StreamJoin(Operator[StreamJoinSpec]):
                 continue
             if asking.matched is not None:
                 asking.matched[mine] = True
-            if asked.matched is not None:
-                asked.matched[theirs] = True
+            if other.matched is not None:
+                other.matched[theirs] = True
             if side == 0:
-                yield from self._results.pairs(asking.rows, rows, asked.rows, others)
+                yield from self._results.pairs(asking.rows, rows, other.rows, others)
             else:
-                yield from self._results.pairs(asked.rows, others, asking.rows, rows)
+                yield from self._results.pairs(other.rows, others, asking.rows, rows)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -207,14 +199,12 @@ class StreamJoin(Operator[StreamJoinSpec]):
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """The buffered rows of both sides with their times and whether they had a partner, and the watermark."""
-        import pyarrow as pa
-
         assert not self._waiting_rows, "settle comes before snapshot"
-        found = {
+        buffered = {
             name: buffer.table(schema.to_arrow())
             for name, buffer, schema in zip(_SIDES, self._buffers, self._schemas, strict=True)
         }
-        return {**found, "watermark": pa.table({"ms": pa.array([self._watermark], pa.int64())})}
+        return {**buffered, "watermark": pa.table({"ms": pa.array([self._watermark], pa.int64())})}
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
         """Takes the rows over."""
@@ -232,4 +222,4 @@ class StreamJoin(Operator[StreamJoinSpec]):
                 if self._outer[side]
                 else None
             )
-            self._buffers[side].add(self._made(rows, times, matched, side))
+            self._buffers[side].add(self._sorted_run(rows, times, matched, side))

@@ -1,23 +1,21 @@
 """The results of a stream join.
 
-The columns of both sides put together, or what the user's function makes of both messages.
+They are the columns of both sides put together, or what the user's function makes of both messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from airflow_samza.application.operator_specs import StreamJoinSpec
-from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import BadRecords
-from airflow_samza.task.messages.messages import CHUNK, MessageReader, MessageWriter, ShapeError
-from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
-from airflow_samza.task.messages.writer import written_each
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from airflow_samza.task.messages.messages import CHUNK, MessageReader, MessageWriter
+from airflow_samza.task.operators.calls import Failures, call_each, write_each
 
 
 class Results(Protocol):
@@ -54,8 +52,6 @@ class Beside:
 
     def alone(self, rows: pa.RecordBatch, side: int) -> Iterator[pa.RecordBatch]:
         """One side's columns, nulls beside them."""
-        import pyarrow as pa
-
         count = rows.num_rows
         if side == 0:
             yield self._batch([*rows.columns, *(pa.nulls(count, self._arrow.field(name).type) for name in self._added)])
@@ -67,13 +63,11 @@ class Beside:
         yield self._batch([*columns, *(rows.column(name) for name in self._added)])
 
     def _batch(self, columns: list[pa.Array]) -> pa.RecordBatch:
-        import pyarrow as pa
-
-        wanted = [
+        typed = [
             c if c.type.equals(field.type) else c.cast(field.type)
             for c, field in zip(columns, self._arrow, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(wanted, schema=self._arrow)
+        return pa.RecordBatch.from_arrays(typed, schema=self._arrow)
 
 
 class _Both:
@@ -84,6 +78,19 @@ class _Both:
 
     def __repr__(self) -> str:
         return f"{self._sides[0]!r} with {self._sides[1]!r}"
+
+
+class _Pairs(Sequence[Any]):
+    """The messages of both sides in pairs, for errors."""
+
+    def __init__(self, left: list[Any], right: list[Any]) -> None:
+        self._sides = left, right
+
+    def __len__(self) -> int:
+        return len(self._sides[0])
+
+    def __getitem__(self, place: Any) -> Any:
+        return _Both(self._sides[0][place], self._sides[1][place])
 
 
 class Called:
@@ -118,50 +125,15 @@ class Called:
         sides: list[list[Any]] = []
         for reader, batch in zip(self._readers, (left, right), strict=True):
             sides.append([None] * present.num_rows if batch is None else reader.read(batch))
-        if self.bad is None:
-            yield self._called(*sides)
-            return
-        made, wrong = self._tolerantly(*sides)
-        for place, error in sorted(wrong.items()):
+        pairs, failures = _Pairs(*sides), Failures(self.bad)
+        results = call_each(self._spec, self._function, pairs, failures, arguments=sides)
+        joined = write_each(self._spec, self._function, self._writer, results, pairs, failures)
+        for place, error in sorted(zip(failures.places, failures.errors, strict=True), key=itemgetter(0)):
+            assert self.bad is not None
             rows = {
                 name: None if batch is None else batch.slice(place, 1)
                 for name, batch in (("left", left), ("right", right))
             }
             self.bad.reject_pair(rows, error)
-        if made is not None:
-            yield made
-
-    def _tolerantly(self, left: list[Any], right: list[Any]) -> tuple[pa.RecordBatch | None, dict[int, Exception]]:
-        """The results, and the places of the pairs on which the function fails, with the errors."""
-        results, fine, wrong = [], [], {}
-        for place, (one, other) in enumerate(zip(left, right, strict=True)):
-            try:
-                results.append([self._function(one, other)])
-                fine.append(place)
-            except USER_ERRORS as error:
-                wrong[place] = callable_failed(self._spec, self._function, _Both(one, other), error)
-        made, misshapen = written_each(self._writer, results)
-        for number, shape in misshapen:
-            both = _Both(left[fine[number]], right[fine[number]])
-            expected = self._writer.expected
-            wrong[fine[number]] = wrong_shape(
-                self._spec, self._function, results[number][0], expected, message=both, why=shape.why
-            )
-        return made, dict(wrong)
-
-    def _called(self, left: list[Any], right: list[Any]) -> pa.RecordBatch:
-        function = self._function
-        results: list[Any] = []
-        for one, other in zip(left, right, strict=True):
-            try:
-                results.append(function(one, other))
-            except USER_ERRORS as error:
-                raise callable_failed(self._spec, function, _Both(one, other), error) from error
-        try:
-            return self._writer.write(results)
-        except ShapeError as error:
-            at = error.index
-            both = _Both(left[at], right[at])
-            raise wrong_shape(
-                self._spec, function, results[at], self._writer.expected, message=both, why=error.why
-            ) from None
+        if joined is not None:
+            yield joined

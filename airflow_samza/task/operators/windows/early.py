@@ -1,6 +1,4 @@
-"""Early results.
-
-They come before a window is closed, by the number of messages or by the clock.
+"""Early results, which come before a window is closed, by the number of messages or by the clock.
 
 A result holds what came since the last one, or, accumulating, all so far. Nothing is emitted for a window in which
 nothing is new, but for the last result of an accumulating one.
@@ -8,13 +6,27 @@ nothing is new, but for the last result of an accumulating one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.application.windows import WindowSpec
-from airflow_samza.task.operators.windows.open_windows import DUE, EARLY_COLUMNS, PANE, PENDING, SEEN
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from airflow_samza.task.operators.windows.grids import Grid
+from airflow_samza.task.operators.windows.open_windows import (
+    DUE,
+    EARLY_COLUMNS,
+    END,
+    PANE,
+    PENDING,
+    SEEN,
+    START,
+    Results,
+    codes_of,
+)
 
 NOT_DUE = -1
 
@@ -34,8 +46,6 @@ class EarlyResults:
 
     def next_turns(self, count: int) -> Any:
         """The turns of so many windows that are opened now."""
-        import numpy as np
-
         self._seen += count
         return np.arange(self._seen - count, self._seen)
 
@@ -45,8 +55,6 @@ class EarlyResults:
 
     def restored(self, windows: pa.Table) -> pa.Table:
         """Takes over windows of a former epoch."""
-        import pyarrow.compute as pc
-
         if windows.num_rows:
             self._seen = max(self._seen, pc.max(windows.column(SEEN)).as_py() + 1)
         return windows
@@ -56,20 +64,17 @@ class EarlyResults:
 
         ``joined`` is the number of the session in which each former one (``count`` of them) and each message is.
         """
-        import numpy as np
-        import pyarrow as pa
-
         sessions = table.num_rows
         came = np.bincount(joined[count:], minlength=sessions)
         pane, pending = np.zeros(sessions, np.int64), came.astype(np.int64)
         due, seen = np.full(sessions, _NEVER), np.full(sessions, _NEVER)
         if former is not None:
             into = joined[:count]
-            known = {name: former.column(name).to_numpy() for name in EARLY_COLUMNS}
-            np.maximum.at(pane, into, known[PANE])
-            np.add.at(pending, into, known[PENDING])
-            np.minimum.at(due, into, np.where(known[DUE] == NOT_DUE, _NEVER, known[DUE]))
-            np.minimum.at(seen, into, known[SEEN])
+            before = {name: former.column(name).to_numpy() for name in EARLY_COLUMNS}
+            np.maximum.at(pane, into, before[PANE])
+            np.add.at(pending, into, before[PENDING])
+            np.minimum.at(due, into, np.where(before[DUE] == NOT_DUE, _NEVER, before[DUE]))
+            np.minimum.at(seen, into, before[SEEN])
         fresh = due == _NEVER
         due[fresh] = np.where(came[fresh] > 0, self.due_from(now), NOT_DUE)
         opened = seen == _NEVER
@@ -83,9 +88,6 @@ class EarlyResults:
 
         ``results`` is how many results each has had since, ``pending`` its new messages before them.
         """
-        import numpy as np
-        import pyarrow as pa
-
         rest = pending if self.every is None else pending % self.every
         due = windows.column(DUE).to_numpy()
         due = np.where(rest == 0, NOT_DUE, np.where((results > 0) | (due == NOT_DUE), self.due_from(now), due))
@@ -96,31 +98,22 @@ class EarlyResults:
 
     def full(self, windows: pa.Table | None) -> pa.Table | None:
         """The windows with as many new messages as a result waits for."""
-        import pyarrow.compute as pc
-
         if windows is None or self.every is None:
             return None
         return windows.filter(pc.greater_equal(windows.column(PENDING), self.every))
 
     def due(self, windows: pa.Table, now: int) -> pa.Table:
         """The windows whose result is due, in the order in which they were opened."""
-        import pyarrow as pa
-
         due = windows.column(DUE).to_numpy()
         chosen = (due != NOT_DUE) & (due <= now) & (windows.column(PENDING).to_numpy() > 0)
         return windows.filter(pa.array(chosen)).sort_by(SEEN)
 
     def last(self, windows: pa.Table) -> pa.Table:
         """Return those of closed windows that have a last result."""
-        import pyarrow.compute as pc
-
         return windows if self.accumulating else windows.filter(pc.greater(windows.column(PENDING), 0))
 
     def after(self, windows: pa.Table, emitted: pa.Table) -> pa.Table:
         """Return what is left of open windows when some of them have had a result."""
-        import numpy as np
-        import pyarrow as pa
-
         had = np.isin(windows.column(SEEN).to_numpy(), emitted.column(SEEN).to_numpy())
         changed = {
             PANE: pa.array(windows.column(PANE).to_numpy() + had),
@@ -137,3 +130,99 @@ class EarlyResults:
 
 
 _NEVER = (1 << 62) - 1
+
+
+def touched_windows(
+    opened: pa.Table | None, key_names: Sequence[str], keys: Sequence[pa.Array], grid: Grid, early: EarlyResults
+) -> tuple[Any, pa.Table, pa.Table | None, pa.Table | None]:
+    """The windows that messages are in, of which ``keys`` are the key columns and the start.
+
+    Gives the place of each message's window among them; the windows, without parts, those that were open before first;
+    these as they are in ``opened``; and the other open ones. None stands for no windows.
+    """
+    before = 0 if opened is None else opened.num_rows
+    together = list(keys)
+    if opened is not None:
+        mine = [opened.column(name) for name in (*key_names, START)]
+        together = [
+            pa.chunked_array([*one.chunks, other]).combine_chunks() for one, other in zip(mine, keys, strict=True)
+        ]
+    codes = codes_of(together, before + len(keys[0]))
+    touched, firsts, window = np.unique(codes[before:], return_index=True, return_inverse=True)
+    fresh = firsts[touched >= before]
+    new_keys = [column.take(pa.array(fresh)) for column in keys]
+    zeros = pa.array(np.zeros(len(fresh), np.int64))
+    columns = dict(zip((*key_names, START), new_keys, strict=True))
+    columns |= {END: pa.array(grid.ends(new_keys[-1].to_numpy())), PANE: zeros, PENDING: zeros}
+    columns |= {DUE: pa.array(np.full(len(fresh), NOT_DUE)), SEEN: pa.array(early.next_turns(len(fresh)))}
+    windows = pa.table(columns)
+    if opened is None or len(fresh) == len(touched):
+        return window, windows, None, opened
+    reopened = opened.take(pa.array(touched[touched < before]))
+    others = opened.filter(pa.array(~np.isin(np.arange(before), touched)))
+    return window, pa.concat_tables([reopened.select(windows.column_names), windows]), reopened, others
+
+
+def closed_windows(opened: pa.Table, watermark: int | None) -> tuple[pa.Table, pa.Table | None]:
+    """Return the windows that are complete at a watermark (ms; None: all), oldest first, and the others."""
+    if watermark is None:
+        return opened.sort_by(SEEN), None
+    closed = opened.column(END).to_numpy() <= watermark * 1000
+    if not closed.any():
+        return opened.slice(0, 0), opened
+    rest = opened.filter(pa.array(~closed))
+    return opened.filter(pa.array(closed)).sort_by(SEEN), rest if rest.num_rows else None
+
+
+class EarlyWindows:
+    """Open tumbling or hopping windows that may give results before they are closed, kept as one table."""
+
+    def __init__(self, spec: WindowOperatorSpec, grid: Grid, parts: list[str]) -> None:
+        self._spec = spec
+        self._grid = grid
+        self._early = EarlyResults(spec.window, parts)
+        self._open: pa.Table | None = None
+
+    def _results(self, windows: pa.Table, *, final: bool) -> Results:
+        """Return the results of windows."""
+        raise NotImplementedError
+
+    def _forget(self, windows: pa.Table) -> None:
+        """Drop what is kept beside the table of windows that are closed, or begin anew."""
+
+    def late(self, times: Any, watermark: int) -> Any:
+        """See :class:`OpenWindows`."""
+        return self._grid.latest_ends(times) <= watermark * 1000
+
+    def close(self, watermark: int | None) -> Iterator[Results]:
+        """See :class:`OpenWindows`."""
+        if self._open is None:
+            return
+        closed, self._open = closed_windows(self._open, watermark)
+        last = self._early.last(closed)
+        if last.num_rows:
+            yield self._results(last, final=True)
+        self._forget(closed)
+
+    def due(self, now: int) -> Iterator[Results]:
+        """See :class:`OpenWindows`."""
+        due = self._early.due(self._open, now) if self._open is not None else None
+        if due is None or not due.num_rows:
+            return
+        yield self._results(due, final=False)
+        self._open = self._early.after(self._open, due)
+        if not self._early.accumulating:
+            self._forget(due)
+
+    def earliest(self, watermark: int) -> int:
+        """See :class:`OpenWindows`."""
+        return self._grid.earliest_open(watermark * 1000)
+
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        """See :class:`OpenWindows`."""
+        return {} if self._open is None else {"windows": self._open}
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """See :class:`OpenWindows`."""
+        if "windows" in tables:
+            self._open = self._early.restored(tables["windows"])

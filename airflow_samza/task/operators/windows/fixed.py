@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from airflow_samza.application.operator_specs import WindowOperatorSpec
-from airflow_samza.task.operators.accumulators import Accumulator
-from airflow_samza.task.operators.grouping import Grouping
-from airflow_samza.task.operators.partial_groups import PartialGroups, part_names
+from airflow_samza.schema import Schema
+from airflow_samza.task.messages.event_times import micros
+from airflow_samza.task.operators.aggregation.accumulators import Accumulator
+from airflow_samza.task.operators.aggregation.grouping import Grouping
+from airflow_samza.task.operators.aggregation.partial_groups import PartialGroups, part_names
 from airflow_samza.task.operators.windows.grids import Grid, grid_of, slices_of
 from airflow_samza.task.operators.windows.open_windows import END, START, Results, by_end
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 START_COLUMN = "\0start"
 """The start of a message's window, as a column beside the message's own."""
@@ -21,8 +23,6 @@ START_COLUMN = "\0start"
 
 def placed_in_windows(batch: pa.RecordBatch, times: Any, grid: Grid, watermark: int) -> pa.RecordBatch:
     """The messages, each once for every window that it is in and that is open, with the window's start behind them."""
-    import pyarrow as pa
-
     rows, starts = grid.assign(times)
     if rows is not None:
         still = grid.ends(starts) > watermark * 1000
@@ -33,8 +33,6 @@ def placed_in_windows(batch: pa.RecordBatch, times: Any, grid: Grid, watermark: 
 
 def placed_in_slices(batch: pa.RecordBatch, times: Any, slices: Grid) -> pa.RecordBatch:
     """The messages with the start of their slice behind them."""
-    import pyarrow as pa
-
     _, starts = slices.assign(times)
     return pa.RecordBatch.from_arrays([*batch.columns, pa.array(starts)], [*batch.schema.names, START_COLUMN])
 
@@ -42,8 +40,9 @@ def placed_in_slices(batch: pa.RecordBatch, times: Any, slices: Grid) -> pa.Reco
 class FixedWindows:
     """Tumbling or hopping windows that give one result each, when they are closed.
 
-    Where windows overlap evenly, partial results are kept of *slices*, which are a hop long, and put together when a
-    window is closed: so a message is counted once, however many windows it is in. A tumbling window is one slice.
+    Where windows overlap evenly, partial results (decision 36) are kept of *slices*, which are a hop long, and put
+    together when a window is closed: so a message is counted once, however many windows it is in. A tumbling window is
+    one slice.
     """
 
     def __init__(self, spec: WindowOperatorSpec, accumulators: Sequence[Accumulator]) -> None:
@@ -84,9 +83,6 @@ class FixedWindows:
 
     def close(self, watermark: int | None) -> Iterator[Results]:
         """See :class:`OpenWindows`."""
-        import numpy as np
-        import pyarrow as pa
-
         until = _EVERYTHING if watermark is None else watermark * 1000
         before, self._closed = self._closed, max(self._closed, until)
         if self._least is None or until < self._next_end(self._least, before):
@@ -110,8 +106,6 @@ class FixedWindows:
 
     def _next_end(self, start: int, closed: int) -> int:
         """The end of the first window that is not closed of those in which something that starts at ``start`` is."""
-        import numpy as np
-
         grid = self._slices or self._grid
         end = int(grid.ends(np.array([start]))[0])
         return end if end > closed else int(grid.latest_ends(np.array([closed]))[0])
@@ -120,8 +114,6 @@ class FixedWindows:
         return self._grid.latest_ends(starts) if self._slices is not None else self._grid.ends(starts)
 
     def _results(self, held: pa.Table, starts: pa.Array) -> Results:
-        import pyarrow as pa
-
         columns = [column.combine_chunks() for column in held.columns]
         keys, parts = [*columns[: self._keys], starts], columns[self._keys + 1 :]
         if self._overlap:
@@ -143,8 +135,6 @@ class FixedWindows:
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """See :class:`OpenWindows`."""
-        import pyarrow as pa
-
         held = self._groups.held()
         closed = {"closed": pa.table({"closed": pa.array([self._closed])})}
         return closed if held is None else {**closed, "windows": held}
@@ -158,3 +148,39 @@ class FixedWindows:
 
 
 _NOTHING, _EVERYTHING = -(1 << 62), 1 << 62
+
+
+def made_of_slices(spec: WindowOperatorSpec) -> bool:
+    """Return whether a window's results can be put together of partial results of slices that other tasks made."""
+    window = spec.window
+    whole = spec.fold is not None or bool(spec.side_outputs) or window.is_early
+    return (
+        window.duration_ms is not None
+        and window.time == "event"
+        and not whole
+        and slices_of(window, spec.aggregations) is not None
+    )
+
+
+class Placing:
+    """Puts the start of its slice behind each message.
+
+    ``without_time`` counts the messages that have none and are left out.
+    """
+
+    def __init__(self, spec: WindowOperatorSpec, messages: Schema) -> None:
+        slices = slices_of(spec.window, spec.aggregations)
+        assert slices is not None
+        self.without_time = 0
+        self._slices = slices
+        self._title = spec.title
+        self._place = messages.names.index(spec.time_column or "")
+        self._kind = messages.fields[self._place].type
+
+    def placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The messages that have a time, with the start of their slice."""
+        times = micros(batch.column(self._place), self._kind, f"input of {self._title}")
+        if times.null_count:
+            self.without_time += times.null_count
+            batch, times = batch.filter(times.is_valid()), times.drop_null()
+        return placed_in_slices(batch, times.to_numpy(zero_copy_only=False), self._slices)

@@ -6,50 +6,40 @@ more, by the result that they belong to, and where results accumulate each takes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from airflow_samza.application.operator_specs import WindowOperatorSpec
-from airflow_samza.task.operators.accumulators import Accumulator, same_key
-from airflow_samza.task.operators.grouping import Grouping
-from airflow_samza.task.operators.partial_groups import part_names
-from airflow_samza.task.operators.windows.early import EarlyResults
+from airflow_samza.task.operators.aggregation.accumulators import Accumulator, same_key
+from airflow_samza.task.operators.aggregation.grouping import Grouping
+from airflow_samza.task.operators.aggregation.partial_groups import part_names
+from airflow_samza.task.operators.windows.early import EarlyWindows, touched_windows
 from airflow_samza.task.operators.windows.fixed import START_COLUMN, placed_in_windows
 from airflow_samza.task.operators.windows.grids import Grid
 from airflow_samza.task.operators.windows.open_windows import PANE, PENDING, Results, by_end
-from airflow_samza.task.operators.windows.touched import closed_windows, touched_windows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
-class EarlyFixedWindows:
+class EarlyFixedWindows(EarlyWindows):
     """Tumbling or hopping windows that give results before they are closed."""
 
     def __init__(self, spec: WindowOperatorSpec, accumulators: Sequence[Accumulator], grid: Grid) -> None:
-        self._spec = spec
-        self._grid = grid
+        grouping = Grouping(spec, accumulators)
+        names = part_names(len(spec.key), len(grouping.parts))
+        super().__init__(spec, grid, names[len(spec.key) :])
         self._columns = list(dict.fromkeys([*spec.key, *(a.column for a in spec.aggregations if a.column is not None)]))
-        self._grouping = Grouping(spec, accumulators)
-        names = part_names(len(spec.key), len(self._grouping.parts))
+        self._grouping = grouping
         self._keys, self._parts = names[: len(spec.key)], names[len(spec.key) :]
-        self._early = EarlyResults(spec.window, self._parts)
-        self._open: pa.Table | None = None
-
-    def late(self, times: Any, watermark: int) -> Any:
-        """See :class:`OpenWindows`."""
-        return self._grid.latest_ends(times) <= watermark * 1000
 
     def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
         """See :class:`OpenWindows`."""
-        import numpy as np
-        import pyarrow as pa
-
         placed = placed_in_windows(batch.select(self._columns), times, self._grid, watermark)
         if not placed.num_rows:
             return
         keys = [same_key(placed.column(name)) for name in (*self._spec.key, START_COLUMN)]
-        window, windows, known, others = touched_windows(self._open, self._keys, keys, self._grid, self._early)
+        window, windows, former, others = touched_windows(self._open, self._keys, keys, self._grid, self._early)
         came = np.bincount(window, minlength=windows.num_rows)
         pending = windows.column(PENDING).to_numpy()
         result, full = np.zeros(len(window), np.int64), np.zeros(windows.num_rows, np.int64)
@@ -58,9 +48,9 @@ class EarlyFixedWindows:
             full = (pending + came) // self._early.every
         most = int(result.max()) + 1
         (item,), parts = self._grouping.made([pa.array(window * most + result)], placed)
-        if known is not None:  # what windows have kept is part of their first result
-            kept = [known.column(name).combine_chunks() for name in self._parts]
-            first = pa.array(np.arange(known.num_rows) * most)
+        if former is not None:  # what windows have kept is part of their first result
+            kept = [former.column(name).combine_chunks() for name in self._parts]
+            first = pa.array(np.arange(former.num_rows) * most)
             together = [pa.concat_arrays([one, other]) for one, other in zip(kept, parts, strict=True)]
             (item,), parts = self._grouping.merged([pa.concat_arrays([first, item])], together)
         order = np.argsort(item.to_numpy())
@@ -80,11 +70,8 @@ class EarlyFixedWindows:
     def _running(self, owner: Any, parts: list[pa.Array]) -> list[pa.Array]:
         """Parts of results, each with those of the same window before it.
 
-        Doubled steps, so that it takes few passes.
+        Steps double, so that it takes few passes.
         """
-        import numpy as np
-        import pyarrow as pa
-
         rows = np.arange(len(owner))
         step = 1
         while (same := owner[step:] == owner[:-step]).any():
@@ -101,9 +88,6 @@ class EarlyFixedWindows:
         self, windows: pa.Table, owner: Any, parts: list[pa.Array], done: Any, full: Any, pending: Any, now: int
     ) -> pa.Table:
         """The windows that have had messages, as they are now."""
-        import numpy as np
-        import pyarrow as pa
-
         last = np.append(
             np.flatnonzero(owner[1:] != owner[:-1]), len(owner) - 1
         )  # the last result of each window, begun or done
@@ -120,37 +104,6 @@ class EarlyFixedWindows:
             table, self._grouping.final([table.column(name).combine_chunks() for name in self._parts]), final
         )
 
-    def close(self, watermark: int | None) -> Iterator[Results]:
-        """See :class:`OpenWindows`."""
-        if self._open is None:
-            return
-        ready, self._open = closed_windows(self._open, watermark)
-        ready = self._early.last(ready)
-        if ready.num_rows:
-            yield self._results(ready, final=True)
-
-    def due(self, now: int) -> Iterator[Results]:
-        """See :class:`OpenWindows`."""
-        if self._open is None:
-            return
-        due = self._early.due(self._open, now)
-        if due.num_rows:
-            yield self._results(due, final=False)
-            self._open = self._early.after(self._open, due)
-
-    def earliest(self, watermark: int) -> int:
-        """See :class:`OpenWindows`."""
-        return self._grid.earliest_open(watermark * 1000)
-
-    def snapshot(self) -> Mapping[str, pa.Table]:
-        """See :class:`OpenWindows`."""
-        return {} if self._open is None else {"windows": self._open}
-
-    def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        """See :class:`OpenWindows`."""
-        if "windows" in tables:
-            self._open = self._early.restored(tables["windows"])
-
 
 def _with(windows: pa.Table, names: Sequence[str], parts: Sequence[pa.Array]) -> pa.Table:
     for name, part in zip(names, parts, strict=True):
@@ -160,8 +113,6 @@ def _with(windows: pa.Table, names: Sequence[str], parts: Sequence[pa.Array]) ->
 
 def _ranks(groups: Any, counts: Any) -> Any:
     """The place of each row among those of its group."""
-    import numpy as np
-
     order = np.argsort(groups, kind="stable")
     ranks = np.empty(len(groups), np.int64)
     ranks[order] = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)

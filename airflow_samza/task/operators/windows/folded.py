@@ -1,31 +1,35 @@
-"""Open tumbling and hopping windows with a fold of the user's: a Python value for each window."""
+"""Open windows with a fold of the user's: a value for each tumbling or hopping window, the messages of a session.
+
+Two sessions can become one, and two folded values cannot: so the messages of a session are kept until then.
+"""
 
 from __future__ import annotations
 
 import copy
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.application.rejections import USER_ERRORS
+from airflow_samza.application.windows import Aggregation
 from airflow_samza.row import Row
-from airflow_samza.schema import Schema
+from airflow_samza.schema import DataType, Field, Schema
 from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.messages.plain_values import NotPlain, from_text, to_text
 from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
-from airflow_samza.task.operators.accumulators import same_key
-from airflow_samza.task.operators.windows.early import EarlyResults
+from airflow_samza.task.operators.aggregation.accumulators import Accumulator, same_key
+from airflow_samza.task.operators.windows.early import EarlyResults, EarlyWindows, touched_windows
 from airflow_samza.task.operators.windows.fixed import START_COLUMN, placed_in_windows
 from airflow_samza.task.operators.windows.grids import Grid
 from airflow_samza.task.operators.windows.open_windows import PANE, PENDING, SEEN, Results, by_end
-from airflow_samza.task.operators.windows.touched import closed_windows, touched_windows
+from airflow_samza.task.operators.windows.sessions import SessionWindows
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_ROW = "\0row"
+_ROW, _MESSAGE = "\0row", "\0message"
 
 logger = logging.getLogger(__name__)
 
@@ -86,10 +90,9 @@ class Fold:
     def kept(self, values: Mapping[int, Any]) -> dict[str, pa.Table]:
         """Return values by number as tables.
 
-        Those of the result's own class by column, plain ones as text, and only the others pickled.
+        Those of the result's own class are kept by column, plain ones as text, and only the others pickled.
         """
         import cloudpickle
-        import pyarrow as pa
 
         plain = self._result.python_class or Row
         own = {
@@ -132,8 +135,8 @@ class Fold:
         values: dict[int, Any] = {}
         if "values" in tables:
             for batch in tables["values"].to_batches():
-                made = self._result_reader.read(batch.drop_columns([_ROW]))
-                values.update(zip(batch.column(_ROW).to_pylist(), made, strict=True))
+                messages = self._result_reader.read(batch.drop_columns([_ROW]))
+                values.update(zip(batch.column(_ROW).to_pylist(), messages, strict=True))
         for name, load in (("plain", from_text), ("pickled", cloudpickle.loads)):
             if name in tables:
                 numbers, kept = (tables[name].column(column).to_pylist() for column in (_ROW, "value"))
@@ -141,28 +144,18 @@ class Fold:
         return values
 
 
-class FoldedWindows:
+class FoldedWindows(EarlyWindows):
     """Tumbling or hopping windows with a fold, with or without early results."""
 
     def __init__(self, spec: WindowOperatorSpec, fold: Fold, grid: Grid) -> None:
-        self._spec = spec
-        self.fold = self._fold = fold
-        self._grid = grid
+        super().__init__(spec, grid, [])
+        self.fold = fold
         self._keys = [f"k{place}" for place in range(len(spec.key))]
-        self._early = EarlyResults(spec.window, [])
-        self._open: pa.Table | None = None
         self._values: dict[int, Any] = {}  # by the window's turn
-
-    def late(self, times: Any, watermark: int) -> Any:
-        """See :class:`OpenWindows`."""
-        return self._grid.latest_ends(times) <= watermark * 1000
 
     def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
         """See :class:`OpenWindows`."""
-        import numpy as np
-        import pyarrow as pa
-
-        messages = self._fold.messages(batch)
+        messages = self.fold.messages(batch)
         rows = pa.RecordBatch.from_arrays(
             [*(batch.column(name) for name in self._spec.key), pa.array(np.arange(batch.num_rows))], [*self._keys, _ROW]
         )
@@ -178,8 +171,8 @@ class FoldedWindows:
         every, values = self._early.every, self._values
         for place, row in zip(window.tolist(), placed.column(_ROW).to_pylist(), strict=True):
             turn = turns[place]
-            value = values[turn] if turn in values else self._fold.begun()
-            values[turn] = value = self._fold.next(value, messages[row])
+            value = values[turn] if turn in values else self.fold.begun()
+            values[turn] = value = self.fold.next(value, messages[row])
             pending[place] += 1
             if every is not None and pending[place] % every == 0:
                 emitted.append((place, results[place], value))
@@ -189,56 +182,55 @@ class FoldedWindows:
                 else:
                     del values[turn]
         if emitted:
-            places, numbers, made = zip(*emitted, strict=True)
+            places, numbers, folded = zip(*emitted, strict=True)
             table = windows.take(pa.array(places, pa.int64()))
             panes = pa.array(table.column(PANE).to_numpy() + np.array(numbers))
-            yield self._results(table.set_column(table.column_names.index(PANE), PANE, panes), list(made), final=False)
+            yield self._folded(table.set_column(table.column_names.index(PANE), PANE, panes), list(folded), False)
         left = self._early.counted(windows, np.array(results), np.array(pending), now)
         self._open = left if others is None else pa.concat_tables([others, left.select(others.column_names)])
 
-    def _results(self, windows: pa.Table, values: list[Any], *, final: bool) -> Results:
-        import pyarrow as pa
+    def _results(self, windows: pa.Table, *, final: bool) -> Results:
+        return self._folded(windows, [self._values[turn] for turn in windows.column(SEEN).to_pylist()], final)
 
-        table = windows.append_column(_ROW, pa.array(range(len(values)), pa.int64()))
-        table = by_end(table)
-        return Results(table, self._fold.columns([values[row] for row in table.column(_ROW).to_pylist()]), final)
+    def _folded(self, windows: pa.Table, values: list[Any], final: bool) -> Results:
+        table = by_end(windows.append_column(_ROW, pa.array(range(len(values)), pa.int64())))
+        return Results(table, self.fold.columns([values[row] for row in table.column(_ROW).to_pylist()]), final)
 
-    def close(self, watermark: int | None) -> Iterator[Results]:
-        """See :class:`OpenWindows`."""
-        if self._open is None:
-            return
-        ready, self._open = closed_windows(self._open, watermark)
-        turns = ready.column(SEEN).to_pylist()
-        ready = self._early.last(ready)
-        if ready.num_rows:
-            yield self._results(ready, [self._values[turn] for turn in ready.column(SEEN).to_pylist()], final=True)
-        for turn in turns:
+    def _forget(self, windows: pa.Table) -> None:
+        for turn in windows.column(SEEN).to_pylist():
             self._values.pop(turn, None)
-
-    def due(self, now: int) -> Iterator[Results]:
-        """See :class:`OpenWindows`."""
-        if self._open is None:
-            return
-        due = self._early.due(self._open, now)
-        if not due.num_rows:
-            return
-        turns = due.column(SEEN).to_pylist()
-        yield self._results(due, [self._values[turn] for turn in turns], final=False)
-        self._open = self._early.after(self._open, due)
-        if not self._early.accumulating:
-            for turn in turns:
-                del self._values[turn]
-
-    def earliest(self, watermark: int) -> int:
-        """See :class:`OpenWindows`."""
-        return self._grid.earliest_open(watermark * 1000)
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """See :class:`OpenWindows`."""
-        return {} if self._open is None else {"windows": self._open, **self._fold.kept(self._values)}
+        windows = super().snapshot()
+        return {**windows, **self.fold.kept(self._values)} if windows else windows
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
         """See :class:`OpenWindows`."""
-        if "windows" in tables:
-            self._open = self._early.restored(tables["windows"])
-            self._values = self._fold.restored(tables)
+        super().restore(tables)
+        self._values = self.fold.restored(tables)
+
+
+class FoldedSessions(SessionWindows):
+    """Open sessions, each with its messages, which are folded when a result is asked for."""
+
+    def __init__(self, spec: WindowOperatorSpec, fold: Fold, inputs: Schema, gap_ms: int, *, early: bool) -> None:
+        kind = DataType("struct", children=tuple(field.type for field in inputs.fields), names=inputs.names)
+        collected = Field(_MESSAGE, DataType("array", children=(kind,)))
+        messages = Accumulator(Aggregation("collect", _MESSAGE, _MESSAGE), kind, collected, placed=True)
+        super().__init__(spec, [messages], gap_ms, EarlyResults(spec.window, ["p0", "p1"]) if early else None)
+        self.fold = fold
+        self._accumulating = spec.window.accumulating
+
+    def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
+        """See :class:`OpenWindows`."""
+        return super().add(batch.append_column(_MESSAGE, batch.to_struct_array()), times, watermark, now)
+
+    def _values(self, parts: list[pa.Array], final: bool) -> Mapping[str, Any]:
+        values = []
+        for messages in super()._values(parts, final)[_MESSAGE]:
+            value = self.fold.begun()
+            for message in self.fold.messages(pa.RecordBatch.from_struct_array(messages.values)):
+                value = self.fold.next(value, message, rejects=final or not self._accumulating)
+            values.append(value)
+        return self.fold.columns(values)

@@ -13,6 +13,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
+import numpy as np
+
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.task.messages.event_times import DAY_US
 
@@ -97,8 +99,6 @@ class FixedGrid:
 
     def assign(self, times: Longs) -> tuple[Longs | None, Longs]:
         """See :class:`Grid`."""
-        import numpy as np
-
         last = times - times % self._hop
         if self._overlap == 1:
             return None, last
@@ -135,8 +135,6 @@ class ZonedGrid:
     """
 
     def __init__(self, length: int, hop: int, zone: str) -> None:
-        import numpy as np
-
         self._hops = length // hop
         self._hop = hop
         self._zone = ZoneInfo(zone)
@@ -149,8 +147,6 @@ class ZonedGrid:
 
     def assign(self, times: Longs) -> tuple[Longs | None, Longs]:
         """See :class:`Grid`."""
-        import numpy as np
-
         last = self._number(times)
         if self._hops == 1:
             return None, self._start(last)
@@ -167,28 +163,20 @@ class ZonedGrid:
 
     def earliest_open(self, time: int) -> int:
         """See :class:`Grid`."""
-        import numpy as np
-
         return int(self._start(self._number(np.array([time])) + 1 - self._hops)[0])
 
     def _number(self, times: Longs) -> Longs:
         """The number of the last start at or before each time. Numbers hold until other times are asked for."""
-        import numpy as np
-
         self._look_around(times)
         row = np.searchsorted(self._firsts, times, "right") - 1
         return self._numbers[row] + np.minimum((times - self._firsts[row]) // self._hop, self._counts[row] - 1)
 
     def _start(self, numbers: Longs) -> Longs:
-        import numpy as np
-
         row = np.searchsorted(self._numbers, numbers, "right") - 1
         return self._firsts[row] + (numbers - self._numbers[row]) * self._hop
 
     def _look_around(self, times: Longs) -> None:
         """Have the rows near the times: those of their blocks, and of as many around them as a window is long."""
-        import numpy as np
-
         if not len(times):
             return
         first, last = int(times.min()) // _BLOCK_US, int(times.max()) // _BLOCK_US
@@ -199,10 +187,10 @@ class ZonedGrid:
             self._rows_of.clear()
             self._blocks.clear()
         self._blocks |= blocks
-        wanted = {near for block in self._blocks for near in range(block - self._margin, block + self._margin + 1)}
-        for block in wanted - self._rows_of.keys():
+        nearby = {near for block in self._blocks for near in range(block - self._margin, block + self._margin + 1)}
+        for block in nearby - self._rows_of.keys():
             self._rows_of[block] = list(self._rows(block * _BLOCK_US, (block + 1) * _BLOCK_US))
-        rows = [row for block in sorted(wanted) for row in self._rows_of[block]]
+        rows = [row for block in sorted(nearby) for row in self._rows_of[block]]
         self._firsts, self._counts = np.array(rows, np.int64).T
         self._numbers = np.cumsum(self._counts) - self._counts
 
@@ -241,8 +229,8 @@ class ZonedGrid:
 
     def _offset(self, at: int) -> int:
         """Return the time by which the clock is ahead of UTC, in microseconds."""
-        known = min(max(at, _FIRST_US), _LAST_US)
-        offset = (_EPOCH + datetime.timedelta(microseconds=known)).astimezone(self._zone).utcoffset()
+        bounded = min(max(at, _FIRST_US), _LAST_US)
+        offset = (_EPOCH + datetime.timedelta(microseconds=bounded)).astimezone(self._zone).utcoffset()
         return (offset or datetime.timedelta(0)) // _MICROSECOND
 
 

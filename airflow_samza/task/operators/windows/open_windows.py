@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 START, END = "start", "end"
 """Columns of windows, int64 microseconds; before them stand the key ``k0`` …, behind them the parts ``p0`` …"""
@@ -15,8 +16,8 @@ START, END = "start", "end"
 PANE, PENDING, DUE, SEEN = "pane", "pending", "due", "seen"
 """Columns of windows with early results.
 
-The number of the next one, the messages since the last one, when one is due (ms; -1: not), and the window's turn among
-those that were opened.
+They hold the number of the next one, the messages since the last one, when one is due (ms; -1: not), and the window's
+turn among those that were opened.
 """
 
 EARLY_COLUMNS = (PANE, PENDING, DUE, SEEN)
@@ -77,10 +78,6 @@ def codes_of(keys: Sequence[pa.Array], rows: int) -> Any:
 
     Equal keys have equal bits.
     """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not keys or not rows:
         return np.zeros(rows, np.int64)
     names = [f"k{place}" for place in range(len(keys))]
@@ -102,8 +99,6 @@ def codes_of(keys: Sequence[pa.Array], rows: int) -> Any:
 
 def by_end(table: pa.Table) -> pa.Table:
     """Windows in the order of their ends; those of one end as they were opened."""
-    import numpy as np
-
     ends = table.column(END).to_numpy()
     if len(ends) > 1 and not (ends[1:] >= ends[:-1]).all():
         table = table.take(np.argsort(ends, kind="stable"))

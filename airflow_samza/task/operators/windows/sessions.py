@@ -1,26 +1,25 @@
 """Open sessions with aggregations.
 
-Messages that lie no further apart than the gap, and the sessions that they join, become one.
-
-As in Spark's ``session_window`` a session is [its first message, its last message + gap), and a message exactly at its
-end still belongs to it. A message is late when the session that it would open by itself is closed: so it does not
-matter what was read before.
+Messages that lie no further apart than the gap, and the sessions that they join, become one. As in Spark's
+``session_window`` a session is [its first message, its last message + gap), and a message exactly at its end still
+belongs to it. A message is late when the session that it would open by itself is closed: so it does not matter what was
+read before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from airflow_samza.application.operator_specs import WindowOperatorSpec
-from airflow_samza.task.operators.accumulators import Accumulator, same_key
-from airflow_samza.task.operators.grouping import Grouping
-from airflow_samza.task.operators.partial_groups import RAW_ROWS, part_names
+from airflow_samza.task.operators.aggregation.accumulators import Accumulator, same_key
+from airflow_samza.task.operators.aggregation.grouping import Grouping
+from airflow_samza.task.operators.aggregation.partial_groups import RAW_ROWS, part_names
 from airflow_samza.task.operators.windows.early import EarlyResults
 from airflow_samza.task.operators.windows.open_windows import END, START, Results, by_end, codes_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _READ = "read"
 
@@ -52,7 +51,7 @@ class SessionWindows:
 
     def late(self, times: Any, watermark: int) -> Any:
         """See :class:`OpenWindows`."""
-        return times + self._gap < watermark * 1000
+        return times + self._gap < watermark * 1000  # decision 37
 
     def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
         """See :class:`OpenWindows`."""
@@ -67,9 +66,6 @@ class SessionWindows:
 
     def _condense(self, now: int) -> None:
         """Makes sessions of what was collected, together with the open ones."""
-        import numpy as np
-        import pyarrow as pa
-
         if not self._rows:
             return
         batch = pa.Table.from_batches(self._raw).combine_chunks().to_batches()[0]
@@ -107,8 +103,6 @@ class SessionWindows:
         """See :class:`OpenWindows`."""
         if watermark is not None and not self._may_close(watermark):
             return
-        import pyarrow as pa
-
         self._condense(0)
         if self._open is None:
             return
@@ -134,10 +128,14 @@ class SessionWindows:
             return
         table = by_end(ready)
         parts = [table.column(name).combine_chunks() for name in self._names[len(self._spec.key) :]]
-        yield Results(table, self._grouping.final(parts), final)
+        yield Results(table, self._values(parts, final), final)
         if not final and self._early is not None:
             assert self._open is not None
             self._open = self._early.after(self._open, ready)
+
+    def _values(self, parts: list[pa.Array], final: bool) -> Mapping[str, Any]:
+        """Return the finished columns of sessions with these parts."""
+        return self._grouping.final(parts)
 
     def due(self, now: int) -> Iterator[Results]:
         """See :class:`OpenWindows`."""
@@ -153,8 +151,6 @@ class SessionWindows:
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """See :class:`OpenWindows`."""
-        import pyarrow as pa
-
         self._condense(0)
         counted = pa.table({_READ: pa.array([self._read])})
         return {"counted": counted} if self._open is None else {"windows": self._open, "counted": counted}
@@ -170,12 +166,9 @@ class SessionWindows:
 def joined_intervals(keys: Any, starts: Any, ends: Any) -> tuple[Any, Any, Any]:
     """Intervals of one key that overlap or touch become one.
 
-    The number of the joined one for each, and starts and ends by that number.
-
-    Numbers count from 0 in the order in which the first of their intervals stand.
+    It returns the number of the joined one for each, and starts and ends by that number. Numbers count from 0 in the
+    order in which the first of their intervals stand.
     """
-    import numpy as np
-
     order = np.lexsort((starts, keys))
     key, start, end = keys[order], starts[order], ends[order]
     # The greatest end so far of the same key: ends as ranks, so that key and rank fit into one number whose maximum
@@ -198,8 +191,6 @@ def joined_intervals(keys: Any, starts: Any, ends: Any) -> tuple[Any, Any, Any]:
 
 def _firsts(numbers: Any, count: int) -> Any:
     """Return the first place of each number."""
-    import numpy as np
-
     firsts = np.empty(count, np.int64)
     firsts[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
     return firsts

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.event_times import micros
 from airflow_samza.task.messages.output_writers import Sender
-from airflow_samza.task.operators.accumulators import Accumulator
+from airflow_samza.task.operators.aggregation.partial_groups import accumulators_of
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.windows.early import EarlyResults
 from airflow_samza.task.operators.windows.fixed import FixedWindows
 from airflow_samza.task.operators.windows.fixed_early import EarlyFixedWindows
-from airflow_samza.task.operators.windows.folded import Fold, FoldedWindows
+from airflow_samza.task.operators.windows.folded import Fold, FoldedSessions, FoldedWindows
 from airflow_samza.task.operators.windows.grids import grid_of
 from airflow_samza.task.operators.windows.open_windows import END, PANE, START, OpenWindows, Results
-from airflow_samza.task.operators.windows.session_fold import FoldedSessions
 from airflow_samza.task.operators.windows.sessions import SessionWindows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _OUT_ROWS = 1 << 16
 """Rows of an emitted batch."""
@@ -34,11 +33,10 @@ _BEFORE_ALL = -(1 << 52)
 class Window(Operator[WindowOperatorSpec]):
     """A row for each window and key.
 
-    When the watermark, or the clock, has reached its end, and at the end of all inputs.
-
-    Rows come in the order of the windows' ends; those of one end in the order in which their keys came. ``late`` counts
-    messages all of whose windows were closed, ``without_time`` those that have no event time and so are in no window.
-    ``combined``: partial results come instead of messages (see ``combiner``).
+    Rows come when the watermark, or the clock, has reached the window's end, and at the end of all inputs. They come in
+    the order of the windows' ends; those of one end in the order in which their keys came. ``late`` counts messages all
+    of whose windows were closed, ``without_time`` those that have no event time and so are in no window. ``combined``:
+    partial results come instead of messages (see ``combiner``).
     """
 
     def __init__(
@@ -74,10 +72,8 @@ class Window(Operator[WindowOperatorSpec]):
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return results that are due with these messages.
 
-        Early ones, and windows of processing time that have ended.
+        They are early ones, and windows of processing time that have ended.
         """
-        import numpy as np
-
         if self._combined:
             assert isinstance(self._open, FixedWindows)
             self._open.add_partials(batch)
@@ -90,9 +86,9 @@ class Window(Operator[WindowOperatorSpec]):
         place = self.input.names.index(self.spec.time_column or "")
         times = micros(batch.column(place), self.input.fields[place].type, f"input of {self.spec.title}")
         if times.null_count:
-            known = times.is_valid()
+            timed = times.is_valid()
             self.without_time += times.null_count
-            batch, times = batch.filter(known), times.drop_null()
+            batch, times = batch.filter(timed), times.drop_null()
         moments = times.to_numpy(zero_copy_only=False)
         if self._watermark != NONE_YET and batch.num_rows:
             batch, moments = self._in_time(batch, moments)
@@ -105,8 +101,6 @@ class Window(Operator[WindowOperatorSpec]):
 
         The others are counted, and sent to the stream of late messages if there is one.
         """
-        import pyarrow as pa
-
         late = self._open.late(times, self._watermark)
         if not late.any():
             return batch, times
@@ -150,12 +144,10 @@ class Window(Operator[WindowOperatorSpec]):
         return self._rows(self._open.close(None))
 
     def _rows(self, results: Iterable[Results]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         assert self.output is not None
         schema = self.output.to_arrow()
-        for found in results:
-            table = found.table
+        for windows in results:
+            table = windows.table
             rows = table.num_rows
             columns: dict[str, Any] = {name: table.column(f"k{place}") for place, name in enumerate(self.spec.key)}
             columns["window_start"], columns["window_end"] = (
@@ -163,15 +155,13 @@ class Window(Operator[WindowOperatorSpec]):
             )
             if self.spec.window.is_early:
                 columns["pane"] = table.column(PANE)
-                columns["is_final"] = pa.repeat(pa.scalar(found.final), rows)
-            columns |= found.values
-            made = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
-            yield from made.combine_chunks().to_batches(max_chunksize=_OUT_ROWS)
+                columns["is_final"] = pa.repeat(pa.scalar(windows.final), rows)
+            columns |= windows.values
+            rows_table = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
+            yield from rows_table.combine_chunks().to_batches(max_chunksize=_OUT_ROWS)
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """The open windows, and the times reached."""
-        import pyarrow as pa
-
         reached = pa.table({"watermark": pa.array([self._watermark]), "now": pa.array([self._now])})
         return {**self._open.snapshot(), "reached": reached}
 
@@ -190,11 +180,7 @@ def open_windows(spec: WindowOperatorSpec, inputs: Schema, output: Schema) -> Op
         if window.gap_ms is not None:
             return FoldedSessions(spec, fold, inputs, window.gap_ms, early=window.is_early)
         return FoldedWindows(spec, fold, grid_of(window))
-    placed = window.gap_ms is not None
-    accumulators = [
-        Accumulator(a, inputs[a.column].type if a.column is not None else None, output[a.name], placed=placed)
-        for a in spec.aggregations
-    ]
+    accumulators = accumulators_of(spec, inputs, output, placed=window.gap_ms is not None)
     if window.gap_ms is not None:
         parts = [f"p{place}" for place in range(sum(len(accumulator.parts) for accumulator in accumulators))]
         return SessionWindows(

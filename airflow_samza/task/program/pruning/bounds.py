@@ -17,7 +17,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.task.expressions.reading import conjuncts
 from airflow_samza.task.expressions.references import tree_of
-from airflow_samza.task.program.schemas import CompiledOperator
+from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 
 _WHOLE = re.compile(r"\d{1,18}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -30,18 +30,16 @@ def input_bounds(
 ) -> dict[str, tuple[ColumnBound, ...]]:
     """Return, per input stream of a stage, the bounds that its messages must fulfil to be of use.
 
-    Streams of which nothing is known are left out.
-
-    ``whole`` are the schemas of the inputs by operator id.
+    Streams of which nothing is known are left out. ``whole`` are the schemas of the inputs by operator id.
     """
-    found = {}
+    by_stream = {}
     for operator in operators:
         # It would not be known whether a message that is skipped could have been read.
         if isinstance(operator, InputOperatorSpec) and operator.op_id in whole and operator.on_error is None:
             bounds = tuple(_behind(operator, operators, compiled, whole[operator.op_id]))
             if bounds:
-                found[operator.stream.stream_id] = bounds
-    return found
+                by_stream[operator.stream.stream_id] = bounds
+    return by_stream
 
 
 def _behind(
@@ -49,7 +47,7 @@ def _behind(
 ) -> Iterator[ColumnBound]:
     """The bounds of the conditions through which every message goes first."""
     while True:
-        readers = [operator for operator in operators if any(given.op_id == source.op_id for given in operator.inputs)]
+        readers = [operator for operator in operators if any(read.op_id == source.op_id for read in operator.inputs)]
         if len(readers) != 1 or not isinstance(readers[0], WhereSpec):
             return
         source = readers[0]

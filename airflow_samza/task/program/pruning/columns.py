@@ -1,8 +1,7 @@
 """The columns of an operator's output that are read behind it.
 
-Known from keys, aggregations and SQL, never from Python callables.
-
-A set of column names in lower case (Spark's SQL ignores case); None stands for all columns.
+They are known from keys, aggregations and SQL, never from Python callables. A set of columns has their names in lower
+case, as Spark's SQL ignores case; None stands for all columns.
 """
 
 from __future__ import annotations

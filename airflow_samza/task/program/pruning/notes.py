@@ -17,10 +17,10 @@ from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.system import ColumnBound
+from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 from airflow_samza.task.program.pruning.bounds import input_bounds
 from airflow_samza.task.program.pruning.columns import Columns, columns_used, cut, lowered
 from airflow_samza.task.program.pruning.topics import topic_columns
-from airflow_samza.task.program.schemas import CompiledOperator
 
 
 def flow_notes(
@@ -46,7 +46,7 @@ def flow_notes(
             if isinstance(o, InputOperatorSpec) and (s := compiled[o.op_id].schema) is not None
         }
         bounds = input_bounds(operators, compiled, inputs)
-        found: dict[str, str] = {}
+        by_stream: dict[str, str] = {}
         for operator in operators:
             if operator.op_id in inputs and isinstance(operator, InputOperatorSpec):
                 stream_id = operator.stream.stream_id
@@ -59,12 +59,12 @@ def flow_notes(
                     kept = set(_encoded(operator, operators, compiled, contents, inputs[operator.op_id]))
                     texts += _keeping([name for name in inputs[operator.op_id].names if name in kept])
                 if texts:
-                    found[stream_id] = "; ".join(texts)
+                    by_stream[stream_id] = "; ".join(texts)
         for stream_id in stage.outputs:
             if stream_id in contents:
-                found[stream_id] = _sending(compiled, contents[stream_id])
-        if found:
-            notes[stage.stage_id] = found
+                by_stream[stream_id] = _sending(compiled, contents[stream_id])
+        if by_stream:
+            notes[stage.stage_id] = by_stream
     return notes
 
 
@@ -101,9 +101,9 @@ def _encoded(
     texts = {field.name for field in schema.fields if field.type.name == "string"}
     waiting = [(source, texts)]
     while waiting:
-        given, names = waiting.pop()
+        writer, names = waiting.pop()
         for reader in operators:
-            if not any(one.op_id == given.op_id for one in reader.inputs) or compiled[reader.op_id].engine == CATALYST:
+            if not any(one.op_id == writer.op_id for one in reader.inputs) or compiled[reader.op_id].engine == CATALYST:
                 continue
             if isinstance(reader, WhereSpec | MergeSpec):
                 waiting.append((reader, names))

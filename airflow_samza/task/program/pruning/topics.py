@@ -1,9 +1,7 @@
 """The contents of the topics between stages.
 
-Only columns that are read later, and partial results where an aggregation follows.
-
-Decided once per run, on its whole plan, and kept in its record: writers and readers follow it, whatever they know of
-schemas by then.
+They are only columns that are read later, and partial results where an aggregation follows. They are decided once per
+run, on its whole plan, and kept in its record: writers and readers follow it, whatever they know of schemas by then.
 """
 
 from __future__ import annotations
@@ -21,10 +19,10 @@ from airflow_samza.chooser.default import looks_at_messages
 from airflow_samza.config import Config
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.topic_contents import TopicContent
-from airflow_samza.task.operators.partial_groups import decomposable
-from airflow_samza.task.operators.windows.placing import made_of_slices
+from airflow_samza.task.operators.aggregation.partial_groups import decomposable
+from airflow_samza.task.operators.windows.fixed import made_of_slices
+from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 from airflow_samza.task.program.pruning.columns import NONE, Columns, both, columns_used, cut, lowered
-from airflow_samza.task.program.schemas import CompiledOperator
 
 
 def reduce_topics(
@@ -60,15 +58,15 @@ def reduce_topics(
 
 def topic_columns(spec: ApplicationSpec, contents: Mapping[str, TopicContent]) -> dict[str, Columns]:
     """By stream, the columns that a writer needs for what goes through it; a stream that is not there needs all."""
-    found: dict[str, Columns] = {}
+    columns: dict[str, Columns] = {}
     for stream_id, content in contents.items():
         if content.combined_for is not None:
             aggregate = next(operator for operator in spec.operators if operator.op_id == content.combined_for)
             assert isinstance(aggregate, KeyedResultSpec)
-            found[stream_id] = lowered(aggregate.columns_named)
+            columns[stream_id] = lowered(aggregate.columns_named)
         elif content.columns is not None:
-            found[stream_id] = lowered(content.columns)
-    return found
+            columns[stream_id] = lowered(content.columns)
+    return columns
 
 
 def _combined(

@@ -77,7 +77,7 @@ class TwoTasks:
             envelope = ControlEnvelope(place, offset, EndOfStreamMessage(None, 0, final=True))
         run = SectionRun(self.program, 0, partition, {"ends": Writing()}, start=start, whole=False)
         assert list(run.run([TaskInput(stream, partition, [envelope], offset)])) == []
-        self.starts[partition] = TaskStart(run.report.checkpoint, run.state())
+        self.starts[partition] = TaskStart(run.report.checkpoint, run.state)
         self.ended[partition] = run.report.ended
 
 

@@ -25,10 +25,11 @@ from airflow_samza import (
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, SchemaError, UnsupportedShape
 from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition, UnreadableRun
-from airflow_samza.task.loop.run_loop import TaskInput, run_task
+from airflow_samza.task.loop.reading import TaskInput
 from airflow_samza.task.messages.bad_records import BadRecords, Reading, readable
 from airflow_samza.task.program.stage_program import check_application, compile_stage
 from airflow_samza.testing import TestDriver
+from tests.support.run_task import run_task
 
 SCHEMA = "k bigint not null, v bigint, at timestamp"
 ROWS = [{"k": number, "v": number % 5, "at": number * 1_000_000} for number in range(10)]

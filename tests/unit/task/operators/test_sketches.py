@@ -13,8 +13,8 @@ import pytest
 from airflow_samza import approx_count_distinct, count_distinct, stream_application
 from airflow_samza.application.windows import Aggregation
 from airflow_samza.errors import InvalidApplication
-from airflow_samza.task.operators.list_parts import Groups, list_part
-from airflow_samza.task.operators.sketches import estimates, precision_of
+from airflow_samza.task.operators.aggregation.list_parts import Groups, list_part
+from airflow_samza.task.operators.aggregation.sketches import estimates, precision_of
 from airflow_samza.testing import TestDriver
 
 VIEWS = "k bigint, x bigint"

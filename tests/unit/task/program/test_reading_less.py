@@ -19,7 +19,7 @@ from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
-from airflow_samza.task.operators import combiner
+from airflow_samza.task.operators.aggregation import combiner
 from airflow_samza.task.program.pruning.notes import flow_notes
 from airflow_samza.task.program.pruning.topics import reduce_topics
 from airflow_samza.task.program.stage_program import StageProgram, check_application, compile_stage
@@ -205,7 +205,7 @@ def test_combining_stops_where_keys_do_not_repeat_and_the_result_is_the_same(mon
 
 def test_held_partial_results_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combiner, "MOST_ROWS", 10)
-    monkeypatch.setattr("airflow_samza.task.operators.partial_groups.RAW_ROWS", 20)
+    monkeypatch.setattr("airflow_samza.task.operators.aggregation.partial_groups.RAW_ROWS", 20)
     rows = [{"member": n, "page": 1, "at": None, "country": f"c{n % 40}", "dwell": n} for n in range(400)]
     table = pa.Table.from_pylist(rows, Schema.of(VIEWS).to_arrow())
     app = stream_application("less")(lambda app: aggregated(app, n=count()))

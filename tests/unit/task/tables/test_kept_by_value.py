@@ -20,7 +20,7 @@ from airflow_samza import InitableTask, StreamTask, stream_application, task_app
 from airflow_samza.errors import RemoteTableError
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
-from airflow_samza.task.tables.side_store import SideStore
+from airflow_samza.task.tables.side_inputs import SideStore
 from airflow_samza.task.tables.store import TableStore
 from airflow_samza.testing import TestDriver
 

@@ -14,7 +14,7 @@ from airflow_samza import max_, stream_application
 from airflow_samza.application.operator_specs import AggregateSpec
 from airflow_samza.errors import StateError
 from airflow_samza.schema import Schema
-from airflow_samza.task.operators.aggregate import Aggregate
+from airflow_samza.task.operators.aggregation.aggregate import Aggregate
 
 
 @stream_application("kept")

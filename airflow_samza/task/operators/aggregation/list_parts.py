@@ -1,26 +1,26 @@
 """Parts of aggregations that are lists: all values (collect), the distinct ones, registers of a sketch.
 
-Made and merged group by group.
-
-Every function gets rows in the order of their groups (``rows``: their numbers) and how many each group has.
+They are made and merged group by group. Every function gets rows in the order of their groups (``rows``: their numbers)
+and how many each group has.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow_samza.task.operators.sketches import codes
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from airflow_samza.task.operators.aggregation.sketches import codes
 
 
 @dataclass(frozen=True)
 class Groups:
     """Groups of rows.
 
-    The rows' numbers, group after group and in order within each, and the number of rows per group.
+    ``rows`` are the rows' numbers, group after group and in order within each, ``counts`` the rows of each group.
     """
 
     rows: Any
@@ -29,15 +29,11 @@ class Groups:
     @property
     def owners(self) -> Any:
         """The group of each of ``rows``."""
-        import numpy as np
-
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
 
 def each_row(rows: int) -> Groups:
     """Every row a group of its own."""
-    import numpy as np
-
     return Groups(np.arange(rows), np.ones(rows, np.int64))
 
 
@@ -49,14 +45,12 @@ def is_list_function(function: str) -> bool:
 def list_part(function: str, column: pa.Array, groups: Groups) -> pa.Array:
     """A list per group. ``function`` may have a parameter behind a space (the precision of a sketch)."""
     name, _, parameter = function.partition(" ")
-    made: pa.Array = _FUNCTIONS[name](column, groups, *([int(parameter)] if parameter else []))
-    return made
+    lists: pa.Array = _FUNCTIONS[name](column, groups, *([int(parameter)] if parameter else []))
+    return lists
 
 
 def interleaved(values: pa.Array, places: pa.Array, groups: Groups) -> tuple[pa.Array, pa.Array]:
     """Lists of values put together in the order of the places that stand beside them; the values and the places."""
-    import numpy as np
-
     owners, flat = _exploded(values, groups)
     _, where = _exploded(places, groups)
     order = np.lexsort((where.to_numpy(), owners))
@@ -101,29 +95,21 @@ def _values(column: pa.Array, groups: Groups) -> tuple[Any, pa.Array]:
 
 def _exploded(column: pa.Array, groups: Groups) -> tuple[Any, pa.Array]:
     """Return the values of the lists, in the order of the groups, and the group of each."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     taken = column.take(groups.rows)
     lengths = pc.fill_null(pc.list_value_length(taken), 0).to_numpy(zero_copy_only=False)
     return np.repeat(groups.owners, lengths), taken.flatten()
 
 
 def _distinct_of(owners: Any, values: pa.Array, groups: Groups) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-
-    found = (
+    distinct = (
         pa.table([owners, values], ["g", "v"]).group_by(["g", "v"], use_threads=False).aggregate([]).combine_chunks()
     )
-    owners = found.column("g").to_numpy()
+    owners = distinct.column("g").to_numpy()
     order = np.argsort(owners, kind="stable")
-    return _lists(found.column("v").combine_chunks().take(pa.array(order)), owners[order], groups)
+    return _lists(distinct.column("v").combine_chunks().take(pa.array(order)), owners[order], groups)
 
 
 def _registers(owners: Any, hits: Any, groups: Groups) -> pa.Array:
-    import numpy as np
-
     place = owners.astype(np.int64) << 32 | hits >> 6
     order = np.lexsort((hits & 63, place))
     place, hits = place[order], hits[order]
@@ -132,9 +118,6 @@ def _registers(owners: Any, hits: Any, groups: Groups) -> pa.Array:
 
 
 def _lists(values: Any, owners: Any, groups: Groups) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-
     lengths = np.bincount(owners, minlength=len(groups.counts))
     flat = values if isinstance(values, pa.Array) else pa.array(values, pa.int32())
     return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), flat)

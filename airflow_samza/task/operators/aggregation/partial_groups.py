@@ -1,24 +1,24 @@
 """Partial results of a decomposable aggregation.
 
-Per key what its accumulators keep, made of rows, merged, and passed on as rows.
+They are what its accumulators keep per key: made of rows, merged, and passed on as rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.application.operator_spec import KeyedResultSpec
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.application.windows import Aggregation
 from airflow_samza.schema import DataType, Field, Schema
-from airflow_samza.task.operators.accumulators import Accumulator, Part, same_key
-from airflow_samza.task.operators.grouping import Grouping
-from airflow_samza.task.operators.list_parts import each_row, is_list_function, list_part
-from airflow_samza.task.tables.kept_state import fitting_state
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from airflow_samza.task.checkpoint import fitting_state
+from airflow_samza.task.operators.aggregation.accumulators import Accumulator, Part, same_key
+from airflow_samza.task.operators.aggregation.grouping import Grouping
+from airflow_samza.task.operators.aggregation.list_parts import each_row, is_list_function, list_part
 
 RAW_ROWS = 1 << 17
 """Rows collected before a partial result is made: a group-by costs a fixed fraction of a millisecond."""
@@ -34,10 +34,12 @@ def decomposable(aggregations: Sequence[Aggregation]) -> bool:
     return not any(aggregation.function in BY_VALUES for aggregation in aggregations)
 
 
-def accumulators_of(spec: KeyedResultSpec, inputs: Schema, output: Schema) -> list[Accumulator]:
-    """The accumulators of the aggregations, in order."""
+def accumulators_of(
+    spec: KeyedResultSpec, inputs: Schema, output: Schema, *, placed: bool = False
+) -> list[Accumulator]:
+    """The accumulators of the aggregations, in order; ``placed`` as in :class:`Accumulator`."""
     return [
-        Accumulator(a, inputs[a.column].type if a.column is not None else None, output[a.name])
+        Accumulator(a, inputs[a.column].type if a.column is not None else None, output[a.name], placed=placed)
         for a in spec.aggregations
     ]
 
@@ -45,7 +47,7 @@ def accumulators_of(spec: KeyedResultSpec, inputs: Schema, output: Schema) -> li
 def partial_schema(spec: KeyedResultSpec, inputs: Schema, output: Schema) -> Schema:
     """The columns of partial results as messages.
 
-    The key columns (and the slice's start), then the parts of every aggregation.
+    They are the key columns (and the slice's start), then the parts of every aggregation.
     """
     return Schema(tuple(field for field, _ in partial_fields(spec, inputs, output)))
 
@@ -60,14 +62,14 @@ def partial_fields(spec: KeyedResultSpec, inputs: Schema, output: Schema) -> lis
         fields.append((Field("window_start", _BIGINT, nullable=False), None))
     taken = {field.name for field, _ in fields}
     for accumulator in accumulators_of(spec, inputs, output):
-        made = accumulator.output.name
+        result = accumulator.output.name
         for part in accumulator.parts:
-            name = made if len(accumulator.parts) == 1 else f"{made}_{part.first}"
+            name = result if len(accumulator.parts) == 1 else f"{result}_{part.first}"
             while name in taken:
                 name += "_"
             taken.add(name)
             kept = Field(name, _kept_type(part, accumulator.kind), nullable=not part.first.startswith("count"))
-            fields.append((kept, made))
+            fields.append((kept, result))
     return fields
 
 
@@ -100,13 +102,13 @@ class PartialGroups:
         self.spec = spec
         self.key = spec.key if key is None else key
         self.accumulators = accumulators
-        self._grouping = Grouping(spec, accumulators)
+        self.grouping = Grouping(spec, accumulators)
         self._columns = list(dict.fromkeys([*self.key, *(a.column for a in spec.aggregations if a.column is not None)]))
         self._raw: list[pa.RecordBatch] = []
         self._raw_rows = 0
         self._partials: list[pa.Table] = []
         self._by_values = [
-            f"p{place}" for place, part in enumerate(self._grouping.parts) if part.first in ("collect", "distinct")
+            f"p{place}" for place, part in enumerate(self.grouping.parts) if part.first in ("collect", "distinct")
         ]
         self._size = 0
         self._merged_size = 0
@@ -122,9 +124,7 @@ class PartialGroups:
 
     def add_partials(self, batch: pa.RecordBatch) -> None:
         """Takes partial results in, in the form of :func:`partial_schema`."""
-        import pyarrow as pa
-
-        names = part_names(len(self.key), len(self._grouping.parts))
+        names = part_names(len(self.key), len(self.grouping.parts))
         self._repeats = True  # a key may come twice in a batch that several producers filled
         self._hold(pa.Table.from_arrays(batch.columns, names))
 
@@ -138,9 +138,9 @@ class PartialGroups:
         """One row per key: the key columns, then the parts; nothing is held afterwards. None when nothing came."""
         self.condense()
         self._merge()
-        found = self._partials[0] if self._partials else None
+        partials = self._partials[0] if self._partials else None
         self._partials, self.rows, self._size, self._merged_size = [], 0, 0, 0
-        return found
+        return partials
 
     def held(self) -> pa.Table | None:
         """Return what :meth:`merged` would give now; all of it stays here."""
@@ -154,8 +154,6 @@ class PartialGroups:
 
     def singles(self, batch: pa.RecordBatch) -> Iterator[Any]:
         """The columns of partial results of one row each, in the order of :func:`partial_schema`."""
-        import pyarrow as pa
-
         yield from (same_key(batch.column(name)) for name in self.key)
         for accumulator in self.accumulators:
             column = accumulator.aggregation.column
@@ -173,14 +171,12 @@ class PartialGroups:
 
     def condense(self) -> None:
         """Makes a partial result of the messages collected so far."""
-        import pyarrow as pa
-
         if not self._raw_rows:
             return
         batch = pa.Table.from_batches(self._raw).combine_chunks().to_batches()[0]
         self._raw, self._raw_rows = [], 0
         keys = [same_key(batch.column(name)) for name in self.key]
-        self._hold(self._table(*self._grouping.made(keys, batch)))
+        self._hold(self._table(*self.grouping.made(keys, batch)))
 
     def _hold(self, partial: pa.Table) -> None:
         self._partials.append(partial)
@@ -191,34 +187,24 @@ class PartialGroups:
 
     def _size_of(self, partial: pa.Table) -> int:
         """The rows of a partial result and the values in its lists: merging copies them, so it waits for many more."""
-        import pyarrow.compute as pc
-
         lists = (pc.sum(pc.list_value_length(partial.column(name))).as_py() or 0 for name in self._by_values)
         return int(partial.num_rows + sum(lists))
 
     def _merge(self) -> None:
         """Makes one partial result of all."""
-        import pyarrow as pa
-
         if len(self._partials) > 1 or self._repeats:
             with fitting_state(self.spec.title):
                 together = pa.concat_tables(self._partials).combine_chunks()
             count = len(self.key)
             columns = [column.combine_chunks() for column in together.columns]
-            self._partials = [self._table(*self._grouping.merged(columns[:count], columns[count:]))]
+            self._partials = [self._table(*self.grouping.merged(columns[:count], columns[count:]))]
         self._repeats = False
         self.rows = self._partials[0].num_rows if self._partials else 0
         self._size = self._merged_size = self._size_of(self._partials[0]) if self._partials else 0
 
     @staticmethod
     def _table(keys: list[Any], parts: list[Any]) -> pa.Table:
-        import pyarrow as pa
-
         return pa.table([*keys, *parts], part_names(len(keys), len(parts)))
-
-    def guarded(self, compute: Any) -> Any:
-        """Return what ``compute`` gives; a value that does not fit is the aggregation's error."""
-        return self._grouping.guarded(compute)
 
 
 def part_names(keys: int, parts: int) -> list[str]:

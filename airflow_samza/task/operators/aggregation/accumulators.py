@@ -1,8 +1,7 @@
-"""The parts of a vectorised aggregation.
+"""The parts of a vectorised aggregation: for each function what is kept per key, its merging, and the final value.
 
-For each function: the parts kept per key, their merging, and the final value.
-
-Null columns are left out, as in SQL; NaN is greater than every number and equal to itself, as in Spark.
+Null columns are left out, as in SQL; NaN is greater than every number and equal to itself, as in Spark. Means of
+decimals are exact: a sum of up to 38 digits and a count give a quotient that is rounded half up, as Spark's ``avg``.
 """
 
 from __future__ import annotations
@@ -10,17 +9,18 @@ from __future__ import annotations
 import decimal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.application.windows import Aggregation
 from airflow_samza.schema import DataType, Field, type_from_arrow
 from airflow_samza.task.expressions.arithmetic import overflow
 from airflow_samza.task.expressions.coercion import is_floating
-from airflow_samza.task.operators.decimal_means import decimal_means
-from airflow_samza.task.operators.sketches import estimates, precision_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from airflow_samza.task.expressions.expression import EvaluationFailure
+from airflow_samza.task.operators.aggregation.sketches import estimates, precision_of
 
 _EXACT = decimal.Context(prec=76)
 
@@ -29,7 +29,7 @@ _EXACT = decimal.Context(prec=76)
 class Part:
     """One column that is kept per key.
 
-    Made by ``first`` (an Arrow hash function) over new rows, merged by ``merge``.
+    It is made by ``first`` (an Arrow hash function) over new rows, and merged by ``merge``.
     """
 
     first: str
@@ -57,11 +57,8 @@ class Accumulator:
     def prepared(self, source: str | None, column: pa.Array) -> pa.Array:
         """The input of a part.
 
-        The column itself, widened (``bigint``, ``double``, ``decimal``), without NaN, or whether it is NaN.
+        It is the column itself, widened (``bigint``, ``double``, ``decimal``), without NaN, or whether it is NaN.
         """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if source == "bigint":
             return column.cast(pa.int64())
         if source == "double":
@@ -79,18 +76,15 @@ class Accumulator:
 
     def final(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The value per key."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         function = self.aggregation.function
         target = self.output.type.to_arrow()
         if function == "avg" and self.output.type.name == "decimal":
             return decimal_means(parts[0], parts[1], self.output.type)
         if function == "avg":
             total, number = parts
-            known = pc.not_equal(number, 0)
-            quotient = pc.divide(total, pc.if_else(known, number, 1).cast(pa.float64()))
-            return pc.if_else(known, quotient, pa.scalar(None, pa.float64()))
+            counted = pc.not_equal(number, 0)
+            quotient = pc.divide(total, pc.if_else(counted, number, 1).cast(pa.float64()))
+            return pc.if_else(counted, quotient, pa.scalar(None, pa.float64()))
         if function in ("min", "max") and self.kind is not None and is_floating(self.kind):
             value, some_nan = parts
             nan = pa.scalar(float("nan"), value.type)
@@ -146,11 +140,8 @@ def _parts(aggregation: Aggregation, kind: DataType | None, placed: bool) -> tup
 def checked_sum_input(column: pa.Array) -> pa.Array:
     """A column whose sums, over any of its rows, cannot overflow in silence.
 
-    Bigints and decimals that could become wider decimals.
+    Bigints and decimals whose sums could do so become wider decimals.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     whole = column.type == pa.int64()
     if not (whole or pa.types.is_decimal(column.type)) or len(column) == column.null_count:
         return column
@@ -168,8 +159,6 @@ def checked_sum(total: pa.Array, kind: pa.DataType) -> pa.Array:
 
     One that does not fit is an ANSI overflow.
     """
-    import pyarrow as pa
-
     if total.type == kind:
         return total
     try:
@@ -180,9 +169,6 @@ def checked_sum(total: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def same_key(column: pa.Array) -> pa.Array:
     """A key column in which equal keys have equal bits: -0.0 becomes 0.0, and there is one NaN."""
-    import numpy as np
-    import pyarrow as pa
-
     if not pa.types.is_floating(column.type):
         return column
     values: Any = column.fill_null(0).to_numpy(zero_copy_only=False) + 0.0
@@ -190,3 +176,61 @@ def same_key(column: pa.Array) -> pa.Array:
     return pa.array(
         values, column.type, mask=column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     )
+
+
+_DIGITS = 38
+"""Digits after the point to which Spark divides before it rounds to those of the result."""
+
+
+def decimal_means(totals: pa.Array, counts: pa.Array, result: DataType) -> pa.Array:
+    """The mean per row, of type ``result``; null where the count is 0.
+
+    Raises :class:`EvaluationFailure` for one that does not fit.
+    """
+    counted = counts.to_numpy(zero_copy_only=False)
+    scale = totals.type.scale
+    more = 10 ** (result.scale - scale)
+    small = _small(totals, counted, (1 << 61) // more) if scale <= 18 else None
+    present = pa.array(counted != 0)
+    if small is None:
+        pairs = zip(totals.to_pylist(), counted.tolist(), strict=True)
+        return pa.array(
+            [None if not count else _mean(total, count, scale, result) for total, count in pairs], result.to_arrow()
+        )
+    # below these bounds whole numbers of 64 bits hold everything, and rounding once is the same as rounding twice
+    divisor = np.where(counted == 0, 1, counted)
+    rounded = (2 * np.abs(small) * more + divisor) // (2 * divisor)
+    return _unscaled(np.where(small < 0, -rounded, rounded), present, result.to_arrow())
+
+
+def _small(totals: pa.Array, counts: Any, bound: int) -> Any:
+    """The unscaled totals as 64-bit numbers; None when one is not below the bound, or a count is enormous."""
+    if len(totals) == 0:
+        return np.array([], np.int64)
+    halves = np.frombuffer(totals.buffers()[1], np.int64, 2 * len(totals), 16 * totals.offset)
+    low = np.where(counts == 0, 0, halves[::2])
+    high = np.where(counts == 0, 0, halves[1::2])
+    fits = (high == low >> 63) & (low > -bound) & (low < bound)
+    return low if fits.all() and counts.max() < 1 << 40 else None
+
+
+def _unscaled(values: Any, present: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Unscaled 64-bit numbers as decimals."""
+    halves = np.empty(2 * len(values), np.int64)
+    halves[::2], halves[1::2] = values, values >> 63
+    decimals = pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(halves)])
+    return pc.if_else(present, decimals, pa.scalar(None, kind))
+
+
+def _mean(total: decimal.Decimal, count: int, scale: int, result: DataType) -> decimal.Decimal:
+    unscaled = int(total.scaleb(scale, _EXACT))
+    value = _half_up(_half_up(unscaled * 10 ** (_DIGITS - scale), count), 10 ** (_DIGITS - result.scale))
+    if abs(value) >= 10**result.precision:
+        raise EvaluationFailure("NUMERIC_VALUE_OUT_OF_RANGE", f"The mean does not fit into {result.ddl()}.")
+    return decimal.Decimal(value).scaleb(-result.scale, _EXACT)
+
+
+def _half_up(dividend: int, divisor: int) -> int:
+    """The quotient as a whole number; halves go away from zero."""
+    rounded = (2 * abs(dividend) + divisor) // (2 * divisor)
+    return rounded if dividend >= 0 else -rounded

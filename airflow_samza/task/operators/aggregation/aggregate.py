@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from airflow_samza.application.operator_specs import AggregateSpec
 from airflow_samza.schema import Schema
-from airflow_samza.task.operators.list_parts import Groups, list_part
+from airflow_samza.task.operators.aggregation.list_parts import Groups, list_part
+from airflow_samza.task.operators.aggregation.partial_groups import PartialGroups, accumulators_of, part_names
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.partial_groups import PartialGroups, accumulators_of, part_names
 from airflow_samza.task.operators.windows.open_windows import codes_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _OUT_ROWS = 1 << 16
 """Rows of an emitted batch."""
@@ -54,8 +54,6 @@ class Aggregate(Operator[AggregateSpec]):
 
     def _with_lists(self, groups: pa.Table, values: Mapping[str, pa.Table]) -> pa.Table:
         """Partial results as former versions kept them, with the lists that they kept apart."""
-        import pyarrow as pa
-
         count = len(self.spec.key)
         keys = [column.combine_chunks() for column in groups.columns[:count]]
         plain = iter(groups.columns[count:])
@@ -70,19 +68,14 @@ class Aggregate(Operator[AggregateSpec]):
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """A row per key."""
-        import pyarrow as pa
-
         assert self.output is not None
         groups = self._groups.merged()
         if groups is None:
             return
         keys = [groups.column(place) for place in range(len(self.spec.key))]
         columns = {field.name: column for field, column in zip(self.output.fields, keys, strict=False)}
-        place = len(keys)
-        for accumulator in self._groups.accumulators:
-            parts = [groups.column(place + n).combine_chunks() for n in range(len(accumulator.parts))]
-            place += len(parts)
-            columns[accumulator.output.name] = self._groups.guarded(lambda a=accumulator, p=parts: a.final(p))
+        parts = [groups.column(place).combine_chunks() for place in range(len(keys), groups.num_columns)]
+        columns |= self._groups.grouping.final(parts)
         schema = self.output.to_arrow()
         table = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
         yield from table.combine_chunks().to_batches(max_chunksize=_OUT_ROWS)
@@ -90,9 +83,6 @@ class Aggregate(Operator[AggregateSpec]):
 
 def _lists_of(function: str, keys: list[pa.Array], kept: pa.Table) -> pa.Array:
     """A list for each row of ``keys``, of the values that are kept beside the same key."""
-    import numpy as np
-    import pyarrow as pa
-
     columns = [column.combine_chunks() for column in kept.columns]
     together = [pa.concat_arrays([one, other]) for one, other in zip(keys, columns, strict=False)]
     owners = codes_of(together, len(keys[0]) + kept.num_rows)[len(keys[0]) :]

@@ -1,21 +1,81 @@
-"""A table that a processor fills, as the processor sees it.
+"""The processor of a table's side inputs, made by its factory, and the table that it fills as it sees it.
 
-It reads what was written before, and what it has given itself.
+A factory is a class or function, or ``module:factory`` by name (rules S2, S8). The processor reads what was written
+before, and what it has given itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from airflow_samza.application.callables import check_callable, name_of
+from airflow_samza.application.declarations.side_inputs import SideInputsProcessor
+from airflow_samza.application.descriptors import TableDescriptor
+from airflow_samza.application.rejections import USER_ERRORS, raised_in_user_code
+from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
 from airflow_samza.quoting import quoted
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError
 from airflow_samza.task.messages.own_copies import OwnCopies
 from airflow_samza.task.tables.store import TableStore
+
+
+def make_processor(table: TableDescriptor, config: Mapping[str, str], metrics: Any) -> SideInputsProcessor:
+    """A new processor of a table."""
+    factory = processor_factory(table)
+    try:
+        processor = factory(config, metrics)
+    except SamzaError:
+        raise
+    except USER_ERRORS as error:
+        raise InvalidApplication(
+            f"The factory of the processor of table {table.table_id!r}, {name_of(factory)}, raised "
+            f"{raised_in_user_code(error)}.",
+            hint="It is called with (config, metrics), once in each task.",
+            table=table.table_id,
+        ) from error
+    if not callable(getattr(processor, "process", None)):
+        raise InvalidApplication(
+            f"The factory of the processor of table {table.table_id!r}, {name_of(factory)}, made {processor!r:.100}, "
+            "which has no method process.",
+            hint="Return an object with process(message, store) that gives (key, row) pairs.",
+            table=table.table_id,
+        )
+    return processor  # type: ignore[no-any-return]
+
+
+def processor_factory(table: TableDescriptor) -> Callable[[Mapping[str, str], Any], Any]:
+    """The factory that a table was declared or configured with, imported where it was named."""
+    named = table.processor
+    if not isinstance(named, str):
+        return named  # type: ignore[no-any-return]
+    module, _, attribute = named.rpartition(":") if ":" in named else named.rpartition(".")
+    try:
+        factory: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            factory = getattr(factory, part)
+    except USER_ERRORS as error:
+        raise ConfigError(
+            f"The processor of table {table.table_id!r} is {named!r}, which cannot be imported: "
+            f"{raised_in_user_code(error)}.",
+            hint='Write "package.module:factory" (processor=, or '
+            f"stores.{table.table_id}.side.inputs.processor.factory).",
+            key=f"stores.{table.table_id}.side.inputs.processor.factory",
+            value=named,
+        ) from error
+    check_callable(
+        factory,
+        f"the processor factory {named!r} of table {table.table_id!r}",
+        2,
+        hint="Give a callable (config, metrics).",
+    )
+    return factory  # type: ignore[no-any-return]
+
 
 _MOST = 50_000
 """Rows that are held as Python objects before they go into the table."""
@@ -42,7 +102,7 @@ class SideStore:
         self._writer = MessageWriter(store.schema)
         self._copies = OwnCopies(store.schema)
         self._written: dict[Any, Any] = {}
-        self._found: dict[Any, Any] = {}
+        self._looked_up: dict[Any, Any] = {}
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -53,16 +113,16 @@ class SideStore:
             if row is not None and not isinstance(row, self._kind):
                 row = self._shown(key, row)
         else:
-            if key not in self._found:
+            if key not in self._looked_up:
                 self.prefetch([key])
-            row = self._found.get(key)
+            row = self._looked_up.get(key)
         return row if row is None else self._copies.of(row)
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
         """The rows of those keys that are there."""
-        asked = list(keys)
-        self.prefetch(asked)
-        return {key: row for key in asked if (row := self.get(key)) is not None}
+        listed = list(keys)
+        self.prefetch(listed)
+        return {key: row for key in listed if (row := self.get(key)) is not None}
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
         """The entries from ``first`` up to and without ``last``, in key order; all rows are sorted for it."""
@@ -77,23 +137,22 @@ class SideStore:
 
     def prefetch(self, keys: Sequence[Any]) -> None:
         """Looks many keys up at once, so that asking for each of them later costs little."""
-        wanted = [
+        missing = [
             key
             for key in dict.fromkeys(keys)
-            if key is not None and key not in self._written and key not in self._found
+            if key is not None and key not in self._written and key not in self._looked_up
         ]
-        if not wanted:
+        if not missing:
             return
-        if len(self._found) > _MOST:
-            self._found.clear()
-        self._found.update(dict.fromkeys(wanted))
+        if len(self._looked_up) > _MOST:
+            self._looked_up.clear()
+        self._looked_up.update(dict.fromkeys(missing))
         if not self._store.nbytes:
             return
-        columns = self._columns(wanted)
+        columns = self._columns(missing)
         places = self._store.find(columns)
-        there = [key for key, place in zip(wanted, places.tolist(), strict=True) if place >= 0]
-        rows = pa.RecordBatch.from_arrays(self._store.take(places[places >= 0]), schema=self._store.schema.to_arrow())
-        self._found.update(zip(there, self._reader.read(rows), strict=True))
+        there = [key for key, place in zip(missing, places.tolist(), strict=True) if place >= 0]
+        self._looked_up.update(zip(there, self._reader.read(self._store.batch(places[places >= 0])), strict=True))
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -120,7 +179,7 @@ class SideStore:
     def flush(self) -> None:
         """Hands what was given to the table."""
         written, self._written = self._written, {}
-        self._found.clear()
+        self._looked_up.clear()
         rows = {key: row for key, row in written.items() if row is not None}
         gone = [key for key, row in written.items() if row is None]
         if rows:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
 from airflow_samza.task.expressions.expression import EvaluationFailure
-from airflow_samza.task.operators.accumulators import Accumulator, checked_sum, checked_sum_input
-from airflow_samza.task.operators.list_parts import Groups, interleaved, is_list_function, list_part
+from airflow_samza.task.operators.aggregation.accumulators import Accumulator, checked_sum, checked_sum_input
+from airflow_samza.task.operators.aggregation.list_parts import Groups, interleaved, is_list_function, list_part
 from airflow_samza.task.operators.stateless import evaluation_failed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -34,16 +35,13 @@ class Grouping:
         self, keys: list[Any], batch: pa.RecordBatch, sequence: pa.Array | None = None
     ) -> tuple[list[Any], list[Any]]:
         """The keys and parts of messages; ``sequence`` is the place of each where parts ask for it."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         inputs: list[Any] = []
         for accumulator in self.accumulators:
             name = accumulator.aggregation.column
             for part in accumulator.parts:
                 if part.source == "sequence":
-                    known = batch.column(name).is_valid()
-                    inputs.append(pc.if_else(known, sequence, pa.scalar(None, pa.int64())))
+                    present = batch.column(name).is_valid()
+                    inputs.append(pc.if_else(present, sequence, pa.scalar(None, pa.int64())))
                 else:
                     inputs.append(accumulator.prepared(part.source, batch.column(name)) if name is not None else None)
         return self._grouped(keys, inputs, [part.first for part in self.parts])
@@ -54,13 +52,13 @@ class Grouping:
 
     def final(self, parts: Sequence[Any]) -> dict[str, Any]:
         """The value of every aggregation by name."""
-        found = {}
+        columns = {}
         place = 0
         for accumulator in self.accumulators:
             mine = parts[place : place + len(accumulator.parts)]
             place += len(mine)
-            found[accumulator.output.name] = self.guarded(partial(accumulator.final, mine))
-        return found
+            columns[accumulator.output.name] = self.guarded(partial(accumulator.final, mine))
+        return columns
 
     def guarded(self, compute: Callable[[], T]) -> T:
         """Return what ``compute`` gives; a value that does not fit is the aggregation's error."""
@@ -72,29 +70,25 @@ class Grouping:
             raise evaluation_failed(self.spec, text, failure) from None
 
     def _grouped(self, keys: list[Any], inputs: list[Any], functions: list[str]) -> tuple[list[Any], list[Any]]:
-        import numpy as np
-        import pyarrow as pa
-
         names = [f"k{place}" for place in range(len(keys))]
         columns, column_names = list(keys), list(names)
-        asked: list[Any] = []
+        aggregations: list[Any] = []
         for place, (function, column) in enumerate(zip(functions, inputs, strict=True)):
             if column is None:
-                asked.append(([], function))
+                aggregations.append(([], function))
             elif (kernel := _kernel(function)) is not None:
                 columns.append(_prepared(function, column))
                 column_names.append(f"v{place}")
-                asked.append((f"v{place}", kernel))
+                aggregations.append((f"v{place}", kernel))
         by_rows = any(is_list_function(function) or function.startswith("interleave") for function in functions)
         columns.append(pa.array(np.arange(len(keys[0]))))
         column_names.append(_ROW)
-        asked += [(_ROW, "min"), *([(_ROW, "list")] if by_rows else [])]
+        aggregations += [(_ROW, "min"), *([(_ROW, "list")] if by_rows else [])]
         # one thread: Spark runs a task per core
-        grouped = pa.table(columns, column_names).group_by(names, use_threads=False).aggregate(asked)
+        grouped = pa.table(columns, column_names).group_by(names, use_threads=False).aggregate(aggregations)
         firsts = grouped.column(f"{_ROW}_min").to_numpy()
-        if not (
-            firsts[1:] > firsts[:-1]
-        ).all():  # Arrow's groups come mostly, not always, in the order of their first rows
+        # Arrow's groups come mostly, not always, in the order of their first rows (decision 34).
+        if not (firsts[1:] > firsts[:-1]).all():
             grouped = grouped.take(pa.array(np.argsort(firsts)))
         groups = _groups(grouped.column(f"{_ROW}_list").combine_chunks()) if by_rows else None
         out: list[Any] = []
@@ -108,12 +102,12 @@ class Grouping:
             elif function == "placed":
                 out.append(None)
             elif (kernel := _kernel(function)) is not None:
-                found = grouped.column(f"v{place}_{kernel}").combine_chunks()
+                aggregated = grouped.column(f"v{place}_{kernel}").combine_chunks()
                 if function in _OF_PLACES:
-                    found = column.take(found)
+                    aggregated = column.take(aggregated)
                 elif function == "sum" and not pa.types.is_floating(column.type):
-                    found = self.guarded(partial(checked_sum, found, column.type))
-                out.append(found)
+                    aggregated = self.guarded(partial(checked_sum, aggregated, column.type))
+                out.append(aggregated)
         for place, function in enumerate(functions):
             if function == "placed":
                 out[place] = _at_places(inputs[place], inputs[place + 1], out[place + 1])
@@ -134,18 +128,14 @@ def _prepared(function: str, column: pa.Array) -> pa.Array:
 
 
 def _groups(rows: pa.ListArray) -> Groups:
-    import pyarrow.compute as pc
-
     return Groups(rows.flatten().to_numpy(), pc.list_value_length(rows).to_numpy())
 
 
-def _at_places(values: pa.Array, places: pa.Array, wanted: pa.Array) -> pa.Array:
+def _at_places(values: pa.Array, places: pa.Array, chosen: pa.Array) -> pa.Array:
     """The values that stand at the wanted places; null where none is wanted."""
-    import pyarrow.compute as pc
-
-    known = pc.drop_null(places)
+    present = pc.drop_null(places)
     kept = values.filter(places.is_valid()) if places.null_count else values
-    return kept.take(pc.index_in(wanted, value_set=known))
+    return kept.take(pc.index_in(chosen, value_set=present))
 
 
 def _places(column: pa.Array) -> pa.Array:
@@ -153,8 +143,5 @@ def _places(column: pa.Array) -> pa.Array:
 
     The least is the first value's, the greatest the last one's.
     """
-    import numpy as np
-    import pyarrow as pa
-
     mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     return pa.array(np.arange(len(column)), pa.int64(), mask=mask)

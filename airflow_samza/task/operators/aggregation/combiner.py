@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.output_writers import OutputWriter
+from airflow_samza.task.operators.aggregation.partial_groups import PartialGroups, accumulators_of
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.partial_groups import PartialGroups, accumulators_of
-from airflow_samza.task.operators.windows.fixed import START_COLUMN
-from airflow_samza.task.operators.windows.placing import Placing
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from airflow_samza.task.operators.windows.fixed import START_COLUMN, Placing
 
 MOST_ROWS = 1 << 20
 """Partial results held at a time; more are sent and begun anew, so that memory stays bounded."""
@@ -63,12 +60,10 @@ class Combiner(Operator[OperatorSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Add messages to the groups, or send each as a partial result where combining does not pay."""
-        import pyarrow as pa
-
         if self._placing is not None:
             batch = self._placing.placed(batch)
         if not self._pays:
-            columns = self._groups.guarded(lambda: list(self._groups.singles(batch)))
+            columns = self._groups.grouping.guarded(lambda: list(self._groups.singles(batch)))
             self._send(pa.Table.from_arrays(columns, self._arrow.names))
             return ()
         self._groups.add(batch)
@@ -84,10 +79,10 @@ class Combiner(Operator[OperatorSpec]):
         return {} if self._placing is None else {"messages_without_time": self._placing.without_time}
 
     def _look(self) -> None:
-        """Stops combining when the messages since the last look brought too many new keys."""
+        """Stops combining when the messages since the last look brought too many new keys (decision 7)."""
         held = self._groups.distinct()
-        made = held - self._held + self._sent  # new keys
-        if made > WORTH * self._seen:
+        new = held - self._held + self._sent  # new keys
+        if new > WORTH * self._seen:
             self._flush()
             self._pays = False
         self._seen, self._sent, self._held = 0, 0, held
@@ -105,8 +100,6 @@ class Combiner(Operator[OperatorSpec]):
             self._send(table)
 
     def _send(self, table: pa.Table) -> None:
-        import pyarrow as pa
-
         columns = [column.cast(field.type) for column, field in zip(table.columns, self._arrow, strict=True)]
         for batch in pa.Table.from_arrays(columns, schema=self._arrow).combine_chunks().to_batches():
             self._writer.write(batch)

@@ -1,0 +1,1 @@
+"""Aggregation by key on whole batches: accumulators of each function, partial results, their sending and merging."""

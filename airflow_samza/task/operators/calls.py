@@ -1,0 +1,107 @@
+"""Calls of the user's callables with the messages of a batch.
+
+Every message is called with once. One on which the callable fails, or whose result has another shape, fails the
+stage; with a handler of bad records only that message is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.rejections import USER_ERRORS
+from airflow_samza.task.messages.bad_records import BadRecords, rows_at
+from airflow_samza.task.messages.messages import MessageWriter, chunks
+from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
+from airflow_samza.task.messages.writer import Source, written_each
+
+
+class Failures:
+    """The messages of one chunk on which the callable failed. ``bad`` None: the first failure is raised."""
+
+    def __init__(self, bad: BadRecords | None) -> None:
+        self.places: list[int] = []
+        self.errors: list[BaseException] = []
+        self._bad = bad
+
+    def add(self, place: int, error: BaseException) -> None:
+        """Add a message on which the callable failed."""
+        if self._bad is None:
+            raise error
+        self.places.append(place)
+        self.errors.append(error)
+
+    def reject(self, part: pa.RecordBatch, first: int | None) -> None:
+        """Hand them over, in order; ``first`` is the place of the chunk in its batch (None: not known)."""
+        if self.places and self._bad is not None:
+            order = sorted(range(len(self.places)), key=self.places.__getitem__)
+            places = [self.places[number] for number in order]
+            at = None if first is None else [first + place for place in places]
+            self._bad.reject(rows_at(part, places), [self.errors[number] for number in order], at)
+
+
+def chunks_of(batch: pa.RecordBatch, bad: BadRecords | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the chunks of a batch with their places in it; ``bad`` is told that the batch begins."""
+    if bad is not None:
+        bad.begin(batch)
+    first = 0
+    for part in chunks(batch):
+        yield first, part
+        first += part.num_rows
+
+
+def call_each(
+    spec: OperatorSpec,
+    function: Callable[..., Any],
+    messages: Sequence[Any],
+    failures: Failures,
+    *,
+    arguments: Sequence[Iterable[Any]] | None = None,
+    use: Callable[[Any], Any] | None = None,
+) -> list[Any]:
+    """Return the callable's results on the messages on which it does not fail, as ``use`` hands them on.
+
+    ``arguments`` are those of all calls, one iterable for each parameter, of which the first is a list (None: the
+    messages).
+    """
+    call = function if use is None else lambda message: use(function(message))
+    iterators: list[Any] = [iter(values) for values in arguments or [messages]]
+    calls = map(call, *iterators)
+    results: list[Any] = []
+    while len(results) + len(failures.places) < len(messages):
+        error: BaseException = RuntimeError("it raised StopIteration")
+        try:
+            results.extend(calls)  # in C; the rest of the first iterator shows how far it came
+        except USER_ERRORS as raised:
+            error = raised
+        if len(results) + len(failures.places) < len(messages):
+            place = len(messages) - iterators[0].__length_hint__() - 1
+            failures.add(place, callable_failed(spec, function, messages[place], error))
+    return results
+
+
+def write_each(
+    spec: OperatorSpec,
+    function: Callable[..., Any],
+    writer: MessageWriter,
+    results: Sequence[Any],
+    messages: Sequence[Any],
+    failures: Failures,
+    source: Source | None = None,
+) -> pa.RecordBatch | None:
+    """Return the batch of what :func:`call_each` gave on messages; a result of another shape is a failure, too.
+
+    ``source`` are the messages of which each result was made.
+    """
+    made, misshapen = written_each(writer, results, None if failures.places else source)
+    if misshapen:
+        failed = set(failures.places)
+        places = [place for place in range(len(messages)) if place not in failed]
+        for number, shape in misshapen:
+            message, result = messages[places[number]], results[number]
+            error = wrong_shape(spec, function, result, writer.expected, message=message, why=shape.why)
+            failures.add(places[number], error)
+    return made
