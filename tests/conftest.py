@@ -18,6 +18,7 @@ from airflow_samza.launch.class_archive import class_archive, java_options
 from demo.spark_cluster import SHORT_LIVED
 from demo.store_servers import AzureServer, GcsServer, S3Server, Server
 from tests.support import folder_servers, one_kafka
+from tests.support.budgets import EXTENDED
 
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs
@@ -74,8 +75,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_FailuresAtOnce(terminal))
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests come first."""
+    """Long tests come first; where random suites have their whole budgets, they are extended tests."""
+    for item in items if EXTENDED else ():
+        if item.get_closest_marker("random") or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.extended)
     items.sort(key=lambda item: _FIRST.index(_folder(item.nodeid)) if _folder(item.nodeid) in _FIRST else len(_FIRST))
 
 

@@ -20,6 +20,7 @@ from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.memory import MemoryStore
 from airflow_samza.storage.rocksdb import RocksStore
 from airflow_samza.storage.store import KeyValueStore, StoreLayout
+from tests.support.budgets import share
 
 MakeStore = Callable[[StoreLayout], KeyValueStore]
 
@@ -317,7 +318,7 @@ def machine_of(make: MakeStore) -> type[RuleBasedStateMachine]:
 
 
 def test_it_is_a_sorted_dict_through_epochs_that_fail(make: MakeStore) -> None:
-    examples = 60 if make is MemoryStore else 12  # a database takes its time to open
+    examples = share(60 if make is MemoryStore else 12)  # a database takes its time to open
     run_state_machine_as_test(
         machine_of(make), settings=settings(max_examples=examples, stateful_step_count=30, deadline=None)
     )

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "10"))
+from tests.support.budgets import seconds
+
+SECONDS = seconds("FUZZ_SECONDS", 10)
 """For all formats together."""
 
 SEED = int(os.environ.get("FUZZ_SEED", "1"))

@@ -13,10 +13,10 @@ from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import RunPlan
+from tests.support.budgets import nightly_but
 from tests.support.dying_runners import Runners
 from tests.support.kafka_outputs import new_topic, read_all
 from tests.support.looping import FEW, Place
-from tests.support.nightly import nightly_but
 
 if TYPE_CHECKING:
     from demo.kafka import Kafka

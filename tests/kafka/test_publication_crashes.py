@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from tests.support.budgets import nightly_but
 from tests.support.kafka_outputs import ids_of, new_topic, outputs, publication, read_all, rows, stage, stream
-from tests.support.nightly import nightly_but
 from tests.support.publication_steps import STEPS
 from tests.support.waiting import until
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from airflow_samza.schema import Schema
 from airflow_samza.systems.serdes.avro import AvroRecords
 from airflow_samza.systems.serdes.avro_columns import RecordColumns, Unsupported
+from tests.support.budgets import share
 
 INNER = {
     "type": "record",
@@ -114,7 +115,7 @@ def damaged(draw: st.DrawFn, value: bytes) -> bytes:
     return value
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 @given(cases(), st.integers(0, 2))
 def test_rows_and_bad_messages_are_those_that_fastavro_finds(case: tuple[Any, str, list[bytes]], skipped: int) -> None:
     record, ddl, messages = case

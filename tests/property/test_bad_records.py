@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from airflow_samza import dead_letter, stream_application
 from airflow_samza.testing import TestDriver
+from tests.support.budgets import share
 
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=share(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 ROWS = st.lists(
     st.one_of(st.fixed_dictionaries({"k": st.integers(0, 5), "v": st.integers(-3, 6)}), st.just("unreadable")),

@@ -19,6 +19,7 @@ from airflow_samza.chooser.runs import RunChooser, taken
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
 from tests.property.test_choosers import Log, heads_of, logs, messages, time_of
+from tests.support.budgets import share
 from tests.support.built_in_choosers import BUILT_IN
 from tests.support.chooser_messages import Run
 
@@ -177,7 +178,7 @@ def epoch(
 
 
 @pytest.mark.parametrize("factory", CASES)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=share(120), deadline=None)
 @given(logs(), choices(), st.data())
 def test_the_layers_around_any_chooser_choose_as_the_model_does_whenever_messages_come(
     factory: str, log: Log, chosen_by: ChooserSettings, data: st.DataObject
@@ -205,7 +206,7 @@ def test_the_layers_around_any_chooser_choose_as_the_model_does_whenever_message
 @pytest.mark.parametrize(
     "factory", [*(f"airflow_samza.chooser.factories:{name}" for name in BUILT_IN), f"{__name__}:plain_earliest"]
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share(30), deadline=None)
 @given(logs(), choices(), st.data())
 def test_epochs_of_any_length_take_messages_in_the_order_of_one(
     factory: str, log: Log, chosen_by: ChooserSettings, data: st.DataObject
@@ -222,7 +223,7 @@ def test_epochs_of_any_length_take_messages_in_the_order_of_one(
     assert order == whole
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(
     st.integers(2, 4),
     st.integers(1, 3),

@@ -19,10 +19,11 @@ from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.runs import RunChooser
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.systems.system import SystemStreamPartition as Ssp
+from tests.support.budgets import share
 from tests.support.built_in_choosers import BUILT_IN
 from tests.support.chooser_messages import Run, admitted, chosen
 
-QUICK = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=share(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 Log = dict[Ssp, list[Run]]
 
@@ -81,7 +82,7 @@ def messages(runs: list[Run]) -> list[tuple[Ssp, int]]:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 @pytest.mark.parametrize("grain", [None, 1, 3])
-@settings(QUICK, max_examples=20)
+@settings(QUICK, max_examples=share(20))
 @given(logs(), choices())
 def test_every_message_is_chosen_once_and_in_its_partitions_order(
     name: str, grain: int | None, log: Log, chosen_by: ChooserSettings
@@ -93,7 +94,7 @@ def test_every_message_is_chosen_once_and_in_its_partitions_order(
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-@settings(QUICK, max_examples=30)
+@settings(QUICK, max_examples=share(30))
 @given(logs(), choices(), st.data())
 def test_whenever_envelopes_come_all_are_chosen_in_the_end(
     name: str, log: Log, chosen_by: ChooserSettings, data: st.DataObject
@@ -135,7 +136,7 @@ def one_by_one(chooser: MessageChooser[Any], log: Log) -> Iterator[tuple[Ssp, in
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-@settings(QUICK, max_examples=30)
+@settings(QUICK, max_examples=share(30))
 @given(logs(), choices())
 def test_runs_are_split_where_single_messages_would_have_changed_the_partition(
     name: str, log: Log, chosen_by: ChooserSettings
@@ -201,7 +202,7 @@ def test_streams_in_order_of_time_come_out_merged_by_time(log: Log) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 4, 11])
-@settings(QUICK, max_examples=30)
+@settings(QUICK, max_examples=share(30))
 @given(logs(), choices(), st.integers(1, 3))
 def test_epochs_admit_everything_once_within_their_limits(
     limit: int, log: Log, chosen_by: ChooserSettings, grain: int

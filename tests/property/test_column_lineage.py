@@ -14,6 +14,7 @@ from airflow_samza.application.application import ApplicationSpec, StreamApplica
 from airflow_samza.application.windows import count, max_, min_, sum_, tumbling
 from airflow_samza.errors import SamzaError
 from airflow_samza.testing import TestDriver
+from tests.support.budgets import share
 from tests.support.lineage_applications import whole_run
 
 ROW = "k bigint, c string, v bigint, w bigint, at timestamp"
@@ -106,7 +107,7 @@ VALUES = {
 }
 ROWS = st.lists(st.fixed_dictionaries(VALUES), min_size=3, max_size=8)
 DRAWN = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=4)
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=share(60), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def described(steps: list[tuple[int, int, int]], kinds: tuple[Any, ...] = STEPS) -> tuple[Any, ApplicationSpec]:

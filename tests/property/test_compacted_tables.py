@@ -29,6 +29,7 @@ from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.task.loop.side_tables import SideTables
 from airflow_samza.task.program.stage_program import StageProgram, compile_stage
+from tests.support.budgets import extended_but
 from tests.support.pushes import PARTITIONS, SCHEMA, TOPIC, Pushes
 
 PLACE = ("log", TOPIC.name)
@@ -78,7 +79,7 @@ class Readers:
         return found
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", extended_but(range(2), range(12)))
 def test_each_version_is_a_dict_for_every_reader(
     tmp_path: Path, program: StageProgram, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_samza import Row, avg, collect, count, count_distinct, first, last, max_, min_, stream_application, sum_
 from airflow_samza.testing import TestDriver
+from tests.support.budgets import share
 
 SCHEMA = "k string, i bigint, d double"
 ROWS = st.lists(
@@ -26,7 +27,7 @@ ROWS = st.lists(
     ),
     max_size=60,
 )
-SETTINGS = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=share(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @stream_application("totals")

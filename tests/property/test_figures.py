@@ -20,9 +20,10 @@ from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.folders import must_read
 from airflow_samza.runs.records.stage_result import StageResult, describe_result
 from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED
+from tests.support.budgets import share
 from tests.support.timed_runs import DIES, FAILS, FIRST, IS_CANCELLED, JUMPS, PARTITIONS, SECOND, World
 
-EXAMPLES = int(os.environ.get("FIGURES_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("FIGURES_EXAMPLES") or share(30))
 GROUPS = 10
 NAMES = 5
 """Rows of the table beside the lines."""

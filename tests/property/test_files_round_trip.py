@@ -19,9 +19,12 @@ from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
+from tests.support.budgets import share
 
 SETTINGS = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=share(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 UTC = dt.timezone.utc
 
@@ -197,7 +200,7 @@ MARKED = "`\ufeff` bigint"
 """A column whose name is a byte order mark, which readers of files take away at their beginning."""
 
 
-@settings(SETTINGS, max_examples=150)
+@settings(SETTINGS, max_examples=share(150))
 @given(
     options=OPTIONS,
     table=tables(CSV_KINDS, TEXT.filter(lambda text: text.strip() != "" and "\0" not in text)),

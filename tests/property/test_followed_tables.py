@@ -25,6 +25,7 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.system import StreamSpec
+from tests.support.budgets import extended_but
 from tests.support.runs_here import Here
 from tests.unit.prepare.test_side_inputs import profiles, views
 
@@ -101,7 +102,7 @@ class Stage:
 
 
 @pytest.mark.parametrize("application", ["following", "following_processed"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", extended_but(range(2), range(12)))
 def test_all_that_is_written_to_a_side_input_is_read_in_the_end_by_epochs_that_are_bounded(
     tmp_path: Path, application: str, seed: int
 ) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from airflow_samza.schema import Schema
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import BadMessage
+from tests.support.budgets import share
 
 PLAIN = "id bigint, small int, ratio double, word string, flag boolean, inner struct<x:bigint,tags:array<string>>"
 WITH_MAP = PLAIN + ", counts map<string,bigint>"
@@ -133,7 +134,7 @@ odd = st.sampled_from(
 
 
 @pytest.mark.parametrize("ddl", [PLAIN, WITH_MAP])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 @given(st.lists(objects | broken | odd, max_size=8), st.integers(0, 3), st.sampled_from([1, 40]))
 @example([b'{"id": 1}', b"", b'{"id": 2}'], 1, 40)
 @example([b'{"word": "a\nb"}', b'{"id": 1,\n"word": "c"}'], 0, 1)
@@ -148,7 +149,7 @@ def test_rows_and_bad_messages_are_those_that_pythons_parser_finds(
     assert found.batch.to_pylist() == rows
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share(30), deadline=None)
 @given(st.lists(objects | broken | odd, min_size=1, max_size=6))
 def test_a_strict_reader_names_the_first_bad_message(values: list[bytes | None]) -> None:
     schema = Schema.of(PLAIN).to_arrow()

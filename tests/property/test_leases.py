@@ -20,6 +20,7 @@ from airflow_samza.runs.lineage.versions import find_version, newest_number
 from airflow_samza.runs.records.folders import must_read, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
+from tests.support.budgets import share
 from tests.support.carried import STAGES, Carried
 
 RUNS = ("a", "b", "c")
@@ -90,7 +91,7 @@ class Model:
         return start, end
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(RUNS), st.sampled_from(ACTIONS), st.booleans()), max_size=30))
 def test_the_versions_are_a_chain_and_only_its_runs_have_published(steps: list[tuple[str, str, bool]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

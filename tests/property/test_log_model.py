@@ -27,6 +27,7 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
+from tests.support.budgets import share
 
 STREAM = StreamSpec("topic", partitions=2)
 FAR = 1 << 45
@@ -154,5 +155,5 @@ class LogMachine(RuleBasedStateMachine):
 
 TestLogAgainstItsModel = LogMachine.TestCase
 TestLogAgainstItsModel.settings = settings(
-    max_examples=30, stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=share(30), stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -11,9 +11,10 @@ import random
 import pytest
 from samza_spark_apps.random_apps import plan_of
 
+from tests.support.budgets import share
 from tests.support.random_runs import driver_of, in_pieces, outputs, whole
 
-EXAMPLES = int(os.environ.get("MODES_EXAMPLES", "120"))
+EXAMPLES = int(os.environ.get("MODES_EXAMPLES") or share(120))
 GROUPS = 10
 
 

@@ -15,6 +15,7 @@ from airflow_samza.records import made, plain
 from airflow_samza.systems.files.following_options import FollowOptions
 from airflow_samza.systems.files.listing import FoundFile
 from airflow_samza.systems.files.new_files import FilesRead, new_files
+from tests.support.budgets import share
 
 Version = tuple[int, int]
 """Size and time of a file."""
@@ -51,7 +52,7 @@ ACTS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(300), deadline=None)
 @given(
     acts=ACTS,
     order=st.sampled_from(["time", "name"]),
@@ -133,7 +134,7 @@ def run(world: World, record: FilesRead, options: FollowOptions, *, succeeds: bo
     return after
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 30), min_size=1, max_size=40),
     remember=st.integers(1, 10),

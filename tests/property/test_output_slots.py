@@ -22,6 +22,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.tails import KNOWN_TAILS
 from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import SystemBinding
+from tests.support.budgets import share
 from tests.support.faulty_arrow import FaultyHandler
 from tests.support.slotted import Slotted, day
 
@@ -235,7 +236,7 @@ data_of_runs = st.lists(st.sampled_from(DAYS), min_size=6, max_size=6)
 
 
 @pytest.mark.parametrize("kind", ["log", "files"])
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=share(25), suppress_health_check=[HealthCheck.too_slow])
 @given(sequence=sequences, data=data_of_runs)
 def test_an_output_holds_what_a_plain_model_says(
     kind: str, sequence: list[Act], data: list[tuple[int, int] | None]

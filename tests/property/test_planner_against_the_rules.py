@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from airflow_samza.errors import PlanError, PlanErrors
 from airflow_samza.planner.planner import ExecutionPlanner
+from tests.support.budgets import share
 from tests.support.planner_applications import ROW, left, spec_of
 from tests.support.planner_reference import Node, judge
 
@@ -108,7 +109,7 @@ ONE_PARTITION = [
 ]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=share(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graphs())
 @example(REMOTE)
 @example(ONE_PARTITION)

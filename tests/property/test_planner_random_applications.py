@@ -18,6 +18,7 @@ from airflow_samza.planner.explain import explain
 from airflow_samza.planner.pictures import dot, mermaid, svg
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
+from tests.support.budgets import share
 
 ROW = "k bigint, c string, v int, at timestamp"
 KEYS = ("k", "k", "k", "c")
@@ -190,7 +191,7 @@ def outcome(spec: ApplicationSpec) -> ExecutionPlan | list[dict[str, object]]:
         return [error.to_dict()]
 
 
-EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = settings(max_examples=share(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @EXAMPLES

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from airflow_samza import count, stream_application
 from airflow_samza.errors import PlanError
 from airflow_samza.testing import TestDriver
+from tests.support.budgets import share
 from tests.support.planner_reference import Node
 
 ROW = "k bigint, v bigint"
@@ -119,7 +120,9 @@ def evaluate(nodes: list[Node], given: dict[str, list[int]]) -> dict[str, Bag]:
     return bags
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=share(80), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 @given(
     graphs(),
     st.lists(st.integers(0, 8), max_size=8),

@@ -23,8 +23,9 @@ from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
 from airflow_samza.systems.serdes.wire import envelopes, user_bytes
 from airflow_samza.systems.system import ControlEnvelope, MessageRun, SystemStreamPartition, UnreadableRun
+from tests.support.budgets import share
 
-QUICK = settings(max_examples=40, deadline=None)
+QUICK = settings(max_examples=share(40), deadline=None)
 SSP = SystemStreamPartition("bytes", "s", 0)
 DDL = (
     "flag boolean, small int, big bigint, ratio double, amount decimal(20,4), word string, raw binary, day date, at "
@@ -159,7 +160,7 @@ def test_json_is_what_python_reads_and_avro_what_fastavro_reads(messages: list[d
 @pytest.mark.parametrize(
     ("name", "ddl", "values"), [("string", "line string", texts), ("bytes", "line binary", st.binary(max_size=9))]
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=share(50), deadline=None)
 @given(st.data())
 def test_texts_and_bytes_are_sent_as_they_are(name: str, ddl: str, values: Any, data: st.DataObject) -> None:
     lines = data.draw(st.lists(values, min_size=1, max_size=4))

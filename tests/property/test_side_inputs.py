@@ -23,6 +23,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.task.loop.side_tables import SideTables
 from airflow_samza.task.program.stage_program import StageProgram, compile_stage
+from tests.support.budgets import extended_but
 
 TOPICS = ("changes-a", "changes-b")
 PROFILES = "member_id bigint, tier string"
@@ -80,7 +81,7 @@ class Host:
         return {row["member_id"]: row["tier"] for row in tables.stores["profiles"].rows.to_pylist()}
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", extended_but(range(4), range(25)))
 def test_a_table_of_several_topics_is_a_dict(tmp_path: Path, program: StageProgram, seed: int) -> None:
     chance = random.Random(seed)
     host = Host(tmp_path, program)

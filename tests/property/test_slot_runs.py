@@ -11,6 +11,7 @@ import pytest
 from airflow_samza.errors import TopicError
 from airflow_samza.runs import finish
 from airflow_samza.runs.records.run_plan import RunPlan
+from tests.support.budgets import extended_but
 from tests.support.slot_runs import FILES, LOG, OTHERS, OTHERS_LOG, Outputs
 
 ACTS = 14
@@ -175,7 +176,7 @@ def play(folder: Path, deaths: Deaths, kind: str, seed: int) -> None:
             assert set(world.outputs.found_by_others()) >= set(world.rows), told
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", extended_but([0], range(2)))
 @pytest.mark.parametrize("kind", ["files", "log"])
 def test_random_runs_leave_what_the_model_says(tmp_path: Path, deaths: Deaths, kind: str, seed: int) -> None:
     play(tmp_path, deaths, kind, seed)

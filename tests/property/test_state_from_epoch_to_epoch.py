@@ -27,6 +27,7 @@ from airflow_samza.application.operator_specs import AggregateSpec
 from airflow_samza.schema import Schema
 from airflow_samza.task.operators.aggregation.aggregate import Aggregate
 from airflow_samza.task.tables.store import TableStore
+from tests.support.budgets import share
 
 SCHEMA = Schema.of("k string, f double, i bigint, s string, d double, n struct<x:double,l:array<string>>")
 ROW = st.fixed_dictionaries(
@@ -40,7 +41,7 @@ ROW = st.fixed_dictionaries(
     }
 )
 EPOCHS = st.lists(st.lists(st.lists(ROW, max_size=12), max_size=3), min_size=1, max_size=6)
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=share(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @stream_application("totals")

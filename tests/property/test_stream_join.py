@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.task.operators.stream_join import buffer, operator
 from airflow_samza.task.operators.stream_join.operator import StreamJoin
+from tests.support.budgets import share
 from tests.support.stream_join_model import KINDS, batch_of, in_order, join_spec, joined_rows, make_join
 
 SETTINGS = settings(
-    max_examples=40,
+    max_examples=share(40),
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -16,6 +16,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.storage.snapshots import KnownTables, read_snapshot, write_snapshot
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.task.tables.store import TableStore
+from tests.support.budgets import share
 
 SCHEMA = Schema.of("k bigint, name string, n bigint")
 KEYS = pa.schema([("k", pa.int64())])
@@ -57,7 +58,7 @@ def seen(store: TableStore, now: int) -> dict[int, int]:
     return shown
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(steps=STEPS, ttl=st.sampled_from([None, 25]))
 def test_a_table_is_a_dict_however_it_is_cut_into_epochs(
     tmp_path_factory: Any, steps: list[tuple[str, Any]], ttl: int | None

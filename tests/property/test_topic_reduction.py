@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_samza import avg, count, count_distinct, first, last, max_, min_, stream_application, sum_
 from airflow_samza.testing import TestDriver
+from tests.support.budgets import share
 
 SCHEMA = "k string, g int, i bigint, d double, s string, m decimal(9,2)"
 ROWS = st.lists(
@@ -95,7 +96,7 @@ def shown(driver: TestDriver, stream: str) -> list[str]:
     return sorted(repr(row) for row in driver.output(stream))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(made=applications(), rows=ROWS, more=ROWS, partitions=st.integers(1, 3))
 def test_sending_less_changes_no_output(made: Any, rows: list[Any], more: list[Any], partitions: int) -> None:
     application, merged = made

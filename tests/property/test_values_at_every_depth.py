@@ -21,6 +21,7 @@ from airflow_samza.row import Row
 from airflow_samza.schema import SIMPLE_TYPES, DataType, Field, Schema
 from airflow_samza.task.messages.messages import MessageReader
 from airflow_samza.task.messages.writer import MessageWriter, ShapeError
+from tests.support.budgets import share
 
 UTC = datetime.timezone.utc
 TWO_EAST = datetime.timezone(datetime.timedelta(hours=2))
@@ -192,7 +193,7 @@ def same(kind: DataType, given: Any, read: Any) -> bool:
     return bool(given == read)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=share(400), deadline=None)
 @given(data=st.data())
 def test_a_value_fits_inside_as_it_fits_into_a_column(data: st.DataObject) -> None:
     kind = data.draw(TYPES)
@@ -208,7 +209,7 @@ def test_a_value_fits_inside_as_it_fits_into_a_column(data: st.DataObject) -> No
     assert accepted(DataType("map", children=(DataType("int"), array)), {1: [value], 2: None, 3: []}) == fits
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=share(400), deadline=None)
 @given(data=st.data())
 def test_what_fits_reads_back_equal_at_every_depth(data: st.DataObject) -> None:
     kind = data.draw(TYPES)
@@ -217,7 +218,7 @@ def test_what_fits_reads_back_equal_at_every_depth(data: st.DataObject) -> None:
         assert same(kind, value, read_back(kind, value))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 @given(data=st.data())
 def test_columns_hold_what_their_values_hold_one_by_one(data: st.DataObject) -> None:
     kind = data.draw(TYPES)

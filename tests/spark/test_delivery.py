@@ -27,7 +27,7 @@ from airflow_samza.systems.spark.system import SparkSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 from demo.java_servers import jars
 from tests.spark.conftest import APPS
-from tests.support.nightly import nightly_but
+from tests.support.budgets import nightly_but
 from tests.support.spark_sources import end_java
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compactions import sections_since
 from tests.spark.conftest import APPS
 from tests.spark.test_table_push import APPLICATION, BY_ID, MEMBERS, Pusher, pusher, session
-from tests.support.nightly import nightly_but
+from tests.support.budgets import nightly_but
 
 __all__ = ["pusher", "session"]
 

@@ -34,8 +34,8 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPS
+from tests.support.budgets import nightly_but
 from tests.support.files_with import files_with
-from tests.support.nightly import nightly_but
 from tests.support.one_session import open_session
 from tests.support.topic_rows import version_rows
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from typing import Any
+
+from tests.support.budgets import seconds
 
 WRONG: tuple[Any, ...] = (
     None,
@@ -28,7 +29,7 @@ WRONG: tuple[Any, ...] = (
 )
 """Values that stand where others should."""
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "8"))
+SECONDS = seconds("FUZZ_SECONDS", 8)
 """Seconds for which each fuzzer of this folder tries; a nightly gives more."""
 
 

@@ -21,11 +21,12 @@ import pytest
 from airflow_samza.runs.failpoints import PLACES
 from airflow_samza.runs.records.run_plan import RunPlan
 from demo.store_servers import S3Server, Server
+from tests.support.budgets import seconds
 from tests.support.dying_runners import Runners
 from tests.support.faulty_store import Asked, FaultyStore
 from tests.support.looping import APPLICATION, Place
 
-SECONDS = float(os.environ.get("CRASH_SECONDS", "20"))
+SECONDS = seconds("CRASH_SECONDS", 20)
 STORE_SECONDS = SECONDS / 6  # for each store, nightly
 
 pytestmark = pytest.mark.timeout(600 + 2 * SECONDS)

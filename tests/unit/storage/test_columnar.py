@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from airflow_samza.errors import StoreError
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.key_hashes import key_hashes
+from tests.support.budgets import share
 
 UTC = datetime.timezone.utc
 
@@ -54,7 +55,7 @@ def test_finds_what_a_dict_would_whatever_is_written_deleted_and_kept(
         st.lists(st.tuples(st.none() | keys, st.integers(0, 9), st.booleans()), max_size=30), min_size=1, max_size=4
     )
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=share(60), deadline=None)
     @given(steps=steps, asked=st.lists(st.none() | keys, max_size=100))
     def check(steps: list[list[tuple[Any, int, bool]]], asked: list[Any]) -> None:
         model: dict[Any, int] = {}

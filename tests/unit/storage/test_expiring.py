@@ -15,6 +15,7 @@ from airflow_samza.storage.expiring import ExpiringStore, with_times
 from airflow_samza.storage.memory import MemoryStore
 from airflow_samza.storage.rocksdb import RocksStore
 from airflow_samza.storage.store import KeyValueStore, StoreLayout
+from tests.support.budgets import share
 
 LAYOUT = StoreLayout("visits", Schema.of("key string"), Schema.of("value bigint"))
 TTL = 100
@@ -111,4 +112,6 @@ def test_it_is_a_dict_that_forgets_through_epochs(make: Make) -> None:
         def teardown(self) -> None:
             self.store.close()
 
-    run_state_machine_as_test(AgainstDict, settings=settings(max_examples=15, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(
+        AgainstDict, settings=settings(max_examples=share(15), stateful_step_count=20, deadline=None)
+    )

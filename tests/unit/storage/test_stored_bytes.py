@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from airflow_samza.schema import Schema
 from airflow_samza.storage.key_bytes import KeyBytes
 from airflow_samza.storage.value_bytes import ValueBytes
+from tests.support.budgets import share
 
 SIMPLE: dict[str, st.SearchStrategy[Any]] = {
     "boolean": st.booleans(),
@@ -65,7 +66,7 @@ def test_keys_keep_their_order_and_come_back(kind: str) -> None:
     schema = Schema.of(f"a {kind}, b {kind}")
     alone, both = KeyBytes(Schema.of(f"a {kind}")), KeyBytes(schema)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=share(100), deadline=None)
     @given(st.lists(st.tuples(SIMPLE[kind], SIMPLE[kind]), max_size=8))
     def check(keys: list[tuple[Any, Any]]) -> None:
         data = [both.encoded(key) for key in keys]
@@ -86,7 +87,7 @@ def test_values_come_back_and_columns_give_the_same_bytes(kind: str) -> None:
     codec = ValueBytes(schema)
     values = st.none() | {**SIMPLE, **NESTED}[kind]
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=share(100), deadline=None)
     @given(st.lists(st.tuples(values, st.none() | st.text("xyä"), values), max_size=8))
     def check(rows: list[tuple[Any, ...]]) -> None:
         data = [codec.encoded(row) for row in rows]

@@ -28,6 +28,7 @@ from airflow_samza.systems.system import (
     SystemStreamPartition,
     UnreadableRun,
 )
+from tests.support.budgets import share
 
 Found = tuple[int, dict[str, Any] | str]
 """An offset, and the message, or the text of a record that cannot be read."""
@@ -170,7 +171,7 @@ def test_a_column_that_no_row_could_fit_is_an_error_all_the_same(tmp_path: Path)
 LINE = st.sampled_from(
     [*JSON.splitlines(), '{"k": 9, "s": "ü\\n"}', "", '{"k": 1e99}', '{"k": 7, "s": "' + "x" * 50 + '"}', "\r"]
 )
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(max_examples=share(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @SETTINGS

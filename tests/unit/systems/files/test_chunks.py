@@ -18,6 +18,7 @@ from airflow_samza.systems.files import slicing
 from airflow_samza.systems.files.packing import Unit, pack, pack_chunks
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+from tests.support.budgets import share
 
 UNITS = st.lists(st.tuples(st.integers(0, 50), st.booleans()), max_size=15)
 
@@ -43,7 +44,7 @@ def test_chunks_have_what_packing_gives_each_partition(
 
 
 @pytest.mark.parametrize("kind", ["json", "parquet"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=share(15), deadline=None)
 @given(seed=st.integers(0, 10_000), partitions=st.integers(1, 4))
 def test_a_range_is_read_once_in_any_pieces(
     kind: str, tmp_path_factory: pytest.TempPathFactory, seed: int, partitions: int

@@ -20,6 +20,7 @@ from airflow_samza.errors import ConfigError, SchemaError, TopicError
 from airflow_samza.systems.files.formats import csv
 from airflow_samza.systems.files.formats.csv_records import Dialect
 from airflow_samza.systems.files.formats.options import FileOptions
+from tests.support.budgets import share
 from tests.support.file_rows import file_rows
 
 read = partial(file_rows, name="in.csv")
@@ -187,7 +188,7 @@ def test_a_small_file_that_unpacks_to_an_endless_line_takes_little_memory(tmp_pa
     assert most < 64 << 20
 
 
-SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(max_examples=share(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PARTS = st.lists(
     st.sampled_from(["a", "1", ",", '"', '""', '"x\ny"', "\n", "\r", "\r\n", "\\", "'", "z,z\n"]), max_size=14
 ).map("".join)

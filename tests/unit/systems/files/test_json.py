@@ -18,6 +18,7 @@ from airflow_samza.systems.files.formats import json_lines, lines
 from airflow_samza.systems.files.formats.json_blocks import DEEPEST
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding, SystemStreamPartition
+from tests.support.budgets import share
 from tests.support.file_rows import file_rows
 
 read = partial(file_rows, name="in.json")
@@ -190,7 +191,7 @@ def test_a_line_that_is_too_long_is_bad_and_what_follows_is_read(
         read(tmp_path, data)
 
 
-SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(max_examples=share(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 VALUE = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "x", "ü"]), inner, max_size=3),

@@ -40,6 +40,7 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
+from tests.support.budgets import share
 
 UTC = dt.timezone.utc
 FLAT = (
@@ -187,7 +188,7 @@ def test_every_row_is_in_exactly_one_partition_of_many_files(tmp_path: Path, par
     assert system.slice(stream) == system.slice(stream)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share(200), deadline=None)
 @given(
     sizes=st.lists(st.tuples(st.integers(0, 10_000), st.booleans(), st.integers(1, 5)), max_size=12),
     partitions=st.integers(1, 20),
@@ -222,7 +223,7 @@ def test_packing_loses_and_doubles_nothing_and_is_balanced(sizes: list[tuple[int
     assert all(weight <= total / partitions + largest + 1 for weight in weights)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(
     lines=st.lists(st.text("ab\r", max_size=12), max_size=20),
     cuts=st.lists(st.integers(0, 300), max_size=6),

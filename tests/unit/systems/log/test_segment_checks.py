@@ -18,6 +18,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.log.segment_checks import check_unpacked, unpacked_bytes
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
+from tests.support.budgets import share
 from tests.support.runs_here import Here
 
 
@@ -74,7 +75,7 @@ def test_takes_a_large_batch_of_ordinary_data() -> None:
 
 def test_whatever_the_bytes_are_it_tells_or_says_that_it_cannot() -> None:
     sound = body_of(file_of(batch(20)))
-    for seed in range(2000):
+    for seed in range(share(2000)):
         rng = random.Random(seed)
         data = bytearray(sound)
         for _ in range(rng.randint(1, 6)):
