@@ -16,7 +16,7 @@ PLACES = [
     "log",
     "log on s3",
     "files",
-    "files on s3",
+    pytest.param("files on s3", marks=pytest.mark.extended),
     pytest.param("files on hdfs", marks=pytest.mark.hdfs),
     pytest.param("log on hdfs", marks=pytest.mark.hdfs),
 ]

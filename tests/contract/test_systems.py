@@ -56,7 +56,7 @@ def at_brokers(kafka: Kafka, root: Path | str = "") -> System:
     return bind_system("here", SystemBinding("kafka", {"bootstrap.servers": kafka.address}), str(root))
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.extended)])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A folder of this host, or a prefix in a bucket."""
     if request.param == "s3":

@@ -27,10 +27,14 @@ class Runners:
 
     def start(self, place: Place, run: RunPlan, die_at: str = "", generation: int = 1) -> None:
         """Starts all stages of a run; ``die_at`` as of a failpoint."""
-        assert self._process.stdin is not None
         stages = [stage.stage_id for stage in run.plan.stages]
         arguments = [place.runtime.root, run.application, run.run_id, str(generation), *stages]
-        marker = place.folder / f"died-{time.monotonic_ns()}"
+        self.start_stages(arguments, place.folder, die_at)
+
+    def start_stages(self, arguments: list[str], folder: Path, die_at: str = "") -> None:
+        """Starts stages as :mod:`tests.support.without_spark` is told to."""
+        assert self._process.stdin is not None
+        marker = folder / f"died-{time.monotonic_ns()}"
         dying = {VARIABLE: f"{die_at}@{marker}"} if die_at else {}
         self._process.stdin.write(json.dumps([arguments, {**self.environment, **dying}]) + "\n")
         self._process.stdin.flush()

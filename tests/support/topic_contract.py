@@ -28,6 +28,7 @@ ON_SERVERS = {
 
 MARKS = {
     "hdfs": [pytest.mark.hdfs],
+    "s3": [pytest.mark.extended],
     "kafka": [pytest.mark.kafka, pytest.mark.timeout(300)],
     "azure": [pytest.mark.nightly],
     "gcs": [pytest.mark.nightly],

@@ -27,6 +27,7 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
 from demo.store_servers import BUCKET, S3Server
+from tests.support.budgets import extended_but
 from tests.support.runs_here import run_stage
 
 LINES = [
@@ -140,6 +141,7 @@ def test_two_stages_send_what_fails_to_one_output_in_a_bucket(bucket: Bucket) ->
     assert [unread[0][1], json.loads(unread[2][1])] == [LINES[2], {"sensor": None, "value": 7}]
 
 
+@pytest.mark.extended
 def test_an_application_reads_dead_letters_from_the_bucket(bucket: Bucket) -> None:
     bucket.run(bucket.plan("readings"))
     stream = StreamSpec("bad", partitions=1, schema="message string", format="json", path="out/bad")
@@ -149,6 +151,7 @@ def test_an_application_reads_dead_letters_from_the_bucket(bucket: Bucket) -> No
     assert Counter(read) == Counter(letter["message"] for letter in bucket.letters())
 
 
+@pytest.mark.extended
 def test_a_cleared_stage_replaces_its_dead_letters_in_the_bucket(bucket: Bucket) -> None:
     plan = bucket.plan("readings")
     bucket.run(plan)
@@ -158,6 +161,7 @@ def test_a_cleared_stage_replaces_its_dead_letters_in_the_bucket(bucket: Bucket)
     assert not set(before) & set(bucket.parts())
 
 
+@pytest.mark.extended
 def test_a_second_run_leaves_the_dead_letters_of_the_first(bucket: Bucket) -> None:
     for run_id in ("run 1", "run 2"):
         bucket.run(bucket.plan("readings", run_id))
@@ -184,7 +188,7 @@ def died(root: str, lake: str, run_id: str) -> None:
     run_stage(root, plan, plan.plan.stages[0].stage_id, 1, bindings)
 
 
-@pytest.mark.parametrize("place", ["task-after-manifest", "after-first-publish"])
+@pytest.mark.parametrize("place", extended_but(["after-first-publish"], ["task-after-manifest", "after-first-publish"]))
 def test_dead_letters_of_a_runner_that_died_come_once(bucket: Bucket, place: str, tmp_path: Path) -> None:
     plan = bucket.plan("readings")
     path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])

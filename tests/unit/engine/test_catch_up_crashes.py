@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.runs.failpoints import PLACES, STATE_PLACES
+from tests.support.budgets import extended_but
 from tests.support.forked_runs import BUSY, FENCED, ForkedRuns
 from tests.support.runs_here import Here
 
@@ -21,6 +22,11 @@ COUNTING = "tests.support.carrying_apps:counting"
 
 # No state is written by a stage that has just begun, and a bounded number of messages is one epoch.
 EVERY_STEP = [place for place in (*PLACES, *STATE_PLACES) if place != "after-epoch"]
+
+RETRIED = ("after-intent", "task-after-manifest", "after-commit", "state-after-lease", "state-before-version")
+PASSED_BY = ("before-intent", "after-first-publish", "state-after-files", "state-after-version")
+CLEARED = ("task-before-state", "after-commit", "state-after-end")
+"""The steps that each change tries."""
 
 SCHEMA = pa.schema([("member", pa.int64()), ("page", pa.string()), ("n", pa.int64())])
 
@@ -64,7 +70,7 @@ def dying(forked: ForkedRuns, tmp_path: Path) -> Dying:
     return made
 
 
-@pytest.mark.parametrize("step", EVERY_STEP)
+@pytest.mark.parametrize("step", extended_but(RETRIED, EVERY_STEP))
 def test_a_retry_goes_on_wherever_the_run_died(dying: Dying, step: str) -> None:
     assert dying.drive("run-2", die_at=step) == -signal.SIGKILL
     dying.clicks(4)
@@ -73,7 +79,7 @@ def test_a_retry_goes_on_wherever_the_run_died(dying: Dying, step: str) -> None:
     dying.check()
 
 
-@pytest.mark.parametrize("step", EVERY_STEP)
+@pytest.mark.parametrize("step", extended_but(PASSED_BY, EVERY_STEP))
 def test_the_next_run_goes_on_or_names_the_dead_one(dying: Dying, step: str) -> None:
     assert dying.drive("run-2", die_at=step) == -signal.SIGKILL
     dying.clicks(4)
@@ -85,7 +91,7 @@ def test_the_next_run_goes_on_or_names_the_dead_one(dying: Dying, step: str) -> 
     dying.check()
 
 
-@pytest.mark.parametrize("step", EVERY_STEP)
+@pytest.mark.parametrize("step", extended_but(CLEARED, EVERY_STEP))
 def test_a_run_that_is_cleared_replaces_what_it_left_behind(dying: Dying, step: str) -> None:
     assert dying.drive("run-2", die_at=step) == -signal.SIGKILL
     dying.clicks(4)
@@ -93,6 +99,7 @@ def test_a_run_that_is_cleared_replaces_what_it_left_behind(dying: Dying, step: 
     dying.check()
 
 
+@pytest.mark.extended
 def test_runs_that_start_at_once_go_one_after_the_other(dying: Dying) -> None:
     """Each in a process of its own, planned at the same time; one of them dies, and is tried again."""
     config = {"job.state.lease.wait.ms": "120000"}

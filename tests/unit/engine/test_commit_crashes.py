@@ -5,9 +5,7 @@ No Spark needed.
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +14,12 @@ import pytest
 
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, UNFINISHED, StageHandle
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+from tests.support.dying_runners import Runners
 
 APPLICATION = """
 from airflow_samza import count, stream_application
@@ -51,8 +49,9 @@ EVERY_STEP = (
 class Crashing:
     """A root with an application and its run, driven by processes that die when told to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, runners: Runners) -> None:
         self.folder = folder
+        self.runners = runners
         self.root = str(folder / "root")
         self.runtime = SparkRuntime(self.root)
         self.log = LogSystem("log", SystemBinding("log", {"root": self.root}))
@@ -61,20 +60,8 @@ class Crashing:
         return self.runtime.prepare(RunRequest("crashing_app:app", run_id))
 
     def drive(self, run_id: str, *stages: str, generation: int = 1, die_at: str = "") -> int:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), str(self.folder)])}
-        if die_at:
-            environment[VARIABLE] = f"{die_at}@{self.folder / f'died-{die_at}'}"
-        arguments = [
-            sys.executable,
-            "-m",
-            "tests.support.without_spark",
-            self.root,
-            "crashing",
-            run_id,
-            str(generation),
-            *stages,
-        ]
-        return subprocess.run(arguments, env=environment, check=False, stdout=subprocess.DEVNULL).returncode
+        self.runners.start_stages([self.root, "crashing", run_id, str(generation), *stages], self.folder, die_at)
+        return self.runners.wait()
 
     def messages(self, topic: str) -> list[str]:
         """All user messages of a topic, sorted."""
@@ -90,18 +77,26 @@ class Crashing:
         return sorted(rows)
 
 
-@pytest.fixture
-def crashing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crashing]:
-    (tmp_path / "crashing_app.py").write_text(APPLICATION)
-    monkeypatch.syspath_prepend(str(tmp_path))
+@pytest.fixture(scope="module")
+def runners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runners]:
+    folder = tmp_path_factory.mktemp("code")
+    (folder / "crashing_app.py").write_text(APPLICATION)
+    sys.path.insert(0, str(folder))
+    made = Runners(folder)
+    yield made
+    made.close()
+    sys.path.remove(str(folder))
     sys.modules.pop("crashing_app", None)
-    made = Crashing(tmp_path)
+
+
+@pytest.fixture
+def crashing(tmp_path: Path, runners: Runners) -> Crashing:
+    made = Crashing(tmp_path, runners)
     import pyarrow as pa
 
     rows = pa.table({"word": ["a", "b", "c", "a"] * 25, "n": list(range(100))})
     made.log.append("lines", rows, key=["word"], partitions=2)
-    yield made
-    sys.modules.pop("crashing_app", None)
+    return made
 
 
 def first_stage(plan: RunPlan) -> str:

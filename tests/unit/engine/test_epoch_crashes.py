@@ -21,7 +21,7 @@ import pytest
 from airflow_samza.runs.failpoints import PLACES
 from airflow_samza.runs.records.run_plan import RunPlan
 from demo.store_servers import S3Server, Server
-from tests.support.budgets import seconds
+from tests.support.budgets import extended_but, seconds
 from tests.support.dying_runners import Runners
 from tests.support.faulty_store import Asked, FaultyStore
 from tests.support.looping import APPLICATION, Place
@@ -32,6 +32,9 @@ STORE_SECONDS = SECONDS / 6  # for each store, nightly
 pytestmark = pytest.mark.timeout(600 + 2 * SECONDS)
 
 STOPPED = "continuous, stopped, and gone on with by another run"
+
+QUICK = ("after-intent", "task-before-state", "task-after-manifest", "after-commit", "after-epoch", "before-result")
+"""The steps that each change tries."""
 
 MODES = {"staged": "bounded", "pipelined": "bounded", "continuous": "unbounded"}
 
@@ -60,7 +63,7 @@ def reject_difference(place: Place, run: RunPlan, why: str = "") -> None:
 
 
 @pytest.mark.parametrize("mode", ["pipelined", "continuous"])
-@pytest.mark.parametrize("step", PLACES)
+@pytest.mark.parametrize("step", extended_but(QUICK, PLACES))
 def test_dying_at_any_step_of_any_epoch_loses_and_doubles_nothing(
     tmp_path: Path, runners: Runners, mode: str, step: str
 ) -> None:

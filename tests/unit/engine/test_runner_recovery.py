@@ -216,6 +216,7 @@ def test_a_full_disk_is_said_to_be_full_at_once_and_a_retry_with_room_does_not_f
     assert len(ground.runners()) == 1
 
 
+@pytest.mark.extended
 def test_a_runner_that_cannot_start_on_a_full_disk_is_said_to_lack_room(
     ground_on_disk: Ground, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +261,7 @@ def test_a_frozen_runner_is_given_up_and_finds_itself_replaced_when_it_wakes_up(
     assert len(ground.runners()) == 2
 
 
+@pytest.mark.extended
 def test_a_runner_that_wakes_up_before_anybody_took_over_goes_on(ground: Ground) -> None:
     ground.dials.turn("hold")
     handle = ground.submit(ground.stages[0])
@@ -294,6 +296,7 @@ def test_a_spark_that_answers_nothing_is_given_up_and_replaced(ground: Ground, m
     assert len(ground.runners()) == 2
 
 
+@pytest.mark.extended
 def test_a_java_that_is_frozen_before_it_is_a_spark_is_given_up_and_replaced(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,6 +310,7 @@ def test_a_java_that_is_frozen_before_it_is_a_spark_is_given_up_and_replaced(
     ground.the_rest()
 
 
+@pytest.mark.extended
 def test_a_runner_whose_container_is_gone_is_replaced_when_work_is_to_be_left_to_it(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +331,7 @@ def test_a_runner_whose_container_is_gone_is_replaced_when_work_is_to_be_left_to
     ground.the_rest()
 
 
+@pytest.mark.extended
 def test_a_try_whose_runner_was_dead_at_attach_is_replaced_and_not_reported(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,6 +351,7 @@ def test_a_try_whose_runner_was_dead_at_attach_is_replaced_and_not_reported(
     assert ground.end(again) == SUCCEEDED
 
 
+@pytest.mark.extended
 def test_runtimes_of_two_owners_share_no_runner(ground: Ground) -> None:
     for owner, stage in zip(("first", "second"), ground.stages, strict=False):
         runtime = SparkRuntime(ground.place.runtime.root, owner=owner)
@@ -371,6 +377,7 @@ def test_a_damaged_request_fails_by_name_and_the_runner_goes_on(ground: Ground) 
 DAMAGES = [b"", b"{", b"[]", b'{"at": null}', b"\xff\xfe", b"[" * 100_000]
 
 
+@pytest.mark.extended
 def test_a_damaged_record_that_only_tells_stops_nothing(ground: Ground) -> None:
     first = ground.stages[0]
     ground.dials.turn("hold")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from airflow_samza.engine.producers import Producers
 from airflow_samza.errors import SamzaError, StageError, UpstreamCleared
+from airflow_samza.runs import finish
+from airflow_samza.runs.records.epoch_records import newest_intent
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
@@ -21,6 +27,10 @@ from tests.support.waiting import until
 from tests.support.without_spark import run_stage
 
 pytestmark = pytest.mark.timeout(60)
+
+
+class Died(Exception):
+    """The end of an attempt, as if its process had been killed."""
 
 
 class Stages:
@@ -193,3 +203,46 @@ def test_old_epochs_and_their_state_are_deleted(place: Place) -> None:
     assert len(files.list(place.folder_of(run, "lines").folder.epochs)) <= 32
     assert len(files.list(folder.states)) <= 12
     assert place.counted() == place.expected()
+
+
+def test_an_attempt_that_takes_over_the_second_epoch_goes_on_from_the_state_of_the_first(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = place.prepare("bounded", "pipelined")
+    Stages(place, run).start("lines").join()
+    commits = itertools.count()
+
+    def reach(name: str) -> None:
+        if name == "before-commit" and next(commits) == 1:
+            raise Died
+
+    with monkeypatch.context() as patched:
+        patched.setattr(finish, "reach", reach)
+        with pytest.raises(Died):
+            run_stage(place.runtime, run, "by-word", 1, {})
+    files = open_filesystem(place.runtime.root)
+    intent = newest_intent(files, place.folder_of(run, "by-word").folder)
+    assert intent is not None
+    assert intent.epoch == 1
+    Stages(place, run).start("by-word").join()
+    assert place.counted() == place.expected()
+    assert place.minutes() == place.expected_minutes()
+
+
+def test_a_lost_producer_is_seen_behind_a_stream_that_the_stage_writes_itself(place: Place) -> None:
+    run = place.prepare("bounded", "pipelined")
+    lost = place.folder_of(run, "lines")
+    files = open_filesystem(place.runtime.root)
+    files.make_dirs(lost.folder.attempts)
+    place.runtime.abort(lost, "retries are exhausted")
+    writers = {"again": "by-word", "by-word": "lines"}
+    circular: Any = SimpleNamespace(
+        application=run.application,
+        run_id=run.run_id,
+        generation=run.generation,
+        plan=SimpleNamespace(stage=lambda stage_id: SimpleNamespace(inputs=tuple(writers))),
+        is_own=lambda stream_id: True,
+        writer_stage=writers.__getitem__,
+    )
+    with pytest.raises(StageError, match="that stage failed for good"):
+        Producers(files, {"log": place.log}, circular, place.folder_of(run, "by-word"), None).reject_lost()

@@ -152,6 +152,15 @@ def test_a_merge_of_streams_of_one_key_keeps_it_and_of_two_keys_does_not() -> No
     assert error.facts["partitioning"] == "unkeyed"
 
 
+def test_a_merge_of_streams_of_one_key_has_its_type_where_one_of_them_knows_it() -> None:
+    def describe(app: Any) -> None:
+        undeclared = app.input_stream("c", key="k", partitions=8)
+        join(undeclared.merge(keyed(app, "a")), keyed(app, "b", schema="k string, c string, v int, at timestamp"))
+
+    (error,) = errors_of(describe)
+    assert "partitioned by k bigint, with 'b', partitioned by k string" in error.sentence
+
+
 def test_a_keyed_aggregation_is_rejected_unless_the_rows_of_a_key_lie_together() -> None:
     (error,) = errors_of(lambda app: files(app, "a").aggregate(["c", "k"], id="n", n=count()).sink(print))
     assert ".partition_by(['c', 'k'], id=…)" in error.hint

@@ -286,3 +286,28 @@ def test_an_epoch_whose_intent_was_never_written_is_none(
     leave_epoch(files, epoch(0), ended=(0, 1))
     files.make_dirs(f"{FOLDER.epochs}/1")
     assert finish(files, system, run).epochs == 1
+
+
+class TellingSystem(PublishingSystem):
+    """Remembers how far it was told that its streams are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[tuple[str, dict[int, int]]] = []
+
+    def describe_reading(self, stream: StreamSpec) -> str | None:
+        return None
+
+    def tell_read(self, stream: StreamSpec, offsets: Mapping[int, int]) -> None:
+        self.read.append((stream.name, dict(offsets)))
+
+
+def test_a_partition_that_several_tasks_read_is_read_as_far_as_the_slowest_of_them(
+    files: LocalFilesystem, run: RunPlan
+) -> None:
+    system = TellingSystem()
+    offsets: list[dict[str, int]] = [{"0": 5, "1": 3}, {"0": 4, "1": 7}]
+    told = [{"inputs": {"views": {"next_offsets": by_partition}}} for by_partition in offsets]
+    leave(files, *(dataclasses.replace(manifest(task), report=told[task]) for task in range(2)))
+    finish(files, system, run)
+    assert system.read == [("views", {0: 4, 1: 3})]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -126,6 +127,22 @@ def test_a_consumer_defers_until_its_producers_have_started(
     producer.start()
     operator = consumer(plan=pipelined)
     assert operator.execute_again(make_context(operator), {"producers": {}})["stages"] == ["by-member"]
+
+
+def test_the_time_that_a_task_may_take_goes_on_while_it_waits_for_its_producers(
+    make_context: Any, pipelined: Any, airflow: Airflow
+) -> None:
+    operator = consumer(plan=pipelined, execution_timeout=timedelta(seconds=5))
+    with pytest.raises(TaskDeferred) as raised:
+        operator.execute(make_context(operator))
+    assert raised.value.trigger.deadline == pytest.approx(time.time() + 5, abs=4)
+    assert raised.value.kwargs == {"deadline": raised.value.trigger.deadline}
+    later = consumer(plan=pipelined, execution_timeout=timedelta(hours=1))
+    with pytest.raises(TaskDeferred) as raised:
+        later.execute(make_context(later))
+    assert raised.value.trigger.deadline == pytest.approx(time.time() + 15, abs=10)
+    assert raised.value.kwargs is not None
+    assert raised.value.kwargs["deadline"] == pytest.approx(time.time() + 3600, abs=60)
 
 
 def test_it_looks_again_at_what_airflow_says_and_then_waits_on(

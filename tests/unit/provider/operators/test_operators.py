@@ -12,6 +12,7 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_samza.errors import ConfigError, StageFailed, UnknownName, UnsupportedShape
+from airflow_samza.planner.titles import stage_titles
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
@@ -48,6 +49,15 @@ def test_plan_passes_the_partition_key_of_the_dag_run(runtime: Any, make_context
         operator = plan_operator()
         operator.execute({**make_context(operator), **given})
     assert [request.partition_key for _, request in runtime.named("prepare")] == [None, "nl"]
+
+
+def test_a_stage_may_be_named_by_its_title(runtime: Any, make_context: Any) -> None:
+    ticket = plan_operator().execute(make_context(plan_operator()))
+    title = stage_titles(runtime.plans[1].plan)["by-country"]
+    assert title != "by-country"
+    operator = stream_operator(stage=title, plan=ticket)
+    assert operator.execute(make_context(operator))["stages"] == ["by-country"]
+    assert runtime.named("submit") == [("submit", "by-country", "1.1")]
 
 
 def test_plan_passes_the_data_interval_and_a_given_one_wins(runtime: Any, make_context: Any) -> None:

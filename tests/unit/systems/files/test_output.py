@@ -135,6 +135,19 @@ def test_a_crash_at_any_operation_of_publishing_is_made_good_by_publishing_again
         assert point > 8  # moves, manifest, removals: there were many places to die at
 
 
+def test_a_file_that_a_crash_has_left_half_copied_is_not_taken_as_published(tmp_path: Path) -> None:
+    """Where a move is copy and delete, the staged file stands beside it still."""
+    (name,) = system(tmp_path / "other").publish(STREAM, publication({0: stage(tmp_path / "other", "a0", [1, 2])}))[
+        "files"
+    ]
+    whole = (tmp_path / "other/out" / name).read_bytes()
+    work = publication({0: stage(tmp_path / "lake", "a0", [1, 2])})
+    (tmp_path / "lake/out" / name).write_bytes(whole[: len(whole) // 2])
+    system(tmp_path / "lake").publish(STREAM, work)
+    assert (tmp_path / "lake/out" / name).read_bytes() == whole
+    assert visible(tmp_path / "lake") == ours(tmp_path / "lake") == [1, 2]
+
+
 def test_a_higher_generation_supersedes_and_a_lower_one_is_rejected(tmp_path: Path) -> None:
     first = publication({0: stage(tmp_path, "a", [1, 2]), 1: stage(tmp_path, "b", [3])}, "1.9")
     late = publication({0: stage(tmp_path, "c", [7])}, "1.9", epoch=1)

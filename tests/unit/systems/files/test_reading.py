@@ -250,6 +250,18 @@ def test_lines_belong_to_the_range_in_which_they_start(
         assert all(block.offset == 0 or data[block.offset - 1 : block.offset] == b"\n" for block in pieces)
 
 
+@pytest.mark.parametrize("start", [0, 2])
+def test_a_last_line_that_is_too_long_and_does_not_end_is_given_cut_and_once(tmp_path: Path, start: int) -> None:
+    data = b"ab\n" + b"x" * 100
+    (tmp_path / "f.txt").write_bytes(data)
+    system = files(tmp_path)
+    file = input_file(system._place(StreamSpec("f.txt"))[0], system._listing(StreamSpec("f.txt")).files[0], "f")
+    blocks = line_blocks(file, start, len(data) if start else None, block_bytes=10, longest=20)
+    found = list(itertools.islice(blocks, 5))
+    assert [(block.offset, block.cut) for block in found] == [(0, False), (3, True)][bool(start) :]
+    assert data[3:].startswith(found[-1].data)
+
+
 @pytest.mark.parametrize("partitions", [1, 2, 5, 50])
 def test_json_lines_are_split_at_line_ends(tmp_path: Path, partitions: int) -> None:
     lines = [json.dumps({"id": i, "text": "ü" * (i % 17)}, ensure_ascii=False) for i in range(300)]

@@ -83,6 +83,15 @@ def test_a_sweep_finishes_a_deletion_whose_process_has_long_stopped_and_no_other
     assert log.filesystem.list("topics/views") == ["below"]
 
 
+def test_who_asks_for_a_topic_to_delete_finishes_its_interrupted_deletion(
+    log: LogSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(log.topic("views"))
+    monkeypatch.setattr(deletion, "YOUNG_SECONDS", -60.0)
+    assert log.expiring("views") is None
+    assert log.filesystem.list("topics/views") == ["below"]
+
+
 def test_a_topic_that_was_made_anew_meanwhile_stays(log: LogSystem) -> None:
     former = log.topic("views")
     delete_topic(former)

@@ -14,7 +14,7 @@ from airflow_samza.application.declarations.streams import declared_stream
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.errors import InvalidApplication, MessageError
 from airflow_samza.schema import Schema
-from airflow_samza.task.loop.source_watermarks import SourceWatermark, source_watermark
+from airflow_samza.task.loop.source_watermarks import SourceWatermark, SourceWatermarks, source_watermark
 
 UTC = timezone.utc
 AT = Schema.of("at timestamp, note string")
@@ -143,6 +143,15 @@ def test_what_it_knows_goes_through_json_and_back() -> None:
     first.observe(batch(3_000_000))
     second.restore(json.loads(json.dumps(first.snapshot())))
     assert (second.watermark, second.observe(batch(9_000_000))) == (2_000, 3_000)
+
+
+def test_an_object_of_a_class_goes_on_in_the_next_epoch_where_it_has_stopped() -> None:
+    stream = declared_stream("views", StreamRole.INPUT, schema=AT, bounded=False, timestamp="at", watermarks=Slowest)
+    first = SourceWatermarks({})
+    assert [first.observe(stream, AT, 1, batch(micros)) for micros in (2_000_000, 3_000_000)] == [None, 2_000]
+    second = SourceWatermarks(first.snapshot())
+    assert second.observe(stream, AT, 1, batch(9_000_000)) == 3_000
+    assert second.observe(stream, AT, 0, batch(9_000_000)) is None, "another partition has an object of its own"
 
 
 def test_a_restored_watermark_does_not_go_back() -> None:

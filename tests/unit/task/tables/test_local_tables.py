@@ -70,6 +70,22 @@ def test_by_processing_time_a_row_is_found_until_the_clock_has_gone_on() -> None
     assert driver.table_rows("current") == []  # and it is not kept
 
 
+def test_a_table_of_whose_users_only_some_have_event_time_goes_by_the_clock() -> None:
+    def describe(app: Any) -> None:
+        prices = app.input_stream("prices", schema=Price, key="item", bounded=False, timestamp="at", max_delay="1 hour")
+        sales = app.input_stream("sales", schema=Sale, key="item", bounded=False)
+        current = app.local_table("current", key="item", schema=Price, ttl="10 minutes")
+        prices.send_to(current)
+        joined = sales.join(current, lambda sale, row: {"item": sale.item}, id="priced", schema="item string")
+        joined.send_to(app.output_stream("told", schema="item string"))
+
+    driver = TestDriver(stream_application("prices")(describe)).pipe("prices", [Price("tea", 3, START)]).step()
+    driver.advance("9 minutes").pipe("sales", [Sale("tea", minute(90))]).step()
+    assert [row["item"] for row in driver.output("told")] == ["tea"]
+    driver.advance("1 minute").pipe("sales", [Sale("tea", START)]).step()
+    assert [row["item"] for row in driver.output("told")] == ["tea"]
+
+
 def test_writing_a_row_again_begins_its_time_to_live_anew() -> None:
     driver = driver_of(timed=True).pipe("prices", [Price("tea", 3, minute(0)), Price("tea", 4, minute(9))])
     assert told(driver.pipe("sales", [Sale("tea", minute(18))]).run()) == [("tea", 4)]

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_samza import dead_letter, stream_application
 from airflow_samza.application.task_application import task_application
-from airflow_samza.errors import InvalidApplication, RemoteTableError
+from airflow_samza.errors import InvalidApplication, RemoteTableError, SamzaError
 from airflow_samza.planner.explain import explain
 from airflow_samza.testing import TestDriver
 
@@ -265,6 +265,23 @@ def test_messages_whose_row_cannot_be_read_become_dead_letters_and_the_others_go
     (letter,) = driver.output("bad")
     assert (letter["stream"], letter["offset"], letter["operator"]) == ("sales", 1, "shop-1-join-with-price")
     assert "ConnectionError: gone" in letter["error"]
+
+
+def misshapen(sale: Sale, price: Price | None) -> Priced:
+    return Priced(sale.sku, sale.amount, "dear" if sale.sku == "b" else 1)  # type: ignore[arg-type]
+
+
+def test_a_result_of_another_shape_is_named_with_its_message() -> None:
+    with pytest.raises(SamzaError, match="dear"):
+        joining(Service().read, function=misshapen).pipe("sales", SALES).run()
+
+
+def test_a_result_of_another_shape_becomes_a_dead_letter_and_the_others_go_on() -> None:
+    driver = joining(Service().read, function=misshapen, dead=True).pipe("sales", SALES).run()
+    assert [row.amount for row in driver.output("out")] == [1, 3, 4, 5]
+    (letter,) = driver.output("bad")
+    assert (letter["stream"], letter["offset"]) == ("sales", 1)
+    assert "dear" in letter["error"]
 
 
 def test_a_join_without_a_function_may_drop_what_cannot_be_read() -> None:
