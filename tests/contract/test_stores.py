@@ -317,6 +317,7 @@ def machine_of(make: MakeStore) -> type[RuleBasedStateMachine]:
     return AgainstDict
 
 
+@pytest.mark.random
 def test_it_is_a_sorted_dict_through_epochs_that_fail(make: MakeStore) -> None:
     examples = share(60 if make is MemoryStore else 12)  # a database takes its time to open
     run_state_machine_as_test(

@@ -132,6 +132,7 @@ def _unexpected(error: BaseException) -> str | None:
     return f"{type(error).__name__}: {str(error)[:200]} ({place.filename}:{place.lineno})"
 
 
+@pytest.mark.random
 def test_no_damaged_file_raises_anything_but_a_sentence(model: Path, tmp_path: Path) -> None:
     failures = []
     number = 0

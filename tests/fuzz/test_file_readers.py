@@ -23,6 +23,7 @@ SEED = int(os.environ.get("FUZZ_SEED", "1"))
 FORMATS = ("csv", "json", "parquet", "orc", "avro")
 
 
+@pytest.mark.random
 @pytest.mark.timeout(SECONDS + 300)
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_a_damaged_file_is_read_or_rejected_by_a_sentence(tmp_path: Path, format_name: str) -> None:

@@ -29,6 +29,7 @@ NAMES = 5
 """Rows of the table beside the lines."""
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_every_face_shows_what_is_true(group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(group, EXAMPLES, GROUPS):

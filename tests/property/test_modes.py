@@ -18,6 +18,7 @@ EXAMPLES = int(os.environ.get("MODES_EXAMPLES") or share(120))
 GROUPS = 10
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_every_mode_gives_the_same_output(group: int) -> None:
     for seed in range(group, EXAMPLES, GROUPS):

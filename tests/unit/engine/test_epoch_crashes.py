@@ -139,6 +139,7 @@ def random_seed() -> int:
     return seed
 
 
+@pytest.mark.random
 def test_runs_that_die_at_random_places_end_as_undisturbed_ones(tmp_path: Path, runners: Runners) -> None:
     seed, number = random_seed(), 0
     deadline = time.monotonic() + SECONDS

@@ -73,6 +73,7 @@ def test_takes_a_large_batch_of_ordinary_data() -> None:
     check_unpacked(body_of(file_of(pa.RecordBatch.from_pydict({"n": numbers}), compression="lz4")))
 
 
+@pytest.mark.random
 def test_whatever_the_bytes_are_it_tells_or_says_that_it_cannot() -> None:
     sound = body_of(file_of(batch(20)))
     for seed in range(share(2000)):
