@@ -6,6 +6,11 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.extended
+
+
 ROWS = 100_000
 
 

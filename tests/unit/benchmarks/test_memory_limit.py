@@ -9,6 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.extended
+
+
 ROOT = Path(__file__).parents[3]
 
 LIMITED = """

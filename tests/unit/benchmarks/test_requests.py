@@ -13,6 +13,9 @@ from benchmarks.requests import Measured, measure, table_of
 from demo.store_servers import S3Server
 from tests.support.runner_without_spark import use_instead
 
+pytestmark = pytest.mark.extended
+
+
 MOST = 450
 """Requests of a run of four stages; it takes 360, and a busy machine lets it look a little longer."""
 

@@ -10,6 +10,9 @@ from airflow_samza.systems.filesystems.local import LocalFilesystem
 from benchmarks import scale
 from benchmarks.gen_data import page_views
 
+pytestmark = pytest.mark.extended
+
+
 FEW, MANY = 8, 64
 OPERATIONS = ("read", "list", "exists", "size", "put_if_absent")
 """Segments are opened as the rows lie, so that is no matter of counting."""

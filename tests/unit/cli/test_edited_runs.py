@@ -99,6 +99,7 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
+@pytest.mark.extended
 def test_a_resumed_run_is_rejected_whose_aggregation_was_edited(shop: Shop) -> None:
     shop.fails()
     shop.edit("cents=sum_", "cents=max_")
@@ -131,6 +132,7 @@ def test_a_run_again_keeps_the_stages_before_an_edit(shop: Shop) -> None:
     assert shop.rows == {}
 
 
+@pytest.mark.extended
 def test_a_run_again_keeps_everything_where_nothing_has_changed(shop: Shop) -> None:
     assert shop.run().returncode == 0
     found = shop.run("--again")
@@ -154,6 +156,7 @@ def test_a_run_again_writes_an_output_that_somebody_has_deleted(shop: Shop) -> N
     assert shop.rows == SUMS
 
 
+@pytest.mark.extended
 def test_a_run_again_runs_what_an_input_has_changed_for(shop: Shop) -> None:
     assert shop.run().returncode == 0
     with (shop.folder / "sales.csv").open("a") as file:
@@ -164,6 +167,7 @@ def test_a_run_again_runs_what_an_input_has_changed_for(shop: Shop) -> None:
     assert shop.rows == {**SUMS, "ch": 118}
 
 
+@pytest.mark.extended
 def test_a_failed_run_names_one_command_that_helps_where_an_input_file_has_changed(shop: Shop) -> None:
     shop.edit("sales.partition_by", "sales.map_batches(checked, schema=SCHEMA).partition_by")
     shop.fails()
@@ -182,6 +186,7 @@ def test_a_failed_run_names_one_command_that_helps_where_an_input_file_has_chang
     assert shop.rows == {**SUMS, "ch": 118}
 
 
+@pytest.mark.extended
 def test_a_run_again_runs_a_writer_whose_topic_is_deleted_and_somebody_reads(shop: Shop) -> None:
     assert shop.run().returncode == 0
     for topic in (shop.folder / "root").rglob("*by-country*"):
@@ -195,6 +200,7 @@ def test_a_run_again_runs_a_writer_whose_topic_is_deleted_and_somebody_reads(sho
     assert shop.rows == {}
 
 
+@pytest.mark.extended
 def test_an_unrelated_file_beside_the_application_starts_no_second_runner(shop: Shop) -> None:
     shop.fails()
     (shop.folder / "unrelated.py").write_text("NOTHING = 1\n")

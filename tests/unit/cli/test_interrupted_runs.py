@@ -128,6 +128,7 @@ def test_a_run_that_is_asked_to_end_cancels_its_work_says_how_to_go_on_and_goes_
     shell.resumed()
 
 
+@pytest.mark.extended
 def test_a_runner_that_does_not_end_is_named_with_its_process(shell: Shell) -> None:
     shell.dials.turn("hold")
     process = shell.start()
@@ -145,6 +146,7 @@ def test_a_runner_that_does_not_end_is_named_with_its_process(shell: Shell) -> N
     shell.resumed()
 
 
+@pytest.mark.extended
 def test_the_run_after_one_that_was_killed_says_since_when_nothing_was_heard(shell: Shell) -> None:
     carried = ["--mode", "continuous"]
     process = shell.start(*carried, app="unbounded")

@@ -13,6 +13,9 @@ import pytest
 from demo.airflow_api import AirflowAway, AirflowProblem
 from demo.local_airflow import LocalAirflow
 
+pytestmark = pytest.mark.extended
+
+
 Request = tuple[str, str]
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.object_store.filesystem import open_object_store
 from demo.object_stores import requests_in
 from demo.store_servers import S3Server
+
+pytestmark = pytest.mark.extended
 
 
 def test_the_log_of_a_store_has_the_requests_that_its_clients_count_also_those_without_success(

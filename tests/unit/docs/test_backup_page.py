@@ -14,6 +14,9 @@ import pytest
 
 from tests.support.documentation_pages import text_of
 
+pytestmark = pytest.mark.extended
+
+
 HERE = Path(__file__).parents[3]
 
 APPLICATION = """

@@ -71,6 +71,7 @@ def results(folder: Path, where: str) -> dict[str, int]:
     return {row["country"]: row["views"] for row in rows}
 
 
+@pytest.mark.extended
 def test_a_reader_who_does_what_the_pages_say_gets_what_they_say(tmp_path: Path) -> None:
     folder = done(tmp_path, "first-pipeline.md")
     assert results(folder, "") == {"NL": 2, "SE": 1}

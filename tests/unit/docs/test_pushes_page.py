@@ -25,6 +25,7 @@ def test_the_dags_of_the_model_are_those_that_the_page_names() -> None:
     )
 
 
+@pytest.mark.extended
 def test_a_model_scores_flights_by_carrier_and_hour(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq

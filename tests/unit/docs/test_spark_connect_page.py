@@ -14,6 +14,8 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.support.documentation_pages import executed
 
+pytestmark = pytest.mark.extended
+
 
 class Session:
     """A session that has one format, and reads with it in this process."""

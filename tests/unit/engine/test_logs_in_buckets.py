@@ -18,6 +18,8 @@ from airflow_samza.runs.stages.stage_runners import RunnerFolder
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from demo.store_servers import S3Server
 
+pytestmark = pytest.mark.extended
+
 
 def test_the_lines_before_a_failure_are_in_the_bucket_and_in_the_tasks_log(s3: S3Server, tmp_path: Path) -> None:
     files = open_filesystem(s3.url(tmp_path.name))

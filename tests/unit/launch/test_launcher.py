@@ -117,6 +117,7 @@ def test_a_spark_submit_that_fails_is_told_with_its_telling_line(launch: Launch)
     assert launch.left() == []
 
 
+@pytest.mark.extended
 def test_a_driver_on_a_host_without_the_root_is_told_with_the_root(launch: Launch) -> None:
     settings = launch.settings(
         DRIVER, f"elsewhere = [part.replace({launch.files.root!r}, '/not/mounted') for part in driver[1:]]",
@@ -138,6 +139,7 @@ def test_a_driver_that_finds_no_handover_says_that_its_root_is_another(launch: L
         ensure_runner(launch.files, RUN, settings)
 
 
+@pytest.mark.extended
 def test_a_driver_that_does_not_come_in_time_is_told_and_its_handover_withdrawn(launch: Launch) -> None:
     settings = launch.settings(
         "open(os.path.join(os.path.dirname(sys.argv[0]), 'pid'), 'w').write(str(os.getpid()))",
@@ -254,6 +256,7 @@ def test_a_driver_that_gave_way_to_one_that_was_quicker_is_no_failure(
     assert far.left() == []
 
 
+@pytest.mark.extended
 def test_a_driver_that_comes_too_late_finds_nothing_and_says_so(far: Launch) -> None:
     settings = far.settings(
         FAR_DRIVER,
@@ -264,6 +267,7 @@ def test_a_driver_that_comes_too_late_finds_nothing_and_says_so(far: Launch) -> 
         ensure_runner(far.files, RUN, settings)
 
 
+@pytest.mark.extended
 def test_a_spark_that_does_not_come_up_is_started_once_and_its_reason_is_reported(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

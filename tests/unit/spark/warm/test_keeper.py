@@ -195,6 +195,7 @@ def test_one_run_at_a_time_is_served_and_the_next_one_after_it(warm: Callable[..
     until(lambda: one.spark.calls == ["lend", "clean 0123", "lend"])
 
 
+@pytest.mark.extended
 def test_of_many_that_ask_at_once_one_is_served(warm: Callable[..., Warm]) -> None:
     one = warm()
     found: list[LentProcess | None] = []
@@ -273,6 +274,7 @@ def test_it_ends_by_itself_without_a_run(
     assert ("idle" if bound == "idle" else "old") in one.ended()
 
 
+@pytest.mark.extended
 def test_a_spark_that_does_not_answer_is_ended_with_its_runner(
     warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,6 +299,7 @@ def test_one_that_serves_a_run_is_not_ended_unless_now(warm: Callable[..., Warm]
     assert one.forks.processes[0].wait(WAIT_SECONDS) != 0
 
 
+@pytest.mark.extended
 def test_what_a_driver_process_has_started_ends_with_it(warm: Callable[..., Warm]) -> None:
     one = warm()
     lent = one.serve("first")
@@ -339,6 +342,7 @@ def test_only_their_user_enters_the_folders(warm: Callable[..., Warm]) -> None:
     assert os.stat(os.path.dirname(place.folder)).st_mode & 0o077 == 0
 
 
+@pytest.mark.extended
 def test_a_host_keeps_no_more_than_it_may(warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[_Ended] = []
     monkeypatch.setattr(taking, "_start_keeper", lambda *_: _Ended(started))
@@ -349,6 +353,7 @@ def test_a_host_keeps_no_more_than_it_may(warm: Callable[..., Warm], monkeypatch
     assert not started
 
 
+@pytest.mark.extended
 def test_one_that_is_idle_makes_room_for_runs_of_another_kind(
     warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def test_each_file_is_seen_whole_or_not_at_all_and_by_our_readers_each_set_is(ur
     assert others[-1] == NEW
 
 
+@pytest.mark.extended
 @by_whom
 def test_what_a_publisher_that_dies_at_any_request_leaves_is_finished_by_the_next(url: str, by: str) -> None:
     point, died = 0, True
@@ -165,6 +166,7 @@ system(sys.argv[1], die).publish(STREAM, staged(sys.argv[1], NEW, "1.2"))
 """
 
 
+@pytest.mark.extended
 def test_a_publication_whose_process_was_killed_between_two_files_is_finished_by_another(url: str) -> None:
     system(url).publish(STREAM, staged(url, OLD, "1.1"))
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}

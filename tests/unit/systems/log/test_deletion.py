@@ -24,7 +24,7 @@ class Stopped(BaseException):
     """The end of a process."""
 
 
-@pytest.fixture(params=["disk", "s3"])
+@pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.extended)])
 def files(request: pytest.FixtureRequest, tmp_path: Path) -> Filesystem:
     if request.param == "disk":
         return FolderlessFilesystem(tmp_path)

@@ -15,6 +15,9 @@ from airflow_samza.systems.filesystems.object_store.address import parse_address
 from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem, open_object_store
 from demo.store_servers import S3Server
 
+pytestmark = pytest.mark.extended
+
+
 ROLE = "arn:aws:iam::123456789012:role/etl"
 
 
