@@ -33,6 +33,7 @@ from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.errors import InvalidApplication
 from airflow_samza.schema import Schema
 from airflow_samza.testing import TestDriver
+from tests.support.budgets import extended_but
 from tests.support.referee import bits, plain
 
 UTC = datetime.timezone.utc
@@ -111,6 +112,9 @@ WINDOWS: dict[str, WindowSpec | None] = {
     "early": tumbling("1 hour", early_every=3, accumulating=True),
     "early session": session("1 hour", early_every=3, accumulating=True),
 }
+
+QUICK = ("by key", "uneven", "early session")
+"""The windows that each change tries."""
 
 
 def application(kind: str, window: WindowSpec | None, functions: list[str]) -> StreamApplication:
@@ -195,16 +199,16 @@ def _differing(found: dict[str, Any], right: dict[str, Any]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("whole", "reduced"), [(True, False), (True, True), (False, False)], ids=str)
-@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+@pytest.mark.parametrize(
+    ("whole", "reduced"), [pytest.param(True, False, marks=pytest.mark.extended), (True, True), (False, False)], ids=str
+)
+@pytest.mark.parametrize("window", extended_but(QUICK, WINDOWS))
 @pytest.mark.parametrize("kind", TYPES)
-def test_every_aggregate_is_the_same_by_key_and_in_windows(
-    kind: str, window: WindowSpec | None, whole: bool, reduced: bool
-) -> None:
+def test_every_aggregate_is_the_same_by_key_and_in_windows(kind: str, window: str, whole: bool, reduced: bool) -> None:
     functions = [function for function in AGGREGATES if not is_rejected(function, kind)]
     if reduced:  # partial results
         functions = [function for function in functions if function not in ("count_distinct", "collect")]
-    driver = TestDriver(application(kind, window, functions), reduced=reduced)
+    driver = TestDriver(application(kind, WINDOWS[window], functions), reduced=reduced)
     table = messages(kind)
     for start in range(0, table.num_rows, table.num_rows if whole else 3):
         driver.pipe("in", table.slice(start, table.num_rows if whole else 3))

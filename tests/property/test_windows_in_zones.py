@@ -21,6 +21,7 @@ import pytest
 
 from airflow_samza import hopping, tumbling
 from airflow_samza.task.operators.windows.grids import Grid, grid_of
+from tests.support.budgets import extended_but
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 SIZES = (1, 5, 15, 30, HOUR // 60, 90, 120, 180, 360, 480, 720, 1_440, 2_880, 7 * 1_440, 30 * 1_440)
@@ -236,7 +237,7 @@ def kinds() -> list[tuple[Change, Clock]]:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("minutes", SIZES)
+@pytest.mark.parametrize("minutes", extended_but([5, 90, 360, 1_440, 30 * 1_440], SIZES))
 def test_windows_cover_each_instant_once_and_end_at_every_kind_of_change(minutes: int) -> None:
     for number, (change, clock) in enumerate(kinds()):
         check(change, clock, minutes * MINUTE, hops=3 if number % 4 == 0 and minutes < 30 * 1_440 else 1)
