@@ -44,7 +44,28 @@ def slug(row: Row) -> str:
     return re.sub(r"[^a-z0-9]+", "-", row.what.lower()).strip("-")
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.provoke is not None], ids=slug)
+SLOW = [
+    rows.__name__
+    for rows in (
+        rows_connect,
+        rows_dag,
+        rows_kafka,
+        rows_launch,
+        rows_object_stores,
+        rows_registry,
+        rows_spark_system,
+    )
+]
+"""Modules of rows that start processes and servers, or load Airflow."""
+
+
+def marks_of(row: Row) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.extended] if row.provoke is not None and row.provoke.__module__ in SLOW else []
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, marks=marks_of(row), id=slug(row)) for row in ROWS if row.provoke is not None]
+)
 def test_the_page_says_what_is_raised(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert row.provoke is not None
     text = page.normalised(row.provoke(Scene(tmp_path, monkeypatch)), tmp_path)
