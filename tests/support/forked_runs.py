@@ -24,6 +24,9 @@ import pyarrow, pyarrow.compute
 from airflow_samza.errors import StateBusy, StateError, StateFenced
 from tests.support import carrying_apps
 from tests.support.runs_here import Here
+from tests.support.without_spark import load_all
+
+load_all()
 
 def run(asked):
     try:

@@ -8,6 +8,7 @@ a fork of its own: a fresh process costs a second of imports, a fork nothing.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -73,15 +74,27 @@ def main(arguments: list[str]) -> int:
     return 1 if failed else 0
 
 
+def load_all() -> None:
+    """Imports what a run needs, and what its libraries import late: a fork has it then."""
+    for name in (
+        "airflow_samza.engine.stage_loop",
+        "airflow_samza.systems.log.system",
+        "airflow_samza.testing",
+        "pandas",
+        "pyarrow.compute",
+        "pyarrow.dataset",
+        "sqlglot.dialects.spark",
+        "sqlglot.optimizer.annotate_types",
+    ):
+        importlib.import_module(name)
+
+
 def serve() -> None:
     """Runs what comes on standard input.
 
     Says the exit code of each when it has ended (less than 0: the signal that killed it).
     """
-    import importlib
-
-    for name in ("airflow_samza.engine.stage_loop", "airflow_samza.systems.log.system", "pyarrow.compute"):
-        importlib.import_module(name)
+    load_all()
     for line in sys.stdin:
         arguments, variables = json.loads(line)
         child = os.fork()
