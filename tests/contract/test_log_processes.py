@@ -65,6 +65,7 @@ def run(*arguments: object) -> list[str]:
     return done.stdout.split("\n")
 
 
+@pytest.mark.extended
 def test_fifty_racing_writers_lose_and_double_nothing(tmp_path: Path) -> None:
     system, writers, commits = log(tmp_path), 50, 3
     system.admin.create([StreamSpec("race", partitions=PARTITIONS)])
@@ -159,6 +160,7 @@ def test_a_disk_that_fails_at_any_operation_leaves_the_topic_whole(
     assert failures > 5
 
 
+@pytest.mark.extended
 def test_readers_never_see_half_a_commit_while_writers_are_at_work(tmp_path: Path) -> None:
     system, writers, commits = log(tmp_path), 4, 10
     system.admin.create([StreamSpec("busy", partitions=PARTITIONS)])

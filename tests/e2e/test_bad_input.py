@@ -44,23 +44,14 @@ def slug(row: Row) -> str:
     return re.sub(r"[^a-z0-9]+", "-", row.what.lower()).strip("-")
 
 
-SLOW = [
-    rows.__name__
-    for rows in (
-        rows_connect,
-        rows_dag,
-        rows_kafka,
-        rows_launch,
-        rows_object_stores,
-        rows_registry,
-        rows_spark_system,
-    )
+QUICK = [
+    rows.__name__ for rows in (rows_bad_records, rows_chooser, rows_files, rows_plan, rows_side_inputs, rows_wrong_use)
 ]
-"""Modules of rows that start processes and servers, or load Airflow."""
+"""Modules of the rows that each change provokes: those that start no process and load no Airflow."""
 
 
 def marks_of(row: Row) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.extended] if row.provoke is not None and row.provoke.__module__ in SLOW else []
+    return [] if row.provoke is None or row.provoke.__module__ in QUICK else [pytest.mark.extended]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ def release(clone: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.extended
 def test_a_commit_with_a_tag_that_cannot_be_released_ends_before_anything_is_built(clone: Path) -> None:
     subprocess.run(["git", "tag", "v9.9.9"], cwd=clone, check=True)
     (clone / "draft.md").touch()
@@ -45,6 +46,7 @@ def test_a_commit_with_a_tag_that_cannot_be_released_ends_before_anything_is_bui
     assert not (clone / "dist").exists()
 
 
+@pytest.mark.extended
 def test_a_commit_without_a_tag_is_tried_and_what_it_lacks_is_said(clone: Path) -> None:
     done = release(clone, sys.executable, "scripts/release_checks.py", "ready")
     assert done.returncode == 0

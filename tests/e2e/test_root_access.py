@@ -127,6 +127,7 @@ def test_a_run_opens_its_root_with_the_key_that_it_was_handed_and_leaves_it_nowh
             assert hush.encode() not in content.read()
 
 
+@pytest.mark.extended
 def test_a_retry_after_a_key_was_changed_gets_the_key_of_today(guarded: Guarded, lake: SystemBinding) -> None:
     runtime = runtime_of(guarded, lake)
     run = runtime.prepare(RunRequest(TWO_STAGES, "run 1"))
@@ -147,6 +148,7 @@ def test_a_retry_after_a_key_was_changed_gets_the_key_of_today(guarded: Guarded,
         again.close(run, wait_seconds=30)
 
 
+@pytest.mark.extended
 def test_two_connections_of_one_process_open_a_root_with_a_key_each(guarded: Guarded, lake: SystemBinding) -> None:
     first = SparkRuntime(ROOT, {"lake": lake}, access=replace(guarded.access, of="samza_a"), idle_seconds=60)
     unknown = {"access_key_id": "AKIANOBODY", "secret_access_key": secrets.token_hex()}
@@ -158,6 +160,7 @@ def test_two_connections_of_one_process_open_a_root_with_a_key_each(guarded: Gua
     assert run_all(first, run) == [stage.stage_id for stage in run.plan.stages]
 
 
+@pytest.mark.extended
 def test_the_plan_names_what_a_key_may_not(guarded: Guarded, lake: SystemBinding) -> None:
     narrow = POLICY.replace('"s3:*"', '["s3:PutObject", "s3:GetObject", "s3:ListBucket"]')
     guarded._iam("put_user_policy", UserName="etl", PolicyName="all", PolicyDocument=narrow)
