@@ -34,6 +34,7 @@ from airflow_samza.systems.log import deletion
 from airflow_samza.systems.log.maintenance import mark_expired
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
+from tests.support.budgets import extended_but
 from tests.support.faulty_filesystem import FaultyFilesystem, FolderlessFilesystem
 from tests.support.runs_here import Here
 
@@ -214,8 +215,9 @@ class Killed(BaseException):
     """Stands for a process that is killed."""
 
 
+@pytest.mark.parametrize("stride", extended_but([9], [9, 3]))
 def test_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_and_the_next_one_finishes(
-    here: Here, tmp_path: Path
+    here: Here, tmp_path: Path, stride: int
 ) -> None:
     runs(here, PRODUCING, 8)
     whole = tmp_path.with_name(f"{tmp_path.name}-whole")
@@ -232,7 +234,7 @@ def test_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_and_the_next_one_fi
     sweep_application(counted, here.runtime.upkeep.systems_of, "producing", FEW)
     steps = len(counted.operations)
     assert steps > 20
-    for at in range(1, steps + 1, 3):
+    for at in range(1, steps + 1, stride):
         shutil.rmtree(here.root)
         shutil.copytree(whole, here.root)
         faulty = FaultyFilesystem(here.root, at, killed)
@@ -253,7 +255,7 @@ def test_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_and_the_next_one_fi
         )
 
 
-@pytest.mark.parametrize("stride", [12, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("stride", [*extended_but([36], [36, 12]), pytest.param(1, marks=pytest.mark.nightly)])
 def test_where_folders_are_not_renamed_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_either(
     here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int
 ) -> None:
