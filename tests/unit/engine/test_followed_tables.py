@@ -169,14 +169,16 @@ def test_a_run_to_which_nothing_comes_takes_a_newer_version_up_and_its_readers_a
         assert view(here, 1) == "silver"
 
 
-def test_a_topic_that_was_made_anew_is_read_anew(here: Here) -> None:
+@pytest.mark.parametrize("application", [FOLLOWING, PROCESSED])
+def test_a_topic_that_was_made_anew_is_read_anew_beside_the_epochs(here: Here, application: str) -> None:
     profiles(here, m1="gold", m2="gold")
-    with running(here, FOLLOWING) as (_, may):
-        may.set()
+    with running(here, application) as (_, may):
         assert view(here, 1) == "gold"
         shutil.rmtree(here.root / "topics" / "profile-changes")
         time.sleep(0.002)
         profiles(here, m1="anew")
+        assert [view(here, 1) for _ in range(3)] == ["gold"] * 3
+        may.set()
         until(lambda: view(here, 1) == "anew")
         assert view(here, 2) is None
 
