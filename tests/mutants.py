@@ -1,4 +1,4 @@
-"""How much the tests of ``make test`` see: random changes of single tokens, and how many of them a test notices.
+"""Random changes of single tokens, and the share of them that the tests of ``make test`` notice.
 
 ``python -m tests.mutants plan`` tries 40 changes of the planner, the control messages and the choosers, always the same
 ones of the same code; ``--seed`` and ``--count`` choose others, ``--only plan-07`` repeats one. Each is tried in a fork

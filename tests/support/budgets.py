@@ -1,4 +1,4 @@
-"""How much of a subject each run of the tests tries, and what is left to the extended and the nightly ones."""
+"""Budgets of random suites and of long lists of cases: a part for ``make test``, all for ``make test-all``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 EXTENDED = os.environ.get("EXTENDED") == "1"
-"""Whether ``make test-all`` runs: random suites have their whole budgets, and count as extended."""
+"""True while ``make test-all`` runs: random suites have their whole budgets, and count as extended."""
 
 
 def share(whole: int, quick: int | None = None) -> int:

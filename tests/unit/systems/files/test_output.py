@@ -136,7 +136,7 @@ def test_a_crash_at_any_operation_of_publishing_is_made_good_by_publishing_again
 
 
 def test_a_file_that_a_crash_has_left_half_copied_is_not_taken_as_published(tmp_path: Path) -> None:
-    """Where a move is copy and delete, the staged file stands beside it still."""
+    """The staged file stands beside it still, where a move is copy and delete."""
     (name,) = system(tmp_path / "other").publish(STREAM, publication({0: stage(tmp_path / "other", "a0", [1, 2])}))[
         "files"
     ]
