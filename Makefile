@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help docs setup setup-browser setup-databases demo demo-kafka demo-month hdfs kafka test unit lint format types check bench bench-kafka nightly matrix constraints page wheel release image stack screenshot clean distclean
+.PHONY: help docs servers test-all setup setup-browser setup-databases demo demo-kafka demo-month hdfs kafka test unit lint format types check bench bench-kafka nightly matrix constraints page wheel release image stack screenshot clean distclean
 
 # VENV=.venv-3.13 PYTHON=python3.13 works with another Python, in an environment beside.
 VENV := .venv
@@ -42,19 +42,22 @@ stack: setup ## Start an installation to try things with (Airflow on PostgreSQL 
 	@scripts/setup-databases.sh
 	@$(PYTHON_IN_VENV) -m demo.stack $(ARGS)
 
-test: setup ## Run all tests but the nightly ones (ARGS="-k join" narrows them down).
+test: setup servers ## Run the tests that each change runs, in minutes (ARGS="-k join" narrows them down).
+	@$(PYTHON_IN_VENV) -m tests --workers $(WORKERS) --server-workers $(SERVER_WORKERS) $(ARGS)
+
+test-all: setup servers ## Run the other tests but the nightly ones: further clusters, sessions, faults, random suites.
+	@$(PYTHON_IN_VENV) -m tests --rest --workers $(WORKERS) --server-workers $(SERVER_WORKERS) $(ARGS)
+
+servers:
 	@scripts/setup-browser.sh || true  # without one, the tests that need it fail and say so; the others run
 	@scripts/setup-databases.sh >/dev/null || true  # without PostgreSQL, the tests' Airflow is over SQLite
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs and not kafka" -n $(WORKERS) --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
-	@$(PYTHON_IN_VENV) -m airflow_samza.launch.class_archive_maker $(VENV)/class-archives || true  # without it, each Spark starts slower
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and (spark or airflow or browser or hdfs or kafka)" -n $(SERVER_WORKERS) --no-loadscope-reorder --ignore airflow_samza --ignore tests/unit $(ARGS) || [ $$? -eq 5 ]
 
 setup: ## Build .venv (PYTHON=... chooses the Python) and look for Java; nothing to do when up to date.
 	@scripts/setup.sh
 
 ##@ While working
 unit: setup ## Run the tests that need no Spark, Airflow, HDFS, Kafka or browser: seconds.
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not spark and not airflow and not browser and not hdfs and not kafka" $(ARGS)
+	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not extended and not spark and not airflow and not browser and not hdfs and not kafka" $(ARGS)
 
 lint: setup ## Check style and formatting.
 	@$(PYTHON_IN_VENV) -m ruff check .
@@ -79,7 +82,6 @@ setup-databases: setup ## Make sure that PostgreSQL and Redis are there for demo
 	@scripts/setup-databases.sh
 
 nightly: setup setup-browser setup-databases ## Run what takes long: the matrix of versions, soaks, big data, chaos (an hour of it; CHAOS_SECONDS=1800 for each half).
-	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check "uv>=0.9"  # builds the matrix
 	@$(PYTHON_IN_VENV) -m pytest -m nightly --timeout 7200 $(ARGS)
 	@FUZZ_SECONDS=600 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/fuzz $(ARGS)
 	@CRASH_SECONDS=3600 $(PYTHON_IN_VENV) -m pytest -s tests/unit/engine/test_epoch_crashes.py $(ARGS)
@@ -88,7 +90,6 @@ nightly: setup setup-browser setup-databases ## Run what takes long: the matrix 
 	@$(MAKE) --no-print-directory matrix
 
 matrix: setup ## Build an environment for each combination of Airflow, Spark and Python, and try it there (MATRIX="--only airflow-3.1").
-	@$(PYTHON_IN_VENV) -m pip install --quiet --disable-pip-version-check "uv>=0.9"
 	@$(PYTHON_IN_VENV) -m tests.matrix $(MATRIX)
 
 bench: setup ## Measure all workloads beside plain PySpark, and scale; write docs/project/benchmarks.md and docs/project/scale.md (BENCH_ROWS=5000000).

@@ -10,9 +10,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${VENV:-.venv}/bin/python
 
-"$PYTHON" -m pip install --quiet --disable-pip-version-check "uv>=0.9"
 compile() {
-    "$PYTHON" -m uv pip compile pyproject.toml "$@" --universal --python-version 3.10 \
+    "$(dirname "$PYTHON")/uv" pip compile pyproject.toml "$@" --universal --python-version 3.10 \
         --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 }
 compile --all-extras ${UPGRADE:+"$UPGRADE"} --output-file constraints.txt

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +20,7 @@ from demo.spark_cluster import SHORT_LIVED
 from demo.store_servers import AzureServer, GcsServer, S3Server, Server
 from tests.support import folder_servers, one_kafka
 from tests.support.budgets import EXTENDED
+from tests.support.durations import Durations
 
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs
@@ -77,11 +79,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests come first; where random suites have their whole budgets, they are extended tests."""
+    """Tests that stay in one process and take long come first; where random suites have their whole budgets, they are extended tests."""
     for item in items if EXTENDED else ():
         if item.get_closest_marker("random") or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.extended)
-    items.sort(key=lambda item: _FIRST.index(_folder(item.nodeid)) if _folder(item.nodeid) in _FIRST else len(_FIRST))
+    seconds = Durations().by_test([item.nodeid for item in items])
+    together: defaultdict[str, float] = defaultdict(float)
+    for nodeid, of_test in seconds.items():
+        together[_scope(nodeid)] += of_test
+    items.sort(key=lambda item: -together[_scope(item.nodeid)])
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -105,9 +111,7 @@ class _OneServerEach(LoadScopeScheduling):  # type: ignore[misc]
     """Among several processes the tests of a file stay together, and a server is started by one process only."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if _folder(nodeid) == "tests/hdfs" or nodeid.endswith("[hdfs]"):
-            return "hdfs"
-        return _folder(nodeid) if _folder(nodeid) in ("tests/airflow", "tests/page") else nodeid.partition("::")[0]
+        return _scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
@@ -192,7 +196,11 @@ def gcs(gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch) -> GcsServer:
     return _known(gcs_server, monkeypatch)
 
 
-_FIRST = ["tests/airflow", "tests/page", "tests/spark", "tests/hdfs", "tests/property", "tests/e2e"]
+def _scope(nodeid: str) -> str:
+    """Return the name of the tests that stay in one process with a test: its file, or the users of one server."""
+    if _folder(nodeid) == "tests/hdfs" or nodeid.endswith("[hdfs]"):
+        return "hdfs"
+    return _folder(nodeid) if _folder(nodeid) in ("tests/airflow", "tests/page") else nodeid.partition("::")[0]
 
 
 def _folder(nodeid: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 TRIPS = [(("NL", "SE", "IT")[number % 3], number % 7 + 1) for number in range(40)]
 

@@ -14,7 +14,13 @@ import pytest
 from demo.local_airflow import process_family
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(1500)]
+pytestmark = [
+    pytest.mark.extended,
+    pytest.mark.airflow,
+    pytest.mark.spark,
+    pytest.mark.nightly,
+    pytest.mark.timeout(1500),
+]
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = [
+    pytest.mark.extended,
     pytest.mark.airflow,
     pytest.mark.kafka,
     pytest.mark.spark,

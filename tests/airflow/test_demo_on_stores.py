@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.extended,
+    pytest.mark.airflow,
+    pytest.mark.spark,
+    pytest.mark.nightly,
+    pytest.mark.timeout(1800),
+]
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.timeout(1800)]
 
 
 def test_an_existing_job_is_read_and_its_shuffle_is_named(flights: Any) -> None:

@@ -18,6 +18,7 @@ from demo.kafka import Kafka
 from tests.support.signals import let_go, wait_for_start
 
 pytestmark = [
+    pytest.mark.extended,
     pytest.mark.nightly,  # of the examples on Kafka, make test runs those of test_kafka_dags
     pytest.mark.airflow,
     pytest.mark.kafka,

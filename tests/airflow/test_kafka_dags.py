@@ -23,7 +23,13 @@ from tests.support.signals import let_go, wait_for_start
 if TYPE_CHECKING:
     from demo.kafka import Kafka
 
-pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.extended,
+    pytest.mark.airflow,
+    pytest.mark.kafka,
+    pytest.mark.spark,
+    pytest.mark.timeout(1800),
+]
 
 DAYS = (29, 30, 31)
 """The local days whose flights the topic has, of December."""

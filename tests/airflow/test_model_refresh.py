@@ -19,7 +19,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from dags.pipelines.delay_model import train
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 FIRST = date(2013, 3, 4)
 """A Monday of which no other test knows."""

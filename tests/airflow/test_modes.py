@@ -11,7 +11,7 @@ import pytest
 
 from demo.flights_answers import asked_of_duckdb, written
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 DAYS = ("2013-01-01", "2013-01-02")
 BOUNDARY = "2013-01-02T03:00:00Z"

@@ -23,7 +23,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.signals import is_gone, let_go, started, wait_for_start
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
 def log_of(flights: Any) -> LogSystem:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.containers import REPOSITORY, Container, need_containers
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(300)]
 
 PROGRAM = """
 import os, sys

@@ -14,7 +14,7 @@ from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, Sy
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs
 
-pytestmark = pytest.mark.hdfs
+pytestmark = [pytest.mark.extended, pytest.mark.hdfs]
 
 STREAM = StreamSpec("in", partitions=1, schema="id bigint", format="json", path="in", options=(("marker", "*.done"),))
 

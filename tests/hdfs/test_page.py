@@ -11,7 +11,7 @@ from tests.support.documentation_pages import examples
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs
 
-pytestmark = pytest.mark.hdfs
+pytestmark = [pytest.mark.extended, pytest.mark.hdfs]
 
 
 def test_the_example_writes_a_topic_to_a_real_one(cluster: Hdfs, place: str) -> None:

@@ -30,7 +30,7 @@ from tests.support.spark_sources import Database, end_java, hive_conf, source_co
 if TYPE_CHECKING:
     from demo.hdfs import Hdfs
 
-pytestmark = [pytest.mark.hdfs, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.extended, pytest.mark.hdfs, pytest.mark.spark, pytest.mark.timeout(900)]
 
 APPLICATION = "samza_spark_apps.pushed:pushed"
 ROWS = "SELECT id AS member_id, IF(id % 3 = 0, 'gold', 'iron') AS tier FROM range(300)"

@@ -17,7 +17,7 @@ from tests.support.kafka_side_inputs import Profiles
 from tests.support.kafka_topics import Sent, Topics, numbered, offsets, read
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.extended, pytest.mark.kafka]
 
 # More than a client holds in memory, so that it has to ask again.
 MESSAGES = 600

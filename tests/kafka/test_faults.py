@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from demo.kafka import Kafka
 from tests.support.kafka_proxy import CLOSE_AFTER, CLOSE_BEFORE, DROP_ANSWER, END_TXN, PRODUCE, KafkaProxy, first
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.extended, pytest.mark.kafka]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from demo.kafka import Kafka
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.extended, pytest.mark.kafka]
 
 CLIENTS = ["check", "admin", "consumer", "reader", "publisher"]
 

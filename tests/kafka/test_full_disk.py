@@ -24,7 +24,7 @@ from tests.support.without_spark import run_stage
 if TYPE_CHECKING:
     from demo.kafka import Kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 LINES = 20_000
 """Some hundred kilobytes as they lie in the log, and more than a megabyte when they are staged."""

@@ -18,7 +18,7 @@ from tests.support.kafka_runs import NOON, Running, Runs, hour
 from tests.support.kafka_topics import Sent, Topics, numbered
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.extended, pytest.mark.kafka]
 
 GROUP = "people"
 

@@ -10,7 +10,7 @@ import pytest
 from airflow_samza.systems.system import StreamSpec
 from tests.support.kafka_topics import Sent, Topics, end, offsets, read, rows
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.extended, pytest.mark.kafka]
 
 HOUR = 3_600_000
 NOON = 1_700_000_000_000

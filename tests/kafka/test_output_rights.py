@@ -24,7 +24,7 @@ from tests.support.one_kafka import USERS
 if TYPE_CHECKING:
     from demo.kafka import Kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 PREFIX, LITERAL = ResourcePatternType.PREFIXED, ResourcePatternType.LITERAL
 

@@ -21,7 +21,7 @@ from tests.support.looping import FEW, Place
 if TYPE_CHECKING:
     from demo.kafka import Kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 APPLICATION = """
 from airflow_samza import stream_application

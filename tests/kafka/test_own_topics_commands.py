@@ -32,7 +32,7 @@ from tests.support.without_spark import run_stage
 if TYPE_CHECKING:
     from demo.kafka import Kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 MONTH = 30 * 86400.0
 

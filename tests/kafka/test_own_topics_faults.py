@@ -20,7 +20,7 @@ from tests.support.kafka_outputs import read_all
 from tests.support.kafka_proxy import DROP_ANSWER, PASS, PRODUCE, Asked, KafkaProxy
 from tests.support.topic_contract import STREAM, batch, ssp
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 BATCHES = 40
 

@@ -22,7 +22,7 @@ from tests.support.page_here import Page, make_page, served
 from tests.support.runs_here import Here
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 APPLICATION = """
 from airflow_samza import stream_application

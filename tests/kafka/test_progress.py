@@ -20,7 +20,7 @@ from tests.support.kafka_runs import NOON, Running, Runs
 from tests.support.kafka_topics import Sent, Topics, numbered
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.extended, pytest.mark.kafka]
 
 MINUTE = 60_000
 

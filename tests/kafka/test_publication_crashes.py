@@ -21,7 +21,7 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from demo.kafka import Kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 EPOCHS = 3
 ROWS = 100  # per epoch, in transactions of up to forty

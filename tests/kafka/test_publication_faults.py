@@ -29,7 +29,7 @@ from tests.support.kafka_proxy import (
 )
 from tests.support.publication_steps import CHUNK, STEPS, watched_producer
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 ROWS = 100
 KINDS = (FIND_COORDINATOR, INIT_PRODUCER_ID, LIST_OFFSETS, ADD_PARTITIONS, PRODUCE, END_TXN)

@@ -19,7 +19,7 @@ from tests.support.topic_contract import STREAM, ssp
 if TYPE_CHECKING:
     from demo.kafka import Kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 SLOW = 200_000
 """Bytes per second: what the tests send and read takes a few seconds."""

@@ -26,7 +26,7 @@ from tests.support.kafka_topics import Topics, numbered
 from tests.support.runner_without_spark import VARIABLE, Dials
 from tests.support.runs_here import Here
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.extended, pytest.mark.kafka]
 
 
 class Secured:

@@ -30,7 +30,7 @@ from airflow_samza.systems.kafka.access_check import (
 from airflow_samza.systems.system import SystemBinding
 from demo.kafka import Kafka
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.extended, pytest.mark.kafka]
 
 SHORT = 2.0
 """Patience where a broker never answers."""

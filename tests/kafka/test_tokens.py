@@ -22,7 +22,7 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from demo.kafka import Kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 SECONDS = 4
 """Life of a token: the client fetches a new one when four fifths of it are over."""

@@ -25,7 +25,7 @@ from tests.support.kafka_outputs import new_topic
 from tests.support.kafka_runs import Runs
 from tests.support.kafka_topics import Topics
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.extended, pytest.mark.kafka]
 
 APPLICATION = "tests.support.kafka_apps:copying_back"
 

@@ -29,7 +29,7 @@ from tests.support.kafka_outputs import new_topic, read_all
 if TYPE_CHECKING:
     from demo.kafka import Kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 MONTHS = 90 * 86400.0
 

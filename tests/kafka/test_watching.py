@@ -25,7 +25,7 @@ from demo.kafka import Kafka
 from tests.support.airflow_names import deserialize, serialize
 from tests.support.kafka_topics import Topics, numbered
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.extended, pytest.mark.kafka]
 
 GROUP = "readers"
 

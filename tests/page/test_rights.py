@@ -14,7 +14,7 @@ from tests.page.conftest import CONNECTION
 from tests.page.fab_airflow import FabAirflow
 from tests.page.site_setup import DAG_RUN, PLAN_TASK
 
-pytestmark = pytest.mark.airflow
+pytestmark = [pytest.mark.extended, pytest.mark.airflow]
 
 ROUTES = {
     route.path: route

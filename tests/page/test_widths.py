@@ -13,7 +13,7 @@ from tests.page.conftest import APPLICATION
 from tests.support.page_here import Page, make_page, served
 from tests.support.runs_here import Here
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.extended, pytest.mark.browser, pytest.mark.timeout(300)]
 
 DAY = DataInterval.from_iso("2013-01-01", "2013-01-02")
 

@@ -242,6 +242,7 @@ def test_the_plan_rejects_an_aggregate_over_a_type_that_has_none(function: str, 
         assert kind in str(raised.value)
 
 
+@pytest.mark.extended
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_table_is_that_of_spark(spark: Any, kind: str) -> None:

@@ -11,7 +11,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.letter_tables import CASED, IGNORABLE
 from tests.support.referee import SCALE, Referee
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.extended, pytest.mark.spark]
 
 SCHEMA = Schema.of("x string")
 EVERY = [point for point in range(1, 0x110000) if not 0xD800 <= point < 0xE000]

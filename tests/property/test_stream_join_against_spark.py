@@ -17,7 +17,7 @@ from airflow_samza.testing import TestDriver
 from tests.support.referee import bits
 from tests.support.stream_join_model import KINDS
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.extended, pytest.mark.spark]
 
 LEFT = "k {kind}, k2 string, at timestamp, v int, note string"
 RIGHT = "r_k {kind}, r_k2 string, r_at timestamp, w int, other array<int>"

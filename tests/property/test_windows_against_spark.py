@@ -36,7 +36,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.testing import TestDriver
 from tests.support.referee import SCALE, bits
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.extended, pytest.mark.spark]
 
 MESSAGES = Schema.of(
     "k string, n bigint, f double, at timestamp, i int, b bigint, d double, m decimal(12,3), w decimal(34,6), s "

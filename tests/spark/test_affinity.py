@@ -17,7 +17,7 @@ from tests.spark.clusters.failover import FACT, PARTITIONS, Flow, flow_on
 from tests.support.waiting import until
 
 # A cluster starts in seconds, and in a minute where eight people share two cores.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(900)]
 
 KEYS = 4000
 

@@ -28,7 +28,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.support.topic_rows import topic_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(600)]
 
 COUNTING = "samza_spark_apps.two_dags:counting"
 SUMMING = "samza_spark_apps.two_dags:summing"

@@ -22,7 +22,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from demo.spark_cluster import SHORT_LIVED
 from tests.conftest import CLASS_ARCHIVES
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ from tests.support.topic_rows import topic_rows
 from tests.support.waiting import until
 
 # A Spark starts in seconds, and in a minute where eight people share two cores.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(900)]
 
 BOTH = [{"number": 0}, {"number": 1}]
 

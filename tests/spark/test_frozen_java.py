@@ -21,7 +21,7 @@ from airflow_samza.systems.system import SystemBinding
 from tests.support.topic_rows import topic_rows
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(600)]
 
 PATIENCE = 120.0
 

@@ -21,7 +21,7 @@ import pytest
 
 from airflow_samza.private_folder import scratch_folder
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(600)]
 
 PROGRAM = """
 import json, sys

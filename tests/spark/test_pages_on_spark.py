@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.documentation_pages import text_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(600)]
 
 BLOCK = re.compile(r"<!-- (?:example|on Spark): (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
 

@@ -16,7 +16,7 @@ from airflow_samza.schema import Schema
 from tests.support.one_session import Runs, join, open_session
 from tests.support.random_runs import driver_of, whole
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(600)]
 
 SEEDS = range(int(os.environ.get("SPARK_MODES_FIRST", "0")), int(os.environ.get("SPARK_MODES_FIRST", "0")) + 10)
 

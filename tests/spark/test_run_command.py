@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(600)]
 
 APPLICATION = """
 import os, time

@@ -22,7 +22,7 @@ from tests.spark.clusters.sessions import SMALL
 from tests.spark.connect.connect_server import connect_server
 from tests.support.second_environment import MODULE, make_environment
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(600)]
 
 APPLICATION = f"""
 import sys

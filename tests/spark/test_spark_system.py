@@ -41,7 +41,7 @@ from tests.support.files_with import files_with
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(900)]
 
 LONG = [view for view in VIEWS if view["dwell_ms"] > 1000]
 NAMES = {"nl": "the Netherlands", "de": "Germany", "fr": "France"}

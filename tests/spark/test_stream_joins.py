@@ -24,7 +24,7 @@ from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, Sy
 from airflow_samza.testing import TestDriver
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(900)]
 
 APPLICATION = "samza_spark_apps.joins:joins"
 VIEWS = [{"member_id": number % 40, "page": number, "seen": number * 700} for number in range(300)]

@@ -22,7 +22,7 @@ from tests.support.budgets import nightly_but
 
 __all__ = ["pusher", "session"]
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(900)]
 
 TYPES = {"member_id": pa.int64(), "tier": pa.string(), "gone": pa.bool_()}
 

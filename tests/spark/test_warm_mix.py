@@ -16,7 +16,7 @@ import pytest
 from airflow_samza.launch.warm.taking import end_warm
 from tests.support.warm_mix import GOOD, Mix, grown, until
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.extended, pytest.mark.spark]
 
 LANES = 2
 

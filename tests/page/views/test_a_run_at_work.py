@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
     from tests.page.views.conftest import Tiers, Watch
 
-pytestmark = [pytest.mark.airflow, pytest.mark.browser, pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.extended,
+    pytest.mark.airflow,
+    pytest.mark.browser,
+    pytest.mark.spark,
+    pytest.mark.timeout(1200),
+]
 
 
 def follow(link: Locator) -> Page:

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
     from tests.page.views.conftest import Viewed, Watch
 
-pytestmark = [pytest.mark.airflow, pytest.mark.browser, pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.extended,
+    pytest.mark.airflow,
+    pytest.mark.browser,
+    pytest.mark.spark,
+    pytest.mark.timeout(1200),
+]
 
 TABS = ("plan", "progress", "results", "data", "clear", "backfill")
 

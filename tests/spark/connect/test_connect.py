@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # A server is up in seconds, and in a minute where eight people share two cores.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(900)]
 
 APPLICATION = "samza_spark_apps.connected:connected"
 TOKEN = "a-token-that-no-file-shows"

@@ -34,7 +34,7 @@ from tests.support.files_with import files_with
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(900)]
 
 PASSWORD = "an 'odd' ${password}, \\ and url"
 URL = "jdbc:derby:memory:members;create=true"

@@ -1,0 +1,113 @@
+"""Run the tests of ``make test`` or ``make test-all``: those without servers first, then those on servers.
+
+    python -m tests                 what each change runs
+    python -m tests --rest          the others, but the nightly ones
+    python -m tests -- -k join      further arguments are pytest's
+
+A line twice a minute says how far the tests are and which time is left. The last line has the counts and the name of
+the log; ``build/tests`` has the log and a JUnit file of each part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+REPORTS = Path("build") / "tests"
+SERVERS = "spark or airflow or browser or hdfs or kafka"
+NO_TESTS = 5
+"""Exit code of pytest where no test is selected, as ``-k`` may leave none of one part."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run both parts; return 0 if all tests have passed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--rest", action="store_true", help="run what make test leaves out, but the nightly tests")
+    parser.add_argument("--workers", default="2", help="processes for tests without servers, which use a core each")
+    parser.add_argument(
+        "--server-workers", default="3", help="processes for tests on servers, which wait a fifth of the time"
+    )
+    options, more = parser.parse_known_args(arguments)
+    more = [argument for argument in more if argument != "--"]
+    started = time.monotonic()
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    log = REPORTS / ("rest.log" if options.rest else "test.log")
+    log.unlink(missing_ok=True)
+    selected = f"not nightly and {'extended' if options.rest else 'not extended'}"
+    parts = [
+        ("without-servers", f"{selected} and not ({SERVERS})", options.workers, []),
+        (
+            "on-servers",
+            f"{selected} and ({SERVERS})",
+            options.server_workers,
+            ["--ignore", "airflow_samza", "--ignore", "tests/unit"],
+        ),
+    ]
+    codes, counts = [], Counter[str]()
+    for name, marks, workers, where in parts:
+        if name == "on-servers":
+            _archive_classes()
+        report = REPORTS / f"{log.stem}-{name}.xml"
+        report.unlink(missing_ok=True)
+        command = ["-m", marks, "-n", workers, "--no-loadscope-reorder", f"--junitxml={report}", *where, *more]
+        codes.append(_pytest(command, log, {"EXTENDED": "1"} if options.rest else {}))
+        counts += _outcomes(report)
+    failed = [code for code in codes if code not in (0, NO_TESTS)]
+    figures = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in ("passed", "failed", "skipped"))
+    minutes, seconds = divmod(round(time.monotonic() - started), 60)
+    print(f"{figures} in {minutes} min {seconds} s; the log: {log}", flush=True)
+    return failed[0] if failed else 0
+
+
+def _pytest(arguments: Sequence[str], log: Path, environment: dict[str, str]) -> int:
+    """Run pytest with further variables; what it prints goes to the terminal and to the log."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.progress", *arguments]
+    with (
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **environment}
+        ) as process,
+        log.open("ab") as copy,
+    ):
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                sys.stdout.buffer.write(line)
+                sys.stdout.flush()
+                copy.write(line)
+        except KeyboardInterrupt:  # pytest has it, too, and prints its summary
+            copy.write(rest := process.stdout.read())
+            sys.stdout.buffer.write(rest)
+    return process.returncode
+
+
+def _archive_classes() -> None:
+    """Make the archive of Spark's classes, if there is none; without it, each Spark starts slower."""
+    folder = Path(sys.prefix) / "class-archives"
+    subprocess.run([sys.executable, "-m", "airflow_samza.launch.class_archive_maker", str(folder)], check=False)
+
+
+def _outcomes(report: Path) -> Counter[str]:
+    """Return the number of tests by outcome; an error of a fixture is a failed test."""
+    if not report.exists():
+        return Counter()
+    counts = Counter[str]()
+    for suite in xml.parse(report).getroot().iter("testsuite"):
+        numbers = {name: int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped")}
+        counts["failed"] += numbers["failures"] + numbers["errors"]
+        counts["skipped"] += numbers["skipped"]
+        counts["passed"] += numbers["tests"] - numbers["failures"] - numbers["errors"] - numbers["skipped"]
+    return counts
+
+
+if __name__ == "__main__":
+    os.chdir(Path(__file__).resolve().parents[1])
+    sys.exit(main(sys.argv[1:]))
