@@ -1,4 +1,4 @@
-"""How large the package is: growth is a decision, so who adds to it raises a number here in the same commit."""
+"""Limits of the size of the package: growth is a decision, so a commit that adds to it raises a number here."""
 
 from __future__ import annotations
 
