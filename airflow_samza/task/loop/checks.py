@@ -20,9 +20,10 @@ from airflow_samza.errors import MessageError, PartitioningMismatch, StageError
 from airflow_samza.partitioner import partition_array
 from airflow_samza.planner.plan import KeyCheck
 from airflow_samza.planner.wording import columns_text, partition_before
+from airflow_samza.quoting import one_line
 from airflow_samza.schema import Field
 from airflow_samza.task.messages.event_times import micros_or_null
-from airflow_samza.task.messages.user_errors import cut_short, located
+from airflow_samza.task.messages.user_errors import located
 from airflow_samza.task.operators.operator import Operator
 
 TIMES = ("timestamp", "timestamp_ntz", "date", "bigint")
@@ -45,7 +46,7 @@ class KeyPlaces:
             return
         place = int(np.flatnonzero(partitions != self._partition)[0])
         values = [batch.column(name)[place].as_py() for name in check.columns]
-        key = ", ".join(f"{name}={cut_short(repr(value))}" for name, value in zip(check.columns, values, strict=True))
+        key = ", ".join(f"{name}={one_line(repr(value))}" for name, value in zip(check.columns, values, strict=True))
         named = columns_text(check.columns)
         raise PartitioningMismatch(
             f"{self._spec.title} takes its messages as partitioned by {named}, and one with {key} lies in partition "

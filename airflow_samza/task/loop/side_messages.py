@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.errors import SchemaError
-from airflow_samza.quoting import are_shown
+from airflow_samza.quoting import are_shown, one_line
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.side_inputs import Place
@@ -21,7 +21,6 @@ from airflow_samza.task.loop.task_tables import Filled
 from airflow_samza.task.messages.bad_records import SAMPLES
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.messages import MessageReader, chunks
-from airflow_samza.task.messages.user_errors import cut_short
 
 Fitting = Callable[["Place", "pa.RecordBatch", "int | None"], "list[tuple[int, pa.RecordBatch]]"]
 """Returns the rows of a batch of a place, from an offset on, that fit the stream's columns, in pieces."""
@@ -131,6 +130,6 @@ class DroppedMessages:
         if len(self._samples) < SAMPLES and are_shown():
             at = "" if offset is None else f", offset {offset}"
             self._samples.append(
-                f"side input {stream_id!r} of table {self._table!r} (partition {partition}{at}): {cut_short(error)}: "
-                f"{cut_short(text)}"
+                f"side input {stream_id!r} of table {self._table!r} (partition {partition}{at}): {one_line(error)}: "
+                f"{one_line(text)}"
             )

@@ -21,7 +21,7 @@ from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.errors import MessageError, SamzaError
-from airflow_samza.quoting import MOST, told
+from airflow_samza.quoting import MOST, one_line, quoted, told
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
@@ -32,7 +32,7 @@ from airflow_samza.task.loop.reading import TaskInput, chooser_settings
 from airflow_samza.task.loop.side_messages import DroppedMessages, SideMessages
 from airflow_samza.task.loop.task_tables import Filled, made_store, section_tables
 from airflow_samza.task.messages.conform import SchemaConformer
-from airflow_samza.task.messages.user_errors import cut_short, file_and_line, located, shortened, user_location
+from airflow_samza.task.messages.user_errors import file_and_line, located, user_location
 from airflow_samza.task.operators.low_level.context import Metrics
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import InputReport, added
@@ -235,8 +235,8 @@ class SideTable:
         stream, partition = failed.place
         what = told(error, MOST)
         return MessageError(
-            f"{name_of(process)}, the processor of the table {failed.store!r}, failed with {cut_short(what)}, on the "
-            f"message {shortened(message)} of {stream!r}, partition {partition}, offset {failed.offset}"
+            f"{name_of(process)}, the processor of the table {failed.store!r}, failed with {one_line(what)}, on the "
+            f"message {quoted(message)} of {stream!r}, partition {partition}, offset {failed.offset}"
             f"{located(location)}.",
             hint="Return (key, row) pairs; a row None deletes. For a message that changes nothing, return no pairs.",
             store=failed.store,

@@ -19,10 +19,11 @@ from airflow_samza.application.rejections import USER_ERRORS, let_interrupts_thr
 from airflow_samza.application.watermarks import BOUNDED_DELAY, PUNCTUATED, WatermarkStrategy
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.errors import MessageError, SamzaError
+from airflow_samza.quoting import quoted
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.event_times import LATEST_MS, micros_or_null, to_ms
 from airflow_samza.task.messages.messages import MessageReader, chunks
-from airflow_samza.task.messages.user_errors import located, shortened, user_location
+from airflow_samza.task.messages.user_errors import located, user_location
 
 
 def source_watermark(stream: StreamDescriptor, schema: Schema) -> SourceWatermark | None:
@@ -97,7 +98,7 @@ class SourceWatermark:
         time = to_ms(result)
         if time is None or time > LATEST_MS:
             raise MessageError(
-                f"{self._named} returned {shortened(result)} for {shortened(shown)}.",
+                f"{self._named} returned {quoted(result)} for {quoted(shown)}.",
                 hint="Return a datetime, a whole number of ms since 1970 (up to the year 9999), or None for no "
                 "watermark.",
                 stream=self._stream.stream_id,
@@ -110,7 +111,7 @@ class SourceWatermark:
         let_interrupts_through(error)
         at = located(user_location(self._strategy.function, error.__traceback__))
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        on = "" if value is None else f", on {shortened(value)}"
+        on = "" if value is None else f", on {quoted(value)}"
         return MessageError(
             f"{self._named} failed with {what}{on}{at}.",
             hint="Return None for what carries no time.",

@@ -12,14 +12,13 @@ from airflow_samza.application.descriptors import ErrorPolicy
 from airflow_samza.application.operator_spec import Emits, OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.errors import SamzaError, SchemaError
-from airflow_samza.quoting import are_shown, printable, told
+from airflow_samza.quoting import are_shown, one_line, printable, told
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.output_writers import Sender
-from airflow_samza.task.messages.user_errors import cut_short
 from airflow_samza.task.messages.writer import MessageWriter, ShapeError
 
 SAMPLES = 3
@@ -121,7 +120,7 @@ class BadRecords:
         try:
             text = to_lines(MessageWriter(schema).write([message])).decode()[:-1]
         except ShapeError:  # the callable has changed it
-            text = cut_short(repr(message))
+            text = one_line(repr(message))
         if origin is None:
             self._take([text], [_error_text(error)], [None])
         else:
@@ -169,7 +168,7 @@ class BadRecords:
             parts = [] if stream is None else [stream, f"partition {partition}"]
             parts += [] if offset is None else [f"offset {offset}"]
             at = f" ({', '.join(parts)})" if parts else ""
-            self.samples.append(f"{self._spec.title}{at}: {cut_short(error.removesuffix('.'))}: {cut_short(text)}")
+            self.samples.append(f"{self._spec.title}{at}: {one_line(error.removesuffix('.'))}: {one_line(text)}")
         if self._dead_letters is not None:
             count = len(texts)
             columns = [

@@ -14,7 +14,7 @@ from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.rejections import let_interrupts_through
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import MessageError, SamzaError
-from airflow_samza.quoting import one_line, quoted, told
+from airflow_samza.quoting import quoted, told
 
 _PACKAGE = str(Path(__file__).resolve().parents[2])
 _LIBRARIES = tuple(
@@ -22,16 +22,6 @@ _LIBRARIES = tuple(
 )
 _MOST = 2000
 """Characters of a user's exception that are shown."""
-
-
-def shortened(message: object) -> str:
-    """A message for people, cut when it is long; a message whose ``repr`` raises is named by its type."""
-    return quoted(message)
-
-
-def cut_short(text: str) -> str:
-    """A text for people, on one line, cut when it is long."""
-    return one_line(text)
 
 
 def located(location: SourceLocation | None) -> str:
@@ -67,11 +57,11 @@ def callable_failed(spec: OperatorSpec, function: object, message: object, error
     location = user_location(function, error.__traceback__)
     what = told(error, _MOST)
     failure = _message_error(
-        f"{name_of(function)} in {spec.title} failed with {what}, on the message {shortened(message)}",
+        f"{name_of(function)} in {spec.title} failed with {what}, on the message {quoted(message)}",
         location,
         "Handle such a message in the callable, or leave it out before with filter or where.",
         spec,
-        message=shortened(message),
+        message=quoted(message),
         exception=type(error).__name__,
     )
     failure.__cause__ = error
@@ -82,11 +72,11 @@ def wrong_shape(
     spec: OperatorSpec, function: object, result: object, expected: str, *, message: object = ..., why: str = ""
 ) -> SamzaError:
     """The error for a callable whose result does not fit the operator's schema. ``expected`` lists the columns."""
-    facts: dict[str, Any] = {} if message is ... else {"message": shortened(message)}
-    on = "" if message is ... else f", on the message {shortened(message)}"
+    facts: dict[str, Any] = {} if message is ... else {"message": quoted(message)}
+    on = "" if message is ... else f", on the message {quoted(message)}"
     because = f" ({why})" if why else ""
     return _message_error(
-        f"{name_of(function)} in {spec.title} returned {shortened(result)}{because}{on}; expected: {expected}",
+        f"{name_of(function)} in {spec.title} returned {quoted(result)}{because}{on}; expected: {expected}",
         SourceLocation.of_callable(function),
         "Return the declared shape, or declare the new one with a return annotation or schema=.",
         spec,

@@ -14,6 +14,7 @@ from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import MapBatchesSpec, SelectSpec, WhereSpec
 from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.errors import MessageError, SamzaError, SchemaError
+from airflow_samza.quoting import one_line, quoted
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import batch_of
@@ -22,14 +23,7 @@ from airflow_samza.task.expressions.expression import EvaluationFailure, Express
 from airflow_samza.task.messages.bad_records import halved
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.output_writers import OutputWriter, Sender
-from airflow_samza.task.messages.user_errors import (
-    callable_failed,
-    cut_short,
-    file_and_line,
-    located,
-    shortened,
-    wrong_shape,
-)
+from airflow_samza.task.messages.user_errors import callable_failed, file_and_line, located, wrong_shape
 from airflow_samza.task.operators.operator import Operator
 
 
@@ -39,7 +33,7 @@ def evaluation_failed(spec: OperatorSpec, text: str, failure: EvaluationFailure,
     ``message`` is that row for people, where one row is the cause.
     """
     on = f", on the message {message}" if message else ""
-    text = cut_short(text)
+    text = one_line(text)
     return MessageError(
         f"[{failure.condition}] {failure.sentence.removesuffix('.')}, in {spec.title}: {text}{on}"
         f"{located(spec.location)}.",
@@ -67,7 +61,7 @@ def first_failure(
             failure, batch = earlier, batch.slice(0, middle)
         else:
             batch = batch.slice(middle)
-    return failure, shortened(Row(batch.to_pylist()[0])) if batch.num_rows else ""
+    return failure, quoted(Row(batch.to_pylist()[0])) if batch.num_rows else ""
 
 
 class Pass(Operator[OperatorSpec]):

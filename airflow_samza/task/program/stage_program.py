@@ -18,11 +18,11 @@ from airflow_samza.control.end_of_stream import stage_producing_tasks
 from airflow_samza.errors import InvalidApplication, NotYet, SamzaError, SchemaError, UnsupportedShape, raise_all
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.replication import Replication, find_replication
+from airflow_samza.quoting import one_line
 from airflow_samza.records import durable
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
-from airflow_samza.task.messages.user_errors import cut_short
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 from airflow_samza.task.program.phases import Phases, order_phases
 from airflow_samza.task.program.pruning.bounds import input_bounds
@@ -308,7 +308,7 @@ def reject_catalyst(program: StageProgram) -> None:
         spec = unreadable.spec
         at = f" ({spec.location})" if spec.location is not None else ""
         raise InvalidApplication(
-            f"{spec.title}{at} has a syntax error {unreadable.unreadable}: {cut_short(', '.join(spec.sql))}.",
+            f"{spec.title}{at} has a syntax error {unreadable.unreadable}: {one_line(', '.join(spec.sql))}.",
             hint="Correct the SQL; if Spark reads it as it stands, the stage runs on Spark only.",
             operator=spec.op_id,
         )

@@ -15,9 +15,10 @@ from airflow_samza.application.declarations.remote_access import GIVE_READER, GI
 from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import RemoteTableError, SamzaError
+from airflow_samza.quoting import quoted
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter
 from airflow_samza.task.messages.own_copies import OwnCopies
-from airflow_samza.task.messages.user_errors import located, shortened, user_location
+from airflow_samza.task.messages.user_errors import located, user_location
 from airflow_samza.task.messages.values import python_values
 from airflow_samza.task.messages.writer import written_each
 from airflow_samza.task.tables.async_calls import TaskLoop
@@ -101,7 +102,7 @@ class RemoteTable:
             return self._copies.of(row)
         except Exception as error:
             raise RemoteTableError(
-                f"The reader of the remote table {self.table.table_id!r} returned {shortened(row)}, which cannot be "
+                f"The reader of the remote table {self.table.table_id!r} returned {quoted(row)}, which cannot be "
                 f"copied for the cache ({type(error).__name__}: {error}).",
                 hint="Return a dict, a dataclass or plain values, or leave cache_rows= out.",
                 table=self.table.table_id,
@@ -255,9 +256,7 @@ class RemoteTable:
             return error
         at = located(user_location(function, error.__traceback__))
         key = (
-            f"the key {shortened(keys[0])}"
-            if len(keys) == 1
-            else f"{len(keys)} keys, the first of them {shortened(keys[0])}"
+            f"the key {quoted(keys[0])}" if len(keys) == 1 else f"{len(keys)} keys, the first of them {quoted(keys[0])}"
         )
         tried = f"after {gave_up.tries} attempts" if gave_up.tries > 1 else "at the first attempt"
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -267,7 +266,7 @@ class RemoteTable:
             hint="Is the service up? More retries=, a longer backoff= or a lower rate= may help; "
             'on_error="drop" or dead_letter(…) lets the stage continue without such messages.',
             table=self.table.table_id,
-            key=shortened(keys[0]),
+            key=quoted(keys[0]),
             attempts=gave_up.tries,
             exception=type(error).__name__,
         )
@@ -276,10 +275,10 @@ class RemoteTable:
 
     def _misshapen(self, row: Any, expected: str, why: str, key: Any = None) -> SamzaError:
         at = located(SourceLocation.of_callable(self.table.reader))
-        of = "" if key is None else f" for the key {shortened(key)}"
+        of = "" if key is None else f" for the key {quoted(key)}"
         return RemoteTableError(
             f"The reader of the remote table {self.table.table_id!r}{at} returned "
-            f"{shortened(row)}{of}{f' ({why})' if why else ''}; "
+            f"{quoted(row)}{of}{f' ({why})' if why else ''}; "
             f"expected: {expected}.",
             hint="Return a row of the table's schema, or None where there is none.",
             table=self.table.table_id,

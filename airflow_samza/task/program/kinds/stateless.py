@@ -23,6 +23,7 @@ from airflow_samza.application.operator_specs import (
 )
 from airflow_samza.application.output_schemas import merged_schema
 from airflow_samza.errors import InvalidApplication, NotYet, SchemaError
+from airflow_samza.quoting import one_line
 from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.column_use import ColumnUse, column_use
 from airflow_samza.task.expressions.compiler import (
@@ -33,7 +34,7 @@ from airflow_samza.task.expressions.compiler import (
 )
 from airflow_samza.task.expressions.expression import UnsupportedExpression
 from airflow_samza.task.expressions.reading import Unreadable
-from airflow_samza.task.messages.user_errors import cut_short, located
+from airflow_samza.task.messages.user_errors import located
 from airflow_samza.task.operators.map_async import MapAsync
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.per_message import Filter, FlatMap, Map, Sink
@@ -106,11 +107,11 @@ def _compiled_sql(schemas: KnownSchemas, operator: WhereSpec | SelectSpec, schem
         projection = compile_projection(operator.expressions, schema)
         return CompiledOperator(operator, (schema,), projection.schema, *operator.engine, projection)
     except UnknownColumn as unknown:
-        raise unknown_column(operator, unknown.name, cut_short(", ".join(texts)), schema) from None
+        raise unknown_column(operator, unknown.name, one_line(", ".join(texts)), schema) from None
     except UnsupportedExpression as unsupported:
         missing = unknown_columns(texts, schema)
         if missing:
-            raise unknown_column(operator, missing[0], cut_short(", ".join(texts)), schema) from None
+            raise unknown_column(operator, missing[0], one_line(", ".join(texts)), schema) from None
         if operator.on_error is not None:
             raise InvalidApplication(
                 f"{operator.title}{located(operator.location)} has on_error={operator.on_error.text}, and Catalyst "
