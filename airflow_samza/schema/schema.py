@@ -93,6 +93,7 @@ class Schema:
         return pa.schema([pa.field(field.name, field.type.to_arrow(), field.nullable) for field in self.fields])
 
 
+@functools.lru_cache(maxsize=1024)
 def parse_ddl(text: str) -> Schema:
     """Return the schema of a Spark DDL string, such as ``"id bigint not null, tags array<string>"``."""
     return Schema(read_columns(text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from airflow_samza.errors import SchemaError
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@lru_cache(maxsize=1024)
 def arrow_schema(ddl: str | None) -> pa.Schema | None:
     """Return the Arrow schema of a topic's DDL; None when it has none yet."""
     return None if ddl is None else Schema.of(ddl).to_arrow()

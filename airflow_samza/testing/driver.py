@@ -37,9 +37,7 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
-from airflow_samza.systems.memory.producer import MemoryProducer
-from airflow_samza.systems.memory.system import MemorySystem
-from airflow_samza.systems.memory.topic import MemoryTopic
+from airflow_samza.systems.memory.system import MemoryProducer, MemorySystem
 from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition, is_unreadable
 from airflow_samza.task.messages.messages import MessageReader
 from airflow_samza.task.program.pruning.topics import reduce_topics
@@ -352,7 +350,7 @@ class TestDriver:
                 continue
             count = self._count(stream)
             spec = StreamSpec(stream.stream_id, count, schema.ddl(), stream.key)
-            self._system.create(spec.name, count, spec.schema, serde=wire_form(stream))
+            self._system.make(spec.name, count, spec.schema, form=wire_form(stream))
             piped = self._piped.get(stream.stream_id, [])
             former = self._published.get(stream.stream_id, 0)
             if former == len(piped):
@@ -410,14 +408,14 @@ class TestDriver:
 
         :param stream: The stream's id.
         """
-        topic = self._topic_written(stream)
-        if topic.wire is None:
+        sent = self._system.sent_bytes(self._topic_written(stream))
+        if sent is None:
             raise InvalidApplication(
                 f"The stream {stream!r} has no serde, and no bytes.",
                 hint="Declare serde= of it, or look at its messages with output().",
                 stream=stream,
             )
-        return topic.all_bytes()
+        return sent
 
     def output_table(self, stream: str, *, partition: int | None = None) -> pa.Table:
         """Return the messages of a stream as an Arrow table.
@@ -428,19 +426,23 @@ class TestDriver:
         import pyarrow as pa
 
         topic = self._topic_written(stream)
-        partitions = range(topic.partitions) if partition is None else [partition]
-        consumer = self._system.consumer(StreamSpec(topic.name))
-        envelopes = (e for p in partitions for e in consumer.read(SystemStreamPartition("memory", topic.name, p)))
+        consumer = self._system.consumer(StreamSpec(topic))
+        partitions = range(consumer.topic.partitions) if partition is None else [partition]
+        envelopes = (e for p in partitions for e in consumer.read(SystemStreamPartition("memory", topic, p)))
         batches = [envelope.batch for envelope in envelopes if not isinstance(envelope, ControlEnvelope)]
         declared = self._declared(stream)
         schema = (
-            declared.to_arrow() if declared is not None else topic.schema if topic.schema is not None else pa.schema([])
+            declared.to_arrow()
+            if declared is not None
+            else consumer.schema
+            if consumer.schema is not None
+            else pa.schema([])
         )
         return pa.Table.from_batches(
             [pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema=schema
         )
 
-    def _topic_written(self, stream: str) -> MemoryTopic:
+    def _topic_written(self, stream: str) -> str:
         written = {**self.spec.outputs, **self.spec.intermediates}
         if stream not in written:
             raise UnknownName(
@@ -449,12 +451,11 @@ class TestDriver:
                 name=stream,
             )
         name = next((stage.topic(stream) for stage in self._stages if stream in stage.stage.outputs), stream)
-        topic = self._system.find(name)
-        if topic is None:
+        if self._system.identity(StreamSpec(name)) is None:
             raise InvalidApplication(
                 f"Output {stream!r} is asked for before the application ran.", hint="Call run() first.", stream=stream
             )
-        return topic
+        return name
 
     def _declared(self, stream: str) -> Schema | None:
         resolved = check_application(self.spec, self.plan, self._known)

@@ -14,7 +14,7 @@ from typing import Any
 from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage
 from airflow_samza.planner.plan import Stage
 from airflow_samza.records import made, plain
-from airflow_samza.systems.memory.system import MemorySystem
+from airflow_samza.systems.memory.system import MemoryConsumer, MemorySystem
 from airflow_samza.systems.memory.wire import WireForm
 from airflow_samza.systems.system import (
     ControlEnvelope,
@@ -75,7 +75,7 @@ class StageEpochs:
             form = wire_form(program.spec.stream(stream_id))
             if intermediate_serde is not None and stream_id in program.spec.intermediates:
                 form = WireForm(intermediate_serde, in_band=True)
-            system.create(topic, max(planned.partitions, 1), schema.ddl() if schema is not None else None, serde=form)
+            system.make(topic, max(planned.partitions, 1), schema.ddl() if schema is not None else None, form=form)
 
     def topic(self, stream_id: str) -> str:
         """Return the name of a stream in the system: the topics of a run are its own."""
@@ -187,33 +187,34 @@ class StageEpochs:
         columns: tuple[str, ...] | None,
         reached: Callable[[int], int] | None = None,
     ) -> Iterator[TaskInput]:
-        topic = self.topic(stream_id)
-        if self._system.find(topic) is None:
+        topic = StreamSpec(self.topic(stream_id))
+        if self._system.identity(topic) is None:
             return
         planned = self.program.plan.stream(stream_id)
-        heads = self._system.admin.metadata([StreamSpec(topic)])[topic].head
+        consumer = self._system.consumer(topic)
         start = self._tasks[task].start
         for partition in (
             range(max(planned.partitions, 1)) if planned.broadcast else [task] if task < planned.partitions else []
         ):
             known = start.checkpoint.offset(stream_id, partition) if start is not None else None
-            first, head = known or 0 if reached is None else reached(partition), heads[partition]
+            first, head = known or 0 if reached is None else reached(partition), consumer.head[partition]
             end = None if stream_id in self.program.spec.intermediates else ends(stream_id)
             yield TaskInput(
                 stream_id,
                 partition,
-                self._envelopes(topic, partition, OffsetRange(first, head), columns, end),
+                _envelopes(consumer, partition, OffsetRange(first, head), columns, end),
                 first,
                 head,
             )
 
-    def _envelopes(
-        self, topic: str, partition: int, offsets: OffsetRange, columns: tuple[str, ...] | None, end: bool | None
-    ) -> Iterator[Envelope]:
-        place = SystemStreamPartition("memory", topic, partition)
-        yield from self._system.consumer(StreamSpec(topic)).read(place, offsets, columns)
-        if end is not None:
-            yield ControlEnvelope(place, offsets.end, EndOfStreamMessage(None, 0, stream_id=topic, final=end))
+
+def _envelopes(
+    consumer: MemoryConsumer, partition: int, offsets: OffsetRange, columns: tuple[str, ...] | None, end: bool | None
+) -> Iterator[Envelope]:
+    place = SystemStreamPartition("memory", consumer.topic.name, partition)
+    yield from consumer.read(place, offsets, columns)
+    if end is not None:
+        yield ControlEnvelope(place, offsets.end, EndOfStreamMessage(None, 0, stream_id=place.stream, final=end))
 
 
 def _has_moved(task: _Task, report: TaskReport) -> bool:

@@ -14,22 +14,28 @@ import pytest
 from airflow_samza.errors import ConfigError, StorageFull, TopicError
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.filesystems.memory import MemoryFilesystem
 from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support.faulty_filesystem import FaultyFilesystem, failing_with
 
 STORES = ("s3", "azure", "gcs")
-PLACES = [
+SHARED = [
     "local",
     "s3",
     pytest.param("azure", marks=pytest.mark.nightly),
     pytest.param("gcs", marks=pytest.mark.nightly),
     pytest.param("hdfs", marks=pytest.mark.hdfs),
 ]
+"""Places that several processes share."""
+
+PLACES = ["memory", *SHARED]
 
 
 @pytest.fixture(params=PLACES)
 def filesystem(request: pytest.FixtureRequest, tmp_path: Path) -> Filesystem:
+    if request.param == "memory":
+        return MemoryFilesystem()
     if request.param == "local":
         return open_filesystem(f"file://{tmp_path}/root")
     if request.param in STORES:
@@ -62,6 +68,7 @@ def test_of_many_threads_that_put_one_file_exactly_one_wins(filesystem: Filesyst
     assert filesystem.read("one") == str(won[0]).encode() * 1000
 
 
+@pytest.mark.parametrize("filesystem", SHARED, indirect=True)
 def test_of_many_processes_that_put_the_same_files_each_file_has_one_winner(filesystem: Filesystem) -> None:
     processes, files = 12, 8
     begin = f"{time.time() + 3:.3f}"

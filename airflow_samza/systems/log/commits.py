@@ -160,6 +160,8 @@ def append_commit(
 
 def same_columns(one: str, other: str) -> bool:
     """Return whether two schemas (DDL) have the same columns, nulls aside."""
+    if one == other:
+        return True
     first, second = Schema.of(one), Schema.of(other)
     return [(field.name, field.type) for field in first.fields] == [(field.name, field.type) for field in second.fields]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.log.index import Control, LogIndex, Run
@@ -106,7 +107,7 @@ class LogConsumer:
         try:
             for envelope in self._read(ssp, start, end, columns):
                 if not dictionaries and isinstance(envelope, MessageRun):
-                    envelope = MessageRun(ssp, envelope.offset, decoded(envelope.batch))
+                    envelope = replace(envelope, batch=decoded(envelope.batch))
                 controlled = controlled or isinstance(envelope, ControlEnvelope)
                 yield envelope
         finally:
@@ -129,11 +130,12 @@ class LogConsumer:
             try:
                 for owner, entries in self._index.owned_slice(ssp.partition, start, end):
                     for entry in entries if sections is None or sections.takes(owner) else ():
-                        envelope = self._envelope(ssp, entry, start, end, columns)
-                        if sections is not None and owner is not None and isinstance(envelope, ControlEnvelope):
-                            yield from sections.control(owner, envelope.offset, envelope.message)
+                        if not isinstance(entry, Control):
+                            yield from self._runs(ssp, entry, start, end, columns)
+                        elif sections is not None and owner is not None:
+                            yield from sections.control(owner, entry.offset, self._control(ssp, entry))
                         else:
-                            yield envelope
+                            yield ControlEnvelope(ssp, entry.offset, self._control(ssp, entry))
                         start = min(entry.end, end)
                 return
             except FileNotFoundError as error:
@@ -152,11 +154,7 @@ class LogConsumer:
         for owner, entries in self._index.owned_slice(ssp.partition, self._slice["offsets"][ssp.partition][0], start):
             for entry in entries if owner is not None and sections.takes(owner) else ():
                 if isinstance(entry, Control) and owner is not None:
-                    sections.control(
-                        owner,
-                        entry.offset,
-                        control_message(entry.kind, entry.body, self.topic, ssp.partition, entry.offset),
-                    )
+                    sections.control(owner, entry.offset, self._control(ssp, entry))
         return sections
 
     def _renew(self) -> None:
@@ -179,21 +177,24 @@ class LogConsumer:
             stream=self.topic.name,
         )
 
-    def _envelope(
-        self, ssp: SystemStreamPartition, entry: Run | Control, start: int, end: int, columns: Sequence[str] | None
-    ) -> Envelope:
-        if isinstance(entry, Control):
-            if entry.commit is not None:
-                message = entry.commit.control_message(entry.number, self.topic, ssp.partition, entry.offset)
-            else:
-                message = control_message(entry.kind, entry.body, self.topic, ssp.partition, entry.offset)
-            return ControlEnvelope(ssp, entry.offset, message)
+    def _control(self, ssp: SystemStreamPartition, entry: Control) -> ControlMessage:
+        if entry.commit is not None:
+            return entry.commit.control_message(entry.number, self.topic, ssp.partition, entry.offset)
+        return control_message(entry.kind, entry.body, self.topic, ssp.partition, entry.offset)
+
+    def _runs(
+        self, ssp: SystemStreamPartition, entry: Run, start: int, end: int, columns: Sequence[str] | None
+    ) -> Iterable[Envelope]:
+        return (MessageRun(ssp, *self._rows(entry, start, end, columns)),)
+
+    def _rows(self, entry: Run, start: int, end: int, columns: Sequence[str] | None) -> tuple[int, pa.RecordBatch]:
+        """Return the rows of a run that lie in ``[start, end)``, behind the offset of the first one."""
         batch = self._readers.read(entry.segment, entry.batch, columns)
         skip = max(start - entry.offset, 0)
         rows = min(end, entry.end) - entry.offset - skip
         if rows != batch.num_rows:
             batch = batch.slice(entry.row + skip, rows)
-        return MessageRun(ssp, entry.offset + skip, batch)
+        return entry.offset + skip, batch
 
     def _beyond(self, wanted: str, there: str) -> TopicError:
         return TopicError(

@@ -285,9 +285,10 @@ def _compact(topic: Topic) -> Compacted | None:
     before = index.segments()
     if index.number == 0 or (index.compaction == index.number - 1 and len(before) <= 1):
         return None
-    readers = store_of(topic).readers(topic)
+    store = store_of(topic)
+    readers = store.readers(topic)
     name = f"{COMPACTED}{index.number - 1:020d}-{uuid.uuid4().hex[:8]}"
-    writer = SegmentWriter(topic, name, arrow_schema(index.schema), durable=True)
+    writer = store.writer(topic, name, arrow_schema(index.schema), durable=True)
     merge = _Merge(index, readers, writer)
     try:
         partitions = [merge.partition(partition) for partition in range(topic.partitions)]
@@ -309,7 +310,7 @@ def _compact(topic: Topic) -> Compacted | None:
     path = topic.compaction_path(index.number - 1)
     if not topic.filesystem.put_if_absent(path, json.dumps(record, separators=(",", ":")).encode()):
         if segment is not None:
-            topic.filesystem.delete(topic.segment_path(segment.name))
+            store.discard(topic, segment.name)
         return None
     return Compacted(
         index.number, len(before), int(segment is not None), merge.batches, len(segment.rows) if segment else 0

@@ -122,7 +122,7 @@ class FileSegments:
         """Return a writer of one file."""
         return SegmentWriter(topic, name, schema, durable=durable)
 
-    def readers(self, topic: Topic) -> SegmentReaders:
+    def readers(self, topic: Topic) -> SegmentReader:
         """Return a reader of files."""
         return SegmentReaders(topic)
 
@@ -139,10 +139,7 @@ class FileSegments:
         # A commit must never name what is not there: readers would find out only later.
         for segment in segments:
             path = topic.segment_path(segment.name)
-            try:
-                size = topic.filesystem.size(path)
-            except FileNotFoundError:
-                size = -1
+            size = self._size(topic, segment.name)
             if size != segment.bytes:
                 raise TopicError(
                     f"The staged segment {topic.filesystem.location(path)} "
@@ -151,6 +148,13 @@ class FileSegments:
                     stream=topic.name,
                     path=topic.filesystem.location(path),
                 )
+
+    def _size(self, topic: Topic, segment: str) -> int:
+        """Return the bytes of a segment; -1 when it is missing."""
+        try:
+            return topic.filesystem.size(topic.segment_path(segment))
+        except FileNotFoundError:
+            return -1
 
 
 FILES = FileSegments()

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -125,6 +126,7 @@ class Topic:
         return self.damaged(self.commit_path(number), "is missing, and later commits are there")
 
 
+@lru_cache(maxsize=1024)
 def topic_directory(name: str) -> str:
     """Return the folder of a topic.
 

@@ -1,214 +1,124 @@
-"""Topics in the memory of one process, with the rules of the log, for the test driver and tests."""
+"""Topics in the memory of one process, for the test driver and tests: the log over a root and segments in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.errors import TopicError
-from airflow_samza.schema import Schema
-from airflow_samza.systems.memory.consumer import MemoryConsumer
-from airflow_samza.systems.memory.producer import MemoryProducer
-from airflow_samza.systems.memory.topic import MemoryTopic
-from airflow_samza.systems.memory.wire import WireForm
-from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
-from airflow_samza.systems.producers_seen import ProducersSeen
-from airflow_samza.systems.sections import Section, is_section
+from airflow_samza.control.messages import encode
+from airflow_samza.systems.filesystems.memory import MemoryFilesystem
+from airflow_samza.systems.log.consumer import LogConsumer
+from airflow_samza.systems.log.index import Control, LogIndex, Run
+from airflow_samza.systems.log.producer import LogProducer
+from airflow_samza.systems.log.records import control_message
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.log.topic import Topic
+from airflow_samza.systems.memory.segments import MemorySegments, MemorySegmentWriter
+from airflow_samza.systems.memory.wire import WireForm, bytes_batch
 from airflow_samza.systems.system import (
-    Publication,
-    StreamMetadata,
+    Envelope,
+    MessageRun,
     StreamSpec,
     SystemBinding,
+    SystemStreamPartition,
+    UnreadableRun,
+    is_unreadable,
+    run_of,
 )
-from airflow_samza.systems.topic_rejections import (
-    check_count,
-    check_keyed,
-    check_owner,
-    check_same_topic,
-    declared_partitions,
-)
+from airflow_samza.systems.topic_rejections import no_column
 from airflow_samza.systems.topic_rows import arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class MemorySystem:
+class MemorySystem(LogSystem):
     """System of topics that live as long as this object."""
 
     kind = "memory"
+    store: MemorySegments
 
     def __init__(self, name: str = "memory", binding: SystemBinding | None = None, root: str | None = None) -> None:
-        self.name = name
-        self.binding = binding or SystemBinding("memory")
-        self._topics: dict[str, MemoryTopic] = {}
-        self.admin = MemoryAdmin(self)
+        super().__init__(name, binding or SystemBinding("memory"), filesystem=MemoryFilesystem())
+        self.store = MemorySegments()
 
-    def topics(self) -> list[str]:
-        """Return the names of all topics."""
-        return sorted(self._topics)
-
-    def find(self, name: str) -> MemoryTopic | None:
-        """Return the topic of this name, or None."""
-        return self._topics.get(name)
-
-    def topic(self, name: str) -> MemoryTopic:
-        """Return the topic of this name; one that is missing is a TopicError."""
-        if name not in self._topics:
-            raise TopicError(
-                f"There is no topic {name!r} in system {self.name!r}.",
-                hint=f"It has {', '.join(self.topics()) or 'no topics yet'}.",
-                stream=name,
-                system=self.name,
-            )
-        return self._topics[name]
-
-    def _topic_of(self, stream: StreamSpec) -> MemoryTopic:
-        topic = self.topic(stream.name)
-        check_owner(topic.name, topic.owner, stream.owner)
-        return topic
-
-    def create(
+    def make(
         self,
         name: str,
         partitions: int,
         schema: str | None = None,
-        owner: tuple[str, ...] = (),
-        serde: WireForm | None = None,
-    ) -> None:
-        """Make a topic when it is missing; one with another partition count, schema or owner is an error.
-
-        With a serde it keeps bytes.
-        """
-        check_count(name, partitions)
-        there = self._topics.get(name)
-        if there is None:
-            self._topics[name] = MemoryTopic(
-                name, partitions, arrow_schema(schema), [0] * partitions, owner=owner, serde=serde
-            )
-        else:
-            check_owner(name, there.owner, owner)
-            check_same_topic(
-                self.name,
-                name,
-                partitions=there.partitions,
-                schema=None if there.schema is None else Schema.of(there.schema).ddl(),
-                wanted_partitions=partitions,
-                wanted_schema=None if schema is None else Schema.of(schema).ddl(),
-            )
-
-    def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """Return the input range of a run.
-
-        ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account.
-        """
-        topic = self._topic_of(stream)
-        metadata = self.admin.metadata([stream])[stream.name]
-        offsets = [list(pair) for pair in zip(metadata.oldest, metadata.head, strict=True)]
-        return {"kind": self.kind, "partitions": topic.partitions, "offsets": offsets, "commit": len(topic.commits)}
-
-    def sections(self, stream: StreamSpec) -> list[Section]:
-        """Return what each run has written of a topic that applications share, oldest first."""
-        topic = self._topic_of(stream)
-        found: dict[tuple[str, str], Section] = {}
-        for commit in topic.live():
-            if not commit.once and is_section(commit.producer):
-                section = found.setdefault(
-                    (commit.producer, commit.generation), Section(commit.producer, commit.generation)
-                )
-                for partition in range(topic.partitions):
-                    section.take(partition, commit.base[partition], commit.end(partition), commit.control)
-        for section in found.values():
-            section.replaced = topic.seen.runs_replaced_by(section.run)
-        return list(found.values())
+        owner: Sequence[str] = (),
+        form: WireForm | None = None,
+    ) -> Topic:
+        """Make a topic, or return the one that is there; one with a form keeps the bytes of its messages."""
+        topic = super().make(name, partitions, schema, owner)
+        if form is not None:
+            self.store.forms[name] = form
+        return topic
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> MemoryConsumer:
         """Return a consumer that reads the topic as of the slice, or as it is now."""
-        return MemoryConsumer(self._topic_of(stream), slice)
+        return MemoryConsumer(self._topic_of(stream), slice, self.store)
 
     def producer(self, stream: StreamSpec, attempt: str) -> MemoryProducer:
         """Return a producer that keeps its rows until they are published."""
         return MemoryProducer(self._topic_of(stream), attempt, stream.schema)
 
-    def check_writable(self, stream: StreamSpec) -> None:
-        """Reject a topic that is missing; memory can always be written."""
-        self._topic_of(stream)
-
-    def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
-        """Make staged rows visible, with the rules of the log."""
-        topic = self._topic_of(stream)
-        producer, generation, epoch = publication[:3]
-        staged = [publication.staged[task] for task in sorted(publication.staged)]
-        return topic.commit(producer, generation, epoch, staged, publication.control, slot=publication.slot)
-
-    def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
-        """Return who has written the slots that meet one, of what readers see."""
-        return self._seen(stream).writers(slot)
-
-    def outside_slots(self, stream: StreamSpec, producers: Iterable[str]) -> list[str]:
-        """Return those of some producers whose messages readers see, and who wrote them as no slot."""
-        return self._seen(stream).outside_slots(producers)
-
-    def successor(self, stream: StreamSpec, producer: str) -> str | None:
-        """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
-        seen = self._seen(stream)
-        found = seen.successor(producer, seen.generations().get(producer, ""))
-        return found[0] if found is not None else None
-
-    def _seen(self, stream: StreamSpec) -> ProducersSeen:
-        topic = self.find(stream.name)
-        return topic.seen if topic is not None else ProducersSeen()
-
-    def append(
-        self,
-        name: str,
-        rows: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
-        *,
-        key: Sequence[str] = (),
-        partitions: int | None = None,
-        schema: str | None = None,
-    ) -> dict[str, Any]:
-        """Append rows, each to its key's partition; make the topic when ``partitions`` says how many."""
-        import pyarrow as pa
-
-        if name not in self._topics and partitions is not None:
-            self.create(name, partitions, schema)
-        topic = self.topic(name)
-        check_keyed(name, topic.partitions, bool(key))
-        producer = MemoryProducer(topic, f"append-{len(topic.commits)}-{id(rows)}", schema)
-        for batch in (
-            rows.to_batches() if isinstance(rows, pa.Table) else [rows] if isinstance(rows, pa.RecordBatch) else rows
-        ):
-            if key:
-                producer.write_keyed(batch, key)
-            else:
-                producer.write(0, batch)
-        return topic.commit("append", "1", len(topic.commits), [producer.finish()], (), once=True)
+    def sent_bytes(self, name: str) -> list[bytes] | None:
+        """Return all that a topic keeps, in the wire form, partition by partition; None when it keeps columns."""
+        index = LogIndex(self.topic(name))
+        if self.store.wire(name, arrow_schema(index.schema)) is None:
+            return None
+        reader = self.store.readers(index.topic)
+        sent: list[bytes] = []
+        for partition in range(index.topic.partitions):
+            for entry in index.entries(partition):
+                if isinstance(entry, Control):
+                    message = control_message(entry.kind, entry.body, index.topic, partition, entry.offset)
+                    sent.append(encode(message))
+                elif not is_unreadable(batch := reader.read(entry.segment, entry.batch)):
+                    sent += batch.column(0).to_pylist()
+        return sent
 
 
-class MemoryAdmin:
-    """Admin of topics."""
+class MemoryProducer(LogProducer):
+    """Producer that keeps the rows of one task attempt until they are published."""
 
-    def __init__(self, system: MemorySystem) -> None:
-        self._system = system
+    _writer: MemorySegmentWriter
 
-    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Return partition count, oldest and latest offset per partition, and schema; missing topics are left out."""
-        found = {}
-        for stream in streams:
-            topic = self._system.find(stream.name)
-            if topic is None:
-                continue
-            live = topic.live()
-            oldest = [
-                next((c.base[partition] for c in live if c.end(partition) > c.base[partition]), topic.next[partition])
-                for partition in range(topic.partitions)
-            ]
-            schema = None if topic.schema is None else Schema.of(topic.schema).ddl()
-            found[stream.name] = StreamMetadata(topic.partitions, tuple(oldest), tuple(topic.next), schema)
-        return found
+    def write_bytes(self, partition: int, values: pa.Array) -> None:
+        """Append user messages as their bytes, whatever they hold, to a topic with a serde."""
+        self._writer.write_as_it_is(partition, bytes_batch(values))
 
-    def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Make the topics that are missing; one with another partition count, schema or owner is rejected."""
-        for stream in streams:
-            self._system.create(stream.name, declared_partitions(stream), stream.schema, stream.owner)
+    def write_unreadable(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Append messages that nobody can read (``unreadable_batch``), as a test has them."""
+        self._writer.write_as_it_is(partition, batch)
+
+
+class MemoryConsumer(LogConsumer):
+    """Consumer of a topic in memory, in which bytes and messages that cannot be read may lie."""
+
+    def __init__(self, topic: Topic, slice: Mapping[str, Any] | None, store: MemorySegments) -> None:
+        super().__init__(topic, slice)
+        self._wire = store.wire(topic.name, self.schema)
+
+    def _runs(
+        self, ssp: SystemStreamPartition, entry: Run, start: int, end: int, columns: Sequence[str] | None
+    ) -> Iterable[Envelope]:
+        offset, batch = self._rows(entry, start, end, columns)
+        if self._wire is None or is_unreadable(batch):
+            runs: Iterable[Envelope] = (run_of(ssp, offset, batch),)
+        else:
+            runs = self._wire.envelopes(ssp, offset, batch)
+        for run in runs:
+            if columns is not None and isinstance(run, MessageRun) and not isinstance(run, UnreadableRun):
+                run = replace(run, batch=_select(run.batch, columns, self.topic.name))
+            yield run
+
+
+def _select(batch: pa.RecordBatch, columns: Sequence[str], topic: str) -> pa.RecordBatch:
+    missing = [name for name in columns if name not in batch.schema.names]
+    if missing:
+        raise no_column(topic, missing[0], batch.schema.names)
+    return batch.select(list(columns))
