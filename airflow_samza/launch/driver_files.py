@@ -32,8 +32,7 @@ from airflow_samza.launch.masters import KUBERNETES, STANDALONE, YARN, parse_mas
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.spark_submit import DRIVERS_VARIABLES, FETCHED_JAR
 from airflow_samza.runs.records.folders import RunFolder
-from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.filesystems.links import link_to
+from airflow_samza.systems.filesystems.filesystem import Filesystem, link_to
 from airflow_samza.systems.filesystems.local_copies import local_copy, scratch_path
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.root_access import RootAccess, access_of, give_access

@@ -14,6 +14,7 @@ import logging
 import os
 import shutil
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,3 +116,14 @@ def sweep_host(folder: str, now: float | None = None) -> None:
 
 def _named(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def remove_at_once(path: str, mark: str) -> None:
+    """Remove a folder, its name first, so that whoever looks for it finds all of it or nothing.
+
+    Until its files are deleted it has a name with ``mark`` in it, by which a sweep knows what a dead process left.
+    """
+    gone = f"{path}{mark}{uuid.uuid4().hex}"
+    with contextlib.suppress(OSError):  # somebody else has removed it
+        os.rename(path, gone)
+        shutil.rmtree(gone, ignore_errors=True)

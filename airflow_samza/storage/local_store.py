@@ -32,8 +32,7 @@ from airflow_samza.config import STORE_LOCAL_DIR, STORE_LOCAL_MAX_BYTES
 from airflow_samza.errors import ConfigError, StoreError
 from airflow_samza.private_folder import named_folder, private_folder, scratch_folder
 from airflow_samza.storage.columnar import FORMAT, ColumnarTable
-from airflow_samza.storage.host_files import of_another_version
-from airflow_samza.storage.removal import remove_at_once
+from airflow_samza.storage.host_files import of_another_version, remove_at_once
 
 try:
     import fcntl

@@ -17,8 +17,7 @@ import uuid
 import zlib
 from dataclasses import dataclass
 
-from airflow_samza.storage.host_files import of_another_version
-from airflow_samza.storage.removal import remove_at_once
+from airflow_samza.storage.host_files import of_another_version, remove_at_once
 
 logger = logging.getLogger(__name__)
 

@@ -46,7 +46,7 @@ KINDS_OF_SYSTEMS = tuple(sorted({kind.loader.split(".")[2] for kind in BUILT_IN.
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "systems": (
         ("dictionaries", "filesystems", "generations"),
-        ("output_slots", "root_identity"),
+        ("output_slots",),
         ("producers_seen", "system"),
         ("sections", "topic_rejections", "topic_rows"),
         ("capabilities",),

@@ -31,8 +31,8 @@ from airflow_samza.runs.progress.run_costs import (
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan
 from airflow_samza.runs.tables.versions import by_number
 from airflow_samza.secrecy import without_passwords
-from airflow_samza.systems.spark.listed_amounts import listed_amount
 from airflow_samza.systems.spark.system import KIND as SPARK
+from airflow_samza.systems.spark.tables import listed_amount
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from airflow_samza.runs.records.liveness import identity
 
 if TYPE_CHECKING:
     from airflow_samza.systems.kafka.brokers import Brokers
-    from airflow_samza.systems.kafka.topic_news import TopicNews
+    from airflow_samza.systems.kafka.input_range import TopicNews
 
 ANNOUNCED = "airflow_samza.announced"
 """The key under which the asset's state has the position behind what was announced."""
@@ -214,7 +214,7 @@ def _seconds(given: float | timedelta) -> float:
 
 
 def _news(brokers: Brokers, topic: str, announced: Mapping[str, Any] | None) -> TopicNews:
-    from airflow_samza.systems.kafka.topic_news import topic_news
+    from airflow_samza.systems.kafka.input_range import topic_news
 
     return topic_news(brokers, topic, announced)
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
+import uuid
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, NoReturn, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NoReturn, Protocol, runtime_checkable
 
-from airflow_samza.errors import StorageFull, TopicError
+from airflow_samza.errors import ConfigError, StorageFull, StorageUnavailable, TopicError
 from airflow_samza.systems.filesystems.pace import Pace
 
 if TYPE_CHECKING:
@@ -179,3 +181,56 @@ def raise_storage_error(error: OSError, doing: str, location: str) -> NoReturn:
         path=location,
         errno=error.errno,
     ) from error
+
+
+@runtime_checkable
+class GivesLinks(Protocol):
+    """A filesystem of which programs that know nothing of ours fetch a file: Spark, before anything of ours runs."""
+
+    def link(self, path: str, seconds: float) -> str:
+        """Return a URL of a file from which Java reads it, for this long at least.
+
+        It may show that somebody was allowed to read this one file (a signature), and no password or token.
+        """
+        ...
+
+
+def link_to(files: Filesystem, path: str, seconds: float) -> str:
+    """Return a URL of a file; :class:`~airflow_samza.errors.ConfigError` where Java has no way to it."""
+    if isinstance(files, GivesLinks):
+        return files.link(path, seconds)
+    raise ConfigError(
+        f"Spark's hosts cannot fetch a driver from the root {files.root}.",
+        hint="Use the deploy mode client, or a root on HDFS, on an object store or on a share that all hosts mount.",
+        key="deploy_mode",
+        value="cluster",
+    )
+
+
+@contextlib.contextmanager
+def as_os_errors() -> Iterator[None]:
+    """Raise our errors of a storage as those of the operating system, which are turned into ours again further up."""
+    try:
+        yield
+    except TopicError as error:
+        number = errno.EIO
+        if isinstance(error, StorageFull):
+            number = errno.ENOSPC
+        elif isinstance(error, StorageUnavailable):
+            number = errno.EIO
+        elif error.facts.get("denied") or error.facts.get("kind") == "AccessControlException":
+            number = errno.EACCES
+        raise OSError(number, error.sentence.rstrip(".")) from error
+
+
+_IDENTITY = "identity.json"
+
+
+def root_identity(files: Filesystem) -> str:
+    """Return the identity of a root, which the first who asks makes: other roots may use the same brokers or tables."""
+    try:
+        found = files.read(_IDENTITY)
+    except FileNotFoundError:
+        files.put_if_absent(_IDENTITY, json.dumps({"identity": uuid.uuid4().hex}).encode())
+        found = files.read(_IDENTITY)
+    return str(json.loads(found)["identity"])

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation, AdminClient
 from airflow_samza.errors import SamzaError
 from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.asking import ANSWER_SECONDS, asked
-from airflow_samza.systems.kafka.client_log import CLIENT_LOG
+from airflow_samza.systems.kafka.clients import CLIENT_LOG
 from airflow_samza.systems.kafka.connection_failures import (
     DELETE,
     GROUP,
@@ -29,9 +29,8 @@ from airflow_samza.systems.kafka.connection_failures import (
     rejected_setting,
 )
 from airflow_samza.systems.kafka.failures import error_of
-from airflow_samza.systems.kafka.forks import guarded, released
 from airflow_samza.systems.kafka.listeners import has_other_protocol
-from airflow_samza.systems.kafka.pools import Shared
+from airflow_samza.systems.kafka.pools import Shared, guarded, released
 
 PATIENCE = 30.0
 """Seconds in which brokers have to answer: one that starts again does. Tasks wait longer for those that are away."""

@@ -12,11 +12,10 @@ from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, Resource
 
 from airflow_samza.systems.capabilities import Compaction
 from airflow_samza.systems.kafka.access import KafkaAccess
-from airflow_samza.systems.kafka.asking import ANSWER_SECONDS, asked, passes
+from airflow_samza.systems.kafka.asking import ANSWER_SECONDS, Waiting, asked, passes
 from airflow_samza.systems.kafka.clients import admin, renew_admin
 from airflow_samza.systems.kafka.connection_failures import DELETE, TOPIC, missing_right
 from airflow_samza.systems.kafka.failures import NOT_THERE, cannot_create, error_of, failed, made_anew, missing
-from airflow_samza.systems.kafka.waiting import Waiting
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _ON_APPEND = "LogAppendTime"

@@ -1,7 +1,9 @@
-"""Consumers and admin clients of this process, kept warm between tasks."""
+"""Consumers and admin clients of this process, kept warm between tasks, and the log that they write."""
 
 from __future__ import annotations
 
+import logging
+import re
 import time
 from contextlib import AbstractContextManager, suppress
 from typing import Any
@@ -10,9 +12,40 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_samza.systems.kafka.access import KafkaAccess
-from airflow_samza.systems.kafka.client_log import CLIENT_LOG
-from airflow_samza.systems.kafka.forks import guarded, released
-from airflow_samza.systems.kafka.pools import Pool, Shared
+from airflow_samza.systems.kafka.pools import Pool, Shared, guarded, released
+
+SECONDS = 60.0
+"""Time between two lines that differ in numbers only."""
+
+_MOST_KNOWN = 1000
+
+
+class Sparing(logging.Filter):
+    """Filter that passes a line, and those that differ from it in numbers only once a minute.
+
+    A client that finds no broker writes several lines a second for as long as that lasts.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether no such line has come for a minute."""
+        line, now = re.sub(r"\d+", "", record.getMessage()), time.monotonic()
+        if now - self._passed.get(line, now - SECONDS) < SECONDS:
+            return False
+        if len(self._passed) >= _MOST_KNOWN:
+            self._passed.clear()
+        self._passed[line] = now
+        return True
+
+
+CLIENT_LOG = logging.getLogger("airflow_samza.kafka.client")
+"""The logger for clients of librdkafka."""
+
+CLIENT_LOG.addFilter(Sparing())
+
 
 _GROUP = "airflow-samza"
 """The name of a group, which a consumer has to have: it neither joins one nor commits to it."""

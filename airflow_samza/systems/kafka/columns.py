@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.application.declarations.serdes import OF_ONE_COLUMN
+from airflow_samza.application.declarations.serdes import JSON, OF_ONE_COLUMN
 from airflow_samza.errors import ConfigError, SchemaError
-from airflow_samza.schema import Schema
+from airflow_samza.schema import DataType, Schema
 from airflow_samza.systems.kafka.output_options import unknown_option
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
@@ -176,3 +176,10 @@ def _checked_options(stream: StreamSpec) -> dict[str, str]:
 
 def _option_of(fact: str) -> str:
     return f"{fact}_column"
+
+
+def bind_key_serde(schema: pa.Schema, names: Sequence[str], stream: str) -> Serde:
+    """Return the serde of keys that are made of some columns of a stream: Kafka's own for one column, else JSON."""
+    kinds = {DataType(kind).to_arrow(): serde for serde, kind in OF_ONE_COLUMN.items()}
+    serde = kinds.get(schema.field(names[0]).type, JSON) if len(names) == 1 else JSON
+    return bind_serde(serde, pa.schema([schema.field(name) for name in names]), stream)

@@ -6,19 +6,131 @@ decides, and what is published is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.kafka.output_columns import BY_KEY, MessageEncoder, largest_of
+from airflow_samza.systems.kafka.columns import bind_key_serde
+from airflow_samza.systems.kafka.output_options import HEADERS_COLUMN, KEY_COLUMN, TIMESTAMP_COLUMN, OutputOptions
 from airflow_samza.systems.kafka.write_failures import too_large
 from airflow_samza.systems.log.producer import LogProducer
+from airflow_samza.systems.serdes.binding import bind_serde
+from airflow_samza.systems.serdes.serde import Serde
+from airflow_samza.systems.serdes.wire import user_bytes
 from airflow_samza.systems.system import StreamSpec
 
 if TYPE_CHECKING:
     from airflow_samza.systems.log.topic import Topic
+
+STAGED = "key binary, value binary, partition int, timestamp bigint, headers array<struct<key: string, value: binary>>"
+"""The columns of staged messages (DDL). ``partition`` -1: by the key's hash; ``timestamp`` in ms, null: now."""
+
+BY_KEY = -1
+_SCHEMA = Schema.of(STAGED).to_arrow()
+_DEFAULT_SERDE = "json"
+
+
+class MessageEncoder:
+    """Turns batches of an output's columns into messages; what cannot be is rejected when it is made."""
+
+    def __init__(self, stream: StreamSpec, schema: pa.Schema, system: str, settings: Mapping[str, Any]) -> None:
+        options = OutputOptions.of(stream)
+        self._stream = stream.name
+        for option, name in options.columns.items():
+            if name not in schema.names:
+                raise ConfigError(
+                    f"The option {option} of the output {stream.name!r} names the column {name!r}, which is not sent.",
+                    hint=f"Its columns are {', '.join(schema.names)}.",
+                    key=option,
+                    value=name,
+                )
+        self._key = (options.columns[KEY_COLUMN],) if KEY_COLUMN in options.columns else tuple(stream.key)
+        self._time = options.columns.get(TIMESTAMP_COLUMN)
+        self._headers = options.columns.get(HEADERS_COLUMN)
+        # A column that is a message's key, time or headers by an option is not in its value as well.
+        payload = pa.schema([field for field in schema if field.name not in options.columns.values()])
+        self._payload = payload.names
+        self.serde: Serde = bind_serde(
+            stream.serde or _DEFAULT_SERDE, payload, stream.name, options=settings, system=system
+        )
+        self._key_serde: Serde | None = None
+        if self._key:
+            self._key_serde = bind_key_serde(schema, self._key, stream.name)
+        self._checked_times(schema)
+        if self._headers is not None:
+            self._checked_headers(schema.field(self._headers).type)
+
+    def encode(self, batch: pa.RecordBatch, partition: int) -> pa.RecordBatch:
+        """Return the messages of a batch for one partition, or for those of their keys (:data:`BY_KEY`)."""
+        rows = batch.num_rows
+        value = user_bytes(batch.select(self._payload), self.serde, stream=self._stream, in_band=False)
+        key = self._keys(batch)
+        places = pa.array(np.full(rows, partition, np.int32))
+        if partition == BY_KEY and key.null_count:
+            places = pc.if_else(key.is_null(), pa.scalar(0, pa.int32()), places)
+        return pa.RecordBatch.from_arrays(
+            [key, value, places, self._times(batch), self._header_lists(batch)], schema=_SCHEMA
+        )
+
+    def _keys(self, batch: pa.RecordBatch) -> pa.Array:
+        if self._key_serde is None:
+            return pa.nulls(batch.num_rows, pa.binary())
+        keys = batch.select(list(self._key))
+        if len(self._key) > 1 or not keys.column(0).null_count:
+            return self._key_serde.encode(keys)
+        there = keys.column(0).is_valid()
+        rows = np.full(batch.num_rows, -1, np.int64)
+        places = np.flatnonzero(there.to_numpy(zero_copy_only=False))
+        rows[places] = np.arange(len(places))
+        return self._key_serde.encode(keys.filter(there)).take(pa.array(rows, mask=rows < 0))
+
+    def _times(self, batch: pa.RecordBatch) -> pa.Array:
+        if self._time is None:
+            return pa.nulls(batch.num_rows, pa.int64())
+        column = batch.column(self._time)
+        if pa.types.is_timestamp(column.type):
+            return pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+        return column.cast(pa.int64())
+
+    def _header_lists(self, batch: pa.RecordBatch) -> pa.Array:
+        kind = _SCHEMA.field("headers").type
+        return pa.nulls(batch.num_rows, kind) if self._headers is None else batch.column(self._headers).cast(kind)
+
+    def _checked_times(self, schema: pa.Schema) -> None:
+        if self._time is None:
+            return
+        kind = schema.field(self._time).type
+        if not (pa.types.is_timestamp(kind) or pa.types.is_int64(kind)):
+            self._reject(self._time, kind, "timestamp", "a timestamp, or a bigint of milliseconds since 1970")
+
+    def _checked_headers(self, kind: pa.DataType) -> None:
+        if not kind.equals(_SCHEMA.field("headers").type):
+            self._reject(str(self._headers), kind, "headers", "array<struct<key: string, value: binary>>")
+
+    def _reject(self, column: str, kind: pa.DataType, what: str, wanted: str) -> None:
+        raise SchemaError(
+            f"Column {column!r} of the output {self._stream!r} has the {what} of its messages and is of type {kind}.",
+            hint=f"Make it {wanted}.",
+            stream=self._stream,
+            column=column,
+        )
+
+
+def largest_of(messages: pa.RecordBatch) -> tuple[int, int]:
+    """Return the row and the size in bytes of the largest message, by key and value."""
+    sizes = pc.add(_lengths(messages.column(0)), _lengths(messages.column(1)))
+    row = int(np.argmax(sizes.to_numpy(zero_copy_only=False)))
+    return row, int(sizes[row].as_py())
+
+
+def _lengths(column: Any) -> Any:
+    return pc.fill_null(pc.binary_length(column), 0)
+
 
 _SMALL = 16 * 2**10
 """A message up to this size fits every topic: the brokers are not asked."""

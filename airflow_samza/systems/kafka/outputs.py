@@ -12,14 +12,14 @@ from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.capabilities import OutputClaim
+from airflow_samza.systems.filesystems.filesystem import root_identity
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.kafka.access_check import check_readable, check_transactional_id, check_writable
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.brokers import Topic as KafkaTopic
 from airflow_samza.systems.kafka.failures import other_count
 from airflow_samza.systems.kafka.markers import TOPIC, Marker, MarkerKeys, Markers, marker_of
-from airflow_samza.systems.kafka.output import KafkaProducer
-from airflow_samza.systems.kafka.output_columns import STAGED, MessageEncoder
+from airflow_samza.systems.kafka.output import STAGED, KafkaProducer, MessageEncoder
 from airflow_samza.systems.kafka.output_options import OutputOptions
 from airflow_samza.systems.kafka.publication import Place, Publisher, facts_of
 from airflow_samza.systems.kafka.write_failures import TRANSACTIONAL_IDS, published_before, superseded
@@ -28,7 +28,6 @@ from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segments import SegmentReaders
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import Topic, create_topic
-from airflow_samza.systems.root_identity import root_identity
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding

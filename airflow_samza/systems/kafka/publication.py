@@ -22,8 +22,8 @@ import pyarrow as pa
 from airflow_samza.errors import StorageUnavailable
 from airflow_samza.systems.capabilities import Delivery
 from airflow_samza.systems.generations import parse_generation
-from airflow_samza.systems.kafka.forks import closed_before_forks
 from airflow_samza.systems.kafka.markers import Marker, MarkerKeys, Markers, marker_of
+from airflow_samza.systems.kafka.pools import closed_before_forks
 from airflow_samza.systems.kafka.write_failures import TRANSACTIONAL_IDS, contended, markers_gone, superseded
 from airflow_samza.systems.kafka.writing import TRANSACTION_SECONDS, Fenced, Writer
 from airflow_samza.systems.system import Publication

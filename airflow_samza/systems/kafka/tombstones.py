@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.application.declarations.tables import PUSH_DELETES
-from airflow_samza.systems.kafka.keys import bind_key_serde
+from airflow_samza.systems.kafka.columns import bind_key_serde
 from airflow_samza.systems.serdes.serde import BadMessage, Serde
 
 

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from airflow_samza.systems.kafka.asking import Waiting
 from airflow_samza.systems.kafka.brokers import Brokers
-from airflow_samza.systems.kafka.client_log import CLIENT_LOG
+from airflow_samza.systems.kafka.clients import CLIENT_LOG
 from airflow_samza.systems.kafka.failures import cause_of, error_of
-from airflow_samza.systems.kafka.forks import guarded, released
 from airflow_samza.systems.kafka.output_options import IN_TRANSACTIONS, ONE_BY_ONE
-from airflow_samza.systems.kafka.waiting import Waiting
+from airflow_samza.systems.kafka.pools import guarded, released
 from airflow_samza.systems.kafka.write_failures import FENCED, write_failed
 
 T = TypeVar("T")

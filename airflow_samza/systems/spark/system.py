@@ -18,12 +18,12 @@ from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError, StageLost
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.capabilities import Delivery
+from airflow_samza.systems.filesystems.filesystem import root_identity
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.log.consumer import LogConsumer
 from airflow_samza.systems.log.maintenance import ExpiringLogTopic
 from airflow_samza.systems.log.producer import LogProducer
 from airflow_samza.systems.log.system import LogSystem
-from airflow_samza.systems.root_identity import root_identity
 from airflow_samza.systems.spark.tables import SparkTable
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, System, SystemBinding
 

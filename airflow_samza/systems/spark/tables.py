@@ -6,14 +6,19 @@ What a DataFrame reader reads of it, how a writer writes it, what that promises.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pyarrow import ArrowException
+
 from airflow_samza.application.rejections import unknown_mode
-from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.errors import ConfigError, SamzaError, TopicError
 from airflow_samza.secrecy import secret_names, without
 from airflow_samza.systems.capabilities import Delivery
+from airflow_samza.systems.files.listing import find_files
+from airflow_samza.systems.files.location import has_glob, open_location
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 APPEND, OVERWRITE, OVERWRITE_PARTITIONS = MODES = ("append", "overwrite", "overwrite_partitions")
@@ -184,3 +189,29 @@ def is_delta(format: str | None) -> bool:
 def option_text(value: Any) -> str:
     """Return the value of an option as Spark reads it: ``true`` and ``false``, not Python's words."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_OF_FILES = frozenset({None, "parquet", "orc", "csv", "json", "text", "xml", "avro", "binaryfile"})
+"""Formats whose data are all files below a path; a path without a format is Parquet."""
+
+_CHOOSING = frozenset({"pathglobfilter", "modifiedafter", "modifiedbefore"})
+"""Options of readers by which some of the files are read."""
+
+
+def listed_amount(system: str, binding: SystemBinding, stream: StreamSpec) -> tuple[int, int] | None:
+    """Return how many files of how many bytes Spark reads of a stream.
+
+    None where only Spark or a server knows: of a table, a query, rows by their timestamp, or some of the files, and
+    where the place cannot be listed from here.
+    """
+    table = SparkTable.of(system, binding, stream)
+    if table.path is None or stream.interval is not None or has_glob(table.path) or "{" in table.path:
+        return None
+    format_ = table.format.lower() if table.format is not None else None
+    if format_ not in _OF_FILES or _CHOOSING & {name.lower() for name in table.options}:
+        return None
+    try:
+        found = find_files(open_location(re.sub("^s3[an]:", "s3:", table.path)), "")
+    except (SamzaError, ArrowException, OSError, ValueError):  # no rights, no client, no such host
+        return None
+    return None if found.missing else (len(found.files), sum(file.size for file in found.files))

@@ -33,7 +33,7 @@ from airflow_samza.runs.stages.disk_room import full_disk
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark.spark_engine import SparkEngine
-from airflow_samza.systems.filesystems.links import link_to
+from airflow_samza.systems.filesystems.filesystem import link_to
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, OUT, VIEWS, Scene, raised

@@ -10,8 +10,8 @@ import pytest
 from airflow_samza.chooser.alignment import time_aligned
 from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.default import ChooserContext, default_chooser
+from airflow_samza.chooser.message_chooser import RoundRobinChooser
 from airflow_samza.chooser.offsets import PartitionHead
-from airflow_samza.chooser.round_robin import RoundRobinChooser
 from airflow_samza.chooser.runs import Piece, RunChooser, taken
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.control.messages import EndOfStreamMessage

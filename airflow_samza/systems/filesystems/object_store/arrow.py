@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from airflow_samza.systems.filesystems.contents import WholeFileWriter
+from airflow_samza.systems.filesystems.filesystem import as_os_errors
 from airflow_samza.systems.filesystems.object_store.access import find_access
 from airflow_samza.systems.filesystems.object_store.address import parse_address
 from airflow_samza.systems.filesystems.object_store.client import (
@@ -24,7 +25,6 @@ from airflow_samza.systems.filesystems.object_store.client import (
 )
 from airflow_samza.systems.filesystems.object_store.filesystem import open_object, shared_client
 from airflow_samza.systems.filesystems.object_store.uploads import ONE_REQUEST
-from airflow_samza.systems.filesystems.os_errors import as_os_errors
 
 if TYPE_CHECKING:
     from typing import BinaryIO

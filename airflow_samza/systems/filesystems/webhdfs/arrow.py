@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from airflow_samza.systems.filesystems.contents import RangeReader, WholeFileWriter
-from airflow_samza.systems.filesystems.os_errors import as_os_errors
+from airflow_samza.systems.filesystems.filesystem import as_os_errors
 from airflow_samza.systems.filesystems.webhdfs.access import find_access
 from airflow_samza.systems.filesystems.webhdfs.address import parse_address
 from airflow_samza.systems.filesystems.webhdfs.client import PATIENCE_SECONDS, FileStatus, WebHdfsClient

@@ -6,7 +6,9 @@ leaves none that nobody knows of.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,23 +16,41 @@ from urllib.parse import quote
 
 from airflow_samza.control.messages import ControlMessage
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem, root_identity
 from airflow_samza.systems.kafka.access_check import check_brokers, check_own_topic
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.brokers import Topic as BrokersTopic
 from airflow_samza.systems.kafka.connection_failures import TOPIC, missing_right
 from airflow_samza.systems.kafka.failures import other_count
 from airflow_samza.systems.kafka.own_topics.frames import OVERHEAD
-from airflow_samza.systems.kafka.own_topics.names import BEGINNING, broker_topic
 from airflow_samza.systems.kafka.own_topics.reading import MessageSegmentReaders
 from airflow_samza.systems.kafka.own_topics.writing import MessageSegmentWriter, send_control
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_store import CLEAR_ITS_WRITER
 from airflow_samza.systems.log.topic import Topic, topic_directory
-from airflow_samza.systems.root_identity import root_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+BEGINNING = "samza."
+"""Beginning of all names by which brokers know the own topics of runs, for the rights of a user."""
+
+_LONGEST = 249
+_DIGEST = 16
+
+
+def broker_topic(root: str, name: str) -> str:
+    """Return the name of a topic of a run at the brokers: what it is of, and a digest that no other topic has.
+
+    ``root`` is the identity of the root: several roots may have runs of one name, and the same brokers.
+
+    >>> broker_topic("4f", "views-1-by-member/run 1/1.1")
+    'samza.views-1-by-member.run_1.1.1.c9a53b0f3d82d6d8'
+    """
+    digest = hashlib.sha256(f"{root}\0{name}".encode()).hexdigest()[:_DIGEST]
+    shown = re.sub(r"[^A-Za-z0-9._-]", "_", BEGINNING + ".".join(name.split("/")))
+    return f"{shown[: _LONGEST - _DIGEST - 1]}.{digest}"
+
 
 _NOTES = "kafka"
 _USUAL_LARGEST = 1_000_000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.systems.filesystems.links import link_to
+from airflow_samza.systems.filesystems.filesystem import link_to
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 

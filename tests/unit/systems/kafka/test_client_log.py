@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from airflow_samza.systems.kafka import client_log
-from airflow_samza.systems.kafka.client_log import Sparing
+from airflow_samza.systems.kafka.clients import Sparing
 
 
 @pytest.fixture

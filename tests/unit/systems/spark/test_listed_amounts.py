@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.systems.spark.listed_amounts import listed_amount
+from airflow_samza.systems.spark.tables import listed_amount
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 

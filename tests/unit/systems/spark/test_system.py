@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import ConfigError, StageLost
-from airflow_samza.systems.root_identity import root_identity
+from airflow_samza.systems.filesystems.filesystem import root_identity
 from airflow_samza.systems.spark.system import SparkSystem, Staged
 from airflow_samza.systems.spark.tables import SparkTable
 from airflow_samza.systems.system import (
