@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from airflow_samza.planner.wording import operator_title
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.systems.capabilities import Delivery
-from airflow_samza.systems.delivery import delivery_of
+from airflow_samza.systems.delivery import Delivery, delivery_of
 from airflow_samza.systems.system import System
 
 CALLED_AGAIN = Delivery(False, "its function is called again with the messages of an epoch that is run again")

@@ -261,29 +261,6 @@ class OutputClaim:
         return self.producer.rpartition("/")[2]
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """Delivery of an output: whether readers get each message exactly once where a process dies, or at least once.
-
-    ``how`` says by what (exactly once), or when a message comes again (at least once).
-    """
-
-    exactly_once: bool
-    how: str
-
-    def __str__(self) -> str:
-        return f"{'exactly' if self.exactly_once else 'at least'} once: {self.how}"
-
-
-@runtime_checkable
-class TellsDelivery(Protocol):
-    """A system some of whose outputs may get a message again, although ``publish`` was called for the same epoch."""
-
-    def delivery(self, stream: StreamSpec) -> Delivery:
-        """Return the delivery of an output, from what is known of it without asking."""
-        ...
-
-
 @runtime_checkable
 class PublishesForGood(Protocol):
     """A system in which nothing that is published can be taken back, so that a rerun adds to it."""

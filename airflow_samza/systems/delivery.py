@@ -7,9 +7,34 @@ here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
-from airflow_samza.systems.capabilities import Delivery, TellsDelivery
 from airflow_samza.systems.system import StreamSpec, System
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Delivery of an output: whether readers get each message exactly once where a process dies, or at least once.
+
+    ``how`` says by what (exactly once), or when a message comes again (at least once).
+    """
+
+    exactly_once: bool
+    how: str
+
+    def __str__(self) -> str:
+        return f"{'exactly' if self.exactly_once else 'at least'} once: {self.how}"
+
+
+@runtime_checkable
+class TellsDelivery(Protocol):
+    """A system some of whose outputs may get a message again, although ``publish`` was called for the same epoch."""
+
+    def delivery(self, stream: StreamSpec) -> Delivery:
+        """Return the delivery of an output, from what is known of it without asking."""
+        ...
+
 
 PUBLISHED_ONCE = Delivery(True, "publishing again changes nothing")
 """The delivery that every system owes whose publications carry their names with them (``System.publish``)."""

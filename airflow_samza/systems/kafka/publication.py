@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.errors import StorageUnavailable
-from airflow_samza.systems.capabilities import Delivery
+from airflow_samza.systems.delivery import Delivery
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.kafka.markers import Marker, MarkerKeys, Markers, marker_of
 from airflow_samza.systems.kafka.pools import closed_before_forks

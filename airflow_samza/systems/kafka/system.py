@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow_samza.systems.capabilities import Compaction, Delivery, ExpiringTopic, OutputClaim
+from airflow_samza.systems.capabilities import Compaction, ExpiringTopic, OutputClaim
+from airflow_samza.systems.delivery import Delivery
 from airflow_samza.systems.kafka.access import access_of
 from airflow_samza.systems.kafka.access_check import PATIENCE as CHECK_PATIENCE
 from airflow_samza.systems.kafka.access_check import check_brokers, check_group, check_readable

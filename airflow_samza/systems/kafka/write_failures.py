@@ -7,8 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
-from airflow_samza.systems.capabilities import Delivery
-from airflow_samza.systems.delivery import after_a_retry
+from airflow_samza.systems.delivery import Delivery, after_a_retry
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.connection_failures import TOPIC, TRANSACTION, WRITE, missing_right
 from airflow_samza.systems.kafka.failures import NOT_THERE

@@ -9,8 +9,7 @@ import pytest
 
 from airflow_samza.system_kinds import kinds
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.capabilities import Delivery
-from airflow_samza.systems.delivery import after_a_retry, delivery_of
+from airflow_samza.systems.delivery import Delivery, after_a_retry, delivery_of
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.unit.test_sentences import sources, texts
 
