@@ -85,13 +85,13 @@ def time_aligned(time_of: Callable[[E], int | None]) -> AlignmentChooser[E]:
 
 def offset_aligned(orders: OffsetOrders | None = None) -> AlignmentChooser[Any]:
     """Make a chooser of the lowest offset; systems whose offsets have different orders are a ConfigError."""
-    known = orders or OffsetOrders()
+    offset_orders = orders or OffsetOrders()
     seen: OrderedDict[str, OffsetOrder] = OrderedDict()
 
     def rank(envelope: Envelope) -> Any:
         system = envelope.ssp.system
         if system not in seen:
-            seen[system] = known.of(system)
+            seen[system] = offset_orders.of(system)
             first = next(iter(seen))
             if seen[first] is not seen[system]:
                 raise ConfigError(
@@ -100,7 +100,7 @@ def offset_aligned(orders: OffsetOrders | None = None) -> AlignmentChooser[Any]:
                     hint="Align by time, or read the two systems in two applications.",
                     systems=[first, system],
                 )
-        return known.key(envelope.ssp, envelope.offset) if is_known(envelope.offset) else None
+        return offset_orders.key(envelope.ssp, envelope.offset) if is_known(envelope.offset) else None
 
     return AlignmentChooser(rank)
 

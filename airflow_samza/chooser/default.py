@@ -159,16 +159,16 @@ def _factory(name: str) -> Callable[[ChooserContext], object]:
     if not module_name or not attributes:
         raise _rejected(name, "names no factory", 'Write "package.module:attribute".')
     try:
-        found: object = importlib.import_module(module_name)
+        factory: object = importlib.import_module(module_name)
     except ImportError as error:
         raise _rejected(name, f"cannot be imported: {error}", CORRECT_IMPORT) from error
     for attribute in attributes.split("."):
-        if not hasattr(found, attribute):
+        if not hasattr(factory, attribute):
             raise _rejected(name, f"does not exist: {module_name!r} has no {attributes!r}", "Correct the name.")
-        found = getattr(found, attribute)
-    if not callable(found):
+        factory = getattr(factory, attribute)
+    if not callable(factory):
         raise _rejected(name, "cannot be called", "Name a class or a function that takes a ChooserContext.")
-    return found
+    return factory
 
 
 def _rejected(name: str, what: str, hint: str) -> ConfigError:

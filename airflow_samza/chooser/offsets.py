@@ -83,14 +83,14 @@ def heads_at_start(
 
     A head that is not among them is a :class:`~airflow_samza.errors.TopicError`: waiting for it would never end.
     """
-    wanted: dict[str, list[Partition]] = {}
+    by_system: dict[str, list[Partition]] = {}
     for ssp in partitions:
-        wanted.setdefault(ssp.system, []).append(ssp)
+        by_system.setdefault(ssp.system, []).append(ssp)
     heads: dict[Partition, PartitionHead] = {}
-    for system, of_system in wanted.items():
-        found = fetch(system, frozenset(ssp.stream for ssp in of_system))
+    for system, of_system in by_system.items():
+        answers = fetch(system, frozenset(ssp.stream for ssp in of_system))
         for ssp in of_system:
-            head = found.get((ssp.stream, ssp.partition))
+            head = answers.get((ssp.stream, ssp.partition))
             if head is None:
                 raise unknown_head(ssp)
             heads[ssp] = head

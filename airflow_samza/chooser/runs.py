@@ -205,13 +205,13 @@ def taken(
             else:
                 del readers[ssp]
                 read_up(ssp)
-        found = chooser.choose(at_most=min((most for most in (left, piece) if most is not None), default=None))
-        if found is None:
+        chosen = chooser.choose(at_most=min((most for most in (left, piece) if most is not None), default=None))
+        if chosen is None:
             return
-        if not chooser.holds(found.ssp):
-            dry.add(found.ssp)
-        left = None if left is None else left - found.messages
-        yield found
+        if not chooser.holds(chosen.ssp):
+            dry.add(chosen.ssp)
+        left = None if left is None else left - chosen.messages
+        yield chosen
 
 
 def reject_left(places: Iterable[str]) -> None:

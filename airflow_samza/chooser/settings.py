@@ -69,9 +69,9 @@ class ChooserSettings:
         bootstrap: set[str] = set()
         for name in names:
             choice = (declared or {}).get(name, InputChoice())
-            known = (also or {}).get(name)
-            called = [name] if known is None else list(dict.fromkeys([name, known.name]))
-            stream_ids = ids.get(name, []) if known is None else [known.stream_id]
+            default = (also or {}).get(name)
+            called = [name] if default is None else list(dict.fromkeys([name, default.name]))
+            stream_ids = ids.get(name, []) if default is None else [default.stream_id]
             priority = _configured_priority(config, called, stream_ids)
             if priority is None:
                 priority = choice.priority
@@ -110,12 +110,12 @@ def _ids_of_streams(config: Config) -> dict[str, list[str]]:
     no stream. Default: that of the application
     - ``samza.physical.name``: the name of the stream in its system. Default: the stream's id
     """
-    found: dict[str, list[str]] = {}
+    ids: dict[str, list[str]] = {}
     for stream_id in sorted({match[1] for match in map(_STREAM_KEY.match, config) if match is not None}):
         system = config.text(f"streams.{stream_id}.samza.system") or config.text("job.default.system")
         stream = config.text(f"streams.{stream_id}.samza.physical.name", stream_id)
-        found.setdefault(f"{system}.{stream}", []).append(stream_id)
-    return found
+        ids.setdefault(f"{system}.{stream}", []).append(stream_id)
+    return ids
 
 
 def _configured_priority(config: Config, names: Iterable[str], stream_ids: Iterable[str]) -> int | None:

@@ -169,7 +169,7 @@ def output_sources(
 def _sources(
     starts: Sequence[str], inputs_of: Mapping[str, Sequence[str]], input_streams: Mapping[str, str]
 ) -> set[str]:
-    found: set[str] = set()
+    sources: set[str] = set()
     seen: set[str] = set()
     waiting = list(starts)
     while waiting:
@@ -178,10 +178,10 @@ def _sources(
             continue
         seen.add(operator)
         if operator in input_streams:
-            found.add(input_streams[operator])
+            sources.add(input_streams[operator])
         else:
             waiting.extend(inputs_of.get(operator, ()))
-    return found
+    return sources
 
 
 def producing_tasks(
@@ -252,7 +252,7 @@ def producing_task_count(plan: ExecutionPlan, stage_id: str, output: str) -> int
     """Return the number of tasks of a stage that end an output, without naming them."""
     tasks = plan.stage(stage_id).task_count
     sources = [plan.stream(name) for name in stage_output_sources(plan, stage_id).get(output, ())]
-    owners = [(tasks if found.partitions else 0) if found.broadcast else found.partitions for found in sources]
+    owners = [(tasks if source.partitions else 0) if source.broadcast else source.partitions for source in sources]
     return min(max(owners, default=0), tasks)
 
 

@@ -96,10 +96,10 @@ def from_json(kind: int, body: object, *, stream: str, partition: int, offset: o
             if default is ...:
                 raise rejected(f"has no {name!r}")
             return default
-        found = body[name]
-        if not isinstance(found, kinds) or (isinstance(found, bool) and bool not in kinds):
-            raise rejected(f"has {found!r} as {name!r}")
-        return found
+        field = body[name]
+        if not isinstance(field, kinds) or (isinstance(field, bool) and bool not in kinds):
+            raise rejected(f"has {field!r} as {name!r}")
+        return field
 
     if value("version", (int,)) != VERSION:
         raise rejected(f"has the unknown version {body['version']!r}")

@@ -51,16 +51,16 @@ class OperatorWatermark:
 
         To be asked after data as well, which may move it.
         """
-        found = self.input
+        watermark = self.input
         if (
             self._function is not None and self.input < END_OF_TIME
         ):  # what has ended for good holds nothing back, whatever it says
             said = self._function(self.input)
-            found = NONE_YET if said is None else said
-        if found <= self.output:
+            watermark = NONE_YET if said is None else said
+        if watermark <= self.output:
             return None
-        self.output = found
-        return found
+        self.output = watermark
+        return watermark
 
     def checkpoint(self) -> dict[str, Any]:
         """Return the state as JSON; it is committed with the offsets (rule C6)."""
@@ -68,9 +68,9 @@ class OperatorWatermark:
 
     def restore(self, checkpoint: Mapping[str, Any]) -> None:
         """Restore what :meth:`checkpoint` gave; upstream operators that no longer exist are dropped."""
-        known = checkpoint.get("upstreams", {})
+        upstreams = checkpoint.get("upstreams", {})
         self._upstreams = {
-            upstream: max(timestamp, int(known.get(upstream, NONE_YET)))
+            upstream: max(timestamp, int(upstreams.get(upstream, NONE_YET)))
             for upstream, timestamp in self._upstreams.items()
         }
         self.input = input_watermark(self._upstreams.values())

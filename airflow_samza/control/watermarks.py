@@ -159,9 +159,9 @@ class WatermarkBookkeeping:
 
         A silent stream that spoke before another one does not hold it back.
         """
-        found: dict[tuple[str, int], int] = {}
+        holders: dict[tuple[str, int], int] = {}
         if self._idle_timeout is None:
-            return found
+            return holders
         silent = {stream for stream in beside if self._is_silent(stream)}
         heard = {name: state.heard for (name, _), state in sorted(self._partitions.items(), key=lambda p: p[1].heard)}
         for (stream, partition), state in sorted(self._partitions.items()):
@@ -172,8 +172,8 @@ class WatermarkBookkeeping:
                 state.holds = None
                 continue
             state.holds = self._clock() if state.holds is None else state.holds
-            found[stream, partition] = reached
-        return found
+            holders[stream, partition] = reached
+        return holders
 
     def _is_silent(self, stream: str) -> bool:
         """Return whether nothing has come of any of a stream's partitions for the time-out."""
@@ -239,10 +239,10 @@ class WatermarkBookkeeping:
                 name: _Producer(times.get(name), ended.get(name), state.since) for name in {*times, *ended}
             }
             state.lowest = self._lowest(stream, state, _never)
-            found = entry.get(EMITTED)
+            emitted = entry.get(EMITTED)
             # A checkpoint without it was taken with the offsets behind the messages that it names: what they give was
             # emitted.
-            state.emitted = max(NONE_YET, self._minimum(stream, state) if found is None else int(found))
+            state.emitted = max(NONE_YET, self._minimum(stream, state) if emitted is None else int(emitted))
 
     def heard(self) -> list[dict[str, Any]]:
         """Return the times when each producer was last heard, by the clock, as JSON.

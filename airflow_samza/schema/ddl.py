@@ -67,10 +67,10 @@ class _Parser:
     def at_end(self) -> bool:
         return self.place >= len(self.tokens)
 
-    def fail(self, wanted: str) -> NoReturn:
-        found = "the end" if self.at_end() else repr(self.tokens[self.place][:_SHOWN])
+    def fail(self, expected: str) -> NoReturn:
+        token = "the end" if self.at_end() else repr(self.tokens[self.place][:_SHOWN])
         raise SchemaError(
-            f"The schema {self.text!r} has {found} where {wanted} should be.",
+            f"The schema {self.text!r} has {token} where {expected} should be.",
             hint="Write name and type of each column, with commas between: member_id bigint, country string. "
             f"Types are {', '.join(SIMPLE_TYPES)}, decimal(p,s), array<t>, map<k,v> and struct<name:t>.",
             value=self.text,
@@ -131,9 +131,9 @@ class _Parser:
                 hint="Keep nested values as JSON text, or split them into columns.",
                 value=self.text,
             )
-        found = self._type()
+        kind = self._type()
         self._depth -= 1
-        return found
+        return kind
 
     def _type(self) -> DataType:
         start = self.place

@@ -39,8 +39,8 @@ class ExpiringStore:
 
     def get(self, key: Any) -> Values | None:
         """Return the value of a key that is alive, or None."""
-        found = self._inner.get(key)
-        return found[:-1] if found is not None and found[-1] > self._clock() - self._ttl else None
+        value = self._inner.get(key)
+        return value[:-1] if value is not None and value[-1] > self._clock() - self._ttl else None
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Values]:
         """Return the values of those keys that are there and alive."""

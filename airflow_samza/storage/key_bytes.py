@@ -117,8 +117,8 @@ def _decoder(kind: DataType, last: bool) -> Decode:
         as_text = name == "string"
 
         def text(data: bytes, at: int) -> tuple[Any, int]:
-            found, end = (data[at:], len(data)) if last else _opened(data, at)
-            return found.decode() if as_text else found, end
+            part, end = (data[at:], len(data)) if last else _opened(data, at)
+            return part.decode() if as_text else part, end
 
         return text
     if name == "date":

@@ -117,8 +117,8 @@ class RangeIndex:
         at = numbers - self.least
         if not inside.all():
             at[~inside] = span
-        found: Numbers = self.places[at].astype(np.int64)
-        return found
+        rows: Numbers = self.places[at].astype(np.int64)
+        return rows
 
 
 def _hashed(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
@@ -176,8 +176,8 @@ class HashIndex:
         # Of a dictionary each text is hashed once.
         as_asked = [c if pa.types.is_dictionary(c.type) else as_key for c, as_key in zip(columns, plain, strict=True)]
         hashes = key_hashes(as_asked)
-        asked = _Keys(plain)
-        found = np.full(len(hashes), -1, np.int64)
+        searched = _Keys(plain)
+        places = np.full(len(hashes), -1, np.int64)
         left = np.arange(len(hashes))
         for column in columns:
             if column.null_count:
@@ -189,12 +189,12 @@ class HashIndex:
             going_on = there != 0
             maybe = np.flatnonzero(going_on & (there >> _ROW_BITS == tags[left]))
             rows = _rows_of(there[maybe])
-            same = stored.same(rows, asked, left[maybe])
-            found[left[maybe[same]]] = rows[same]
+            same = stored.same(rows, searched, left[maybe])
+            places[left[maybe[same]]] = rows[same]
             going_on[maybe[same]] = False
             next_ = np.flatnonzero(going_on)
             left, at = left[next_], (at[next_] + 1) & (size - 1)
-        return found
+        return places
 
 
 def _first_slots(hashes: Numbers, size: int) -> Numbers:

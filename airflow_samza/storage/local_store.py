@@ -63,8 +63,8 @@ def host_folder(configured: str | None = None) -> str:
     believed.
     """
     if configured:
-        found = os.path.expandvars(configured)
-        unset = re.search(r"\$(\w+|\{\w+\})", found)
+        folder = os.path.expandvars(configured)
+        unset = re.search(r"\$(\w+|\{\w+\})", folder)
         if unset is not None:
             raise ConfigError(
                 f"{STORE_LOCAL_DIR} is {configured!r}, and the environment of the host has no {unset[1].strip('{}')}.",
@@ -73,17 +73,17 @@ def host_folder(configured: str | None = None) -> str:
                 value=configured,
             )
         with contextlib.suppress(OSError):  # no other user can have made it either; the write there reports the reason
-            named_folder(found)
-        return found
+            named_folder(folder)
+        return folder
     return scratch_folder()
 
 
 def host_part(name: str, configured: str | None = None) -> str:
     """Return the folder of this name in the host's folder, which only our user can enter."""
-    found = os.path.join(host_folder(configured), name)
+    folder = os.path.join(host_folder(configured), name)
     with contextlib.suppress(OSError):
-        private_folder(found)
-    return found
+        private_folder(folder)
+    return folder
 
 
 def default_folder(root: str, configured: str | None = None) -> str:
@@ -106,14 +106,14 @@ class LocalStores:
 
         ``build`` may begin with :meth:`find` of a former version, and :meth:`~ColumnarTable.changed`.
         """
-        found = self.find(topic, partition, version)
-        if found is not None:
-            return found
+        kept = self.find(topic, partition, version)
+        if kept is not None:
+            return kept
         path = self._path(topic, partition, version)
         with _locked(f"{path}.lock"):
-            found = self.find(topic, partition, version)
-            if found is not None:
-                return found
+            kept = self.find(topic, partition, version)
+            if kept is not None:
+                return kept
             table = build()
             self._keep(path, table)
             return self.find(topic, partition, version) or table  # swept already: the one in memory will do
@@ -125,12 +125,12 @@ class LocalStores:
             written = _written(path)
             if written is None and not os.path.isdir(path):
                 return None
-            found = self._opened(path)
-            if isinstance(found, ColumnarTable):
-                return found
+            opened = self._opened(path)
+            if isinstance(opened, ColumnarTable):
+                return opened
             # Else it was built, removed or replaced meanwhile, and nothing is wrong with what is there now.
             if _written(path) == written and os.path.isdir(path):
-                self._discard(path, found)
+                self._discard(path, opened)
                 return None
 
     @contextlib.contextmanager
@@ -180,7 +180,7 @@ class LocalStores:
             os.makedirs(unfinished)
             table.write(unfinished)
             files = {name: _described(os.path.join(unfinished, name)) for name in sorted(os.listdir(unfinished))}
-            size = sum(found["bytes"] for found in files.values())
+            size = sum(description["bytes"] for description in files.values())
             self._reject_too_large(path, size)
             with open(os.path.join(unfinished, RECORD), "w", encoding="utf-8") as file:
                 json.dump(
@@ -245,9 +245,9 @@ class LocalStores:
             return None
         try:
             for name, expected in record["files"].items():
-                found = _described(os.path.join(path, name))
-                if found != expected:
-                    what = "size" if found["bytes"] != expected["bytes"] else "checksum"
+                description = _described(os.path.join(path, name))
+                if description != expected:
+                    what = "size" if description["bytes"] != expected["bytes"] else "checksum"
                     return f"is damaged: the {what} of {name} is not what was written"
         except (OSError, KeyError, TypeError, AttributeError) as error:
             return f"is damaged ({error})"
@@ -273,10 +273,10 @@ class LocalStores:
 def _written(path: str) -> tuple[int, int] | None:
     """Return number and time (ns since 1970) of a store's record, which another one does not share; None without it."""
     try:
-        found = os.stat(os.path.join(path, RECORD))
+        status = os.stat(os.path.join(path, RECORD))
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
 def not_written(path: str, error: OSError) -> StoreError:

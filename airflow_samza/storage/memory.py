@@ -48,8 +48,8 @@ class MemoryStore:
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Values]:
         """Return the values of those keys that are there."""
-        found = ((key, self.get(key)) for key in keys)
-        return {key: value for key, value in found if value is not None}
+        entries = ((key, self.get(key)) for key in keys)
+        return {key: value for key, value in entries if value is not None}
 
     def put(self, key: Any, value: Values) -> None:
         """Set a value."""
@@ -74,8 +74,8 @@ class MemoryStore:
         None leaves that end open.
         """
         entries, columns = self._entries, self._columns
-        found = [(key, entries[key]) for key in entries.irange(first, last, inclusive=(True, False))]
-        return ((key, _row(columns, entry) if isinstance(entry, int) else entry) for key, entry in found)
+        entries_in_order = [(key, entries[key]) for key in entries.irange(first, last, inclusive=(True, False))]
+        return ((key, _row(columns, entry) if isinstance(entry, int) else entry) for key, entry in entries_in_order)
 
     def snapshot(self) -> pa.Table:
         """Return all entries in key order."""

@@ -90,11 +90,11 @@ class OffsetsFile:
                 error.strerror or error,
             )
             return None
-        found, wrong = _parsed(text)
+        offsets, wrong = _parsed(text)
         if age >= stale:
             wrong = wrong or f"was written more than {duration_text(int(stale * 1000))} ago"
         if wrong is None:
-            return found
+            return offsets
         logger.warning("The offsets file %s %s. The store is built again.", self._path, wrong)
         with contextlib.suppress(OSError):
             os.remove(self._path)

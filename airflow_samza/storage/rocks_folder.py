@@ -89,11 +89,11 @@ class RocksFolder:
     def sweep(self, lineage: str) -> None:
         """Remove older versions of a lineage, what dead processes left, and lineages that no task has come back to."""
         now, place = time.time(), os.path.join(self.folder, lineage)
-        found = [(entry, _used(entry)) for entry in os.scandir(place)]
-        versions = [(entry, used) for entry, used in found if _is_version(entry.name)]
+        folders = [(entry, _used(entry)) for entry in os.scandir(place)]
+        versions = [(entry, used) for entry, used in folders if _is_version(entry.name)]
         for entry, _ in sorted(versions, key=lambda pair: -pair[1])[_KEPT:]:
             self.discard(entry.path)
-        for entry, used in found:
+        for entry, used in folders:
             if not _is_version(entry.name) and now - used > _WORK_SECONDS and not _is_at_work(entry.name):
                 shutil.rmtree(entry.path, ignore_errors=True)
         for entry in os.scandir(self.folder):
@@ -125,9 +125,9 @@ def _wrong(path: str) -> str | None:
             record = json.load(file)
         if record["format"] != FORMAT:
             return of_another_version(record["format"], FORMAT)
-        found = {entry.name: _described(entry) for entry in os.scandir(path) if entry.name.endswith(_NEVER_CHANGES)}
+        files = {entry.name: _described(entry) for entry in os.scandir(path) if entry.name.endswith(_NEVER_CHANGES)}
         changed = sorted(
-            name for name in record["files"].keys() | found.keys() if record["files"].get(name) != found.get(name)
+            name for name in record["files"].keys() | files.keys() if record["files"].get(name) != files.get(name)
         )
         return f"is damaged: {', '.join(changed)} is not what was written" if changed else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -89,14 +89,15 @@ class RocksStore:
 
     def get(self, key: Any) -> Values | None:
         """Return the value of a key, or None."""
-        found = self._open().get(self._keys.encoded(key))
-        return None if found is None else self._values.decoded(found)
+        value = self._open().get(self._keys.encoded(key))
+        return None if value is None else self._values.decoded(value)
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Values]:
         """Return the values of those keys that are there."""
-        asked = list(keys)
-        found = self._open().get([self._keys.encoded(key) for key in asked]) if asked else []
-        return {key: self._values.decoded(value) for key, value in zip(asked, found, strict=True) if value is not None}
+        key_list = list(keys)
+        values = self._open().get([self._keys.encoded(key) for key in key_list]) if key_list else []
+        pairs = zip(key_list, values, strict=True)
+        return {key: self._values.decoded(value) for key, value in pairs if value is not None}
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
         """Return the entries from ``first`` up to and without ``last``, in key order, as they are now.

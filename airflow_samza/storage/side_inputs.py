@@ -25,8 +25,8 @@ def starting_offset(local: int | None, oldest: int | None) -> int | None:
     >>> starting_offset(41, 0), starting_offset(1, 11), starting_offset(None, 7), starting_offset(None, None)
     (42, 11, 7, None)
     """
-    known = [offset for offset in (None if local is None else local + 1, oldest) if offset is not None]
-    return max(known, default=None)
+    offsets = [offset for offset in (None if local is None else local + 1, oldest) if offset is not None]
+    return max(offsets, default=None)
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class CatchUp:
     """
 
     def __init__(self, starts: Mapping[Place, int], heads: Mapping[Place, int | None]) -> None:
-        known = {place: _known(place, head, "no head") for place, head in heads.items()}
-        self._left = {place: head for place, head in known.items() if starts[place] < head}
+        ends = {place: _known(place, head, "no head") for place, head in heads.items()}
+        self._left = {place: head for place, head in ends.items() if starts[place] < head}
 
     @property
     def is_complete(self) -> bool:

@@ -110,12 +110,12 @@ class Restored:
         """Return the counts as manifests hold them; none where nothing was restored."""
         if not self.memory + self.host + self.root:
             return {}
-        found = {
+        counts = {
             "restored_from_memory_bytes": self.memory,
             "restored_from_host_bytes": self.host,
             "restored_from_root_bytes": self.root,
         }
-        return {**found, "restore_seconds": round(self.seconds, 4)}
+        return {**counts, "restore_seconds": round(self.seconds, 4)}
 
 
 def write_snapshot(
@@ -186,12 +186,12 @@ def prefetch(files: Files, described: Mapping[str, Any] | None, host: HostFiles)
     The bytes that were copied.
     """
     copied = 0
-    found = list(_described(described))
-    for op_id, _, file in found:
+    described_files = list(_described(described))
+    for op_id, _, file in described_files:
         if not host.has(file.path, file.bytes):
             host.write(file.path, _checked(files, op_id, file))
             copied += file.bytes
-    host.keep_only(file.path for _, _, file in found)
+    host.keep_only(file.path for _, _, file in described_files)
     return copied
 
 

@@ -187,14 +187,14 @@ def _python_type(kind: DataType) -> Any:
     """Return the Python type of a nested value, each part of which may be null."""
     parts = [_python_type(child) for child in kind.children]
     if kind.name == "array":
-        found: Any = list[parts[0]]  # type: ignore[valid-type]
+        python_type: Any = list[parts[0]]  # type: ignore[valid-type]
     elif kind.name == "map":
-        found = list[tuple[parts[0], parts[1]]]  # type: ignore[valid-type]
+        python_type = list[tuple[parts[0], parts[1]]]  # type: ignore[valid-type]
     elif kind.name == "struct":
-        found = _typed_dict("struct", dict(zip(kind.names, parts, strict=True)))
+        python_type = _typed_dict("struct", dict(zip(kind.names, parts, strict=True)))
     else:
-        found = _PYTHON_TYPES[kind.name]
-    return found | None
+        python_type = _PYTHON_TYPES[kind.name]
+    return python_type | None
 
 
 _nested = msgspec.msgpack.Encoder(order="deterministic").encode

@@ -31,7 +31,7 @@ def bind_system(name: str, binding: SystemBinding, root: str) -> System:
             value=binding.kind,
         )
     try:
-        made = kind.load()
+        system_class = kind.load()
     except ModuleNotFoundError as error:
         if kind.extra is None:
             raise
@@ -40,7 +40,7 @@ def bind_system(name: str, binding: SystemBinding, root: str) -> System:
             hint=install(kind.extra),
             library=error.name,
         ) from error
-    bound: System = made(name, binding, root)
+    bound: System = system_class(name, binding, root)
     return bound
 
 

@@ -55,13 +55,13 @@ class GrowingDictionary:
 
         if not is_encoded_as(column, self.values.type) or column.dictionary.null_count:
             column = column.cast(self.values.type).dictionary_encode()
-        found = column.dictionary
-        if found.equals(self.values):
+        values = column.dictionary
+        if values.equals(self.values):
             return column.indices.cast(pa.int32())
-        places = pc.index_in(found, value_set=self.values)
+        places = pc.index_in(values, value_set=self.values)
         if places.null_count:
-            self.values = pa.concat_arrays([self.values, found.filter(places.is_null())])
-            places = pc.index_in(found, value_set=self.values)
+            self.values = pa.concat_arrays([self.values, values.filter(places.is_null())])
+            places = pc.index_in(values, value_set=self.values)
         return places.take(column.indices)
 
     def encoded(self, places: pa.Array) -> pa.DictionaryArray:

@@ -171,20 +171,20 @@ def reject_meeting(slot: OutputSlot, written: Iterable[SlotWriter], *, output: s
     ``written`` are those that stand at the output.
     """
     mine = slot.code
-    for found in written:
-        other = found.slot.code
-        facts = {"stream": stream, "run": found.run_id, "application": found.slot.application}
+    for writer in written:
+        other = writer.slot.code
+        facts = {"stream": stream, "run": writer.run_id, "application": writer.slot.application}
         if mine.is_of_others(other):
             raise TopicError(
-                f"The output {output} of stream {stream!r} holds what the run {found.run_id!r} of the application "
-                f"{found.slot.writer} wrote for {slot.text}, and {slot.writer} may not replace it.",
+                f"The output {output} of stream {stream!r} holds what the run {writer.run_id!r} of the application "
+                f"{writer.slot.writer} wrote for {slot.text}, and {slot.writer} may not replace it.",
                 hint=f"Give each application a place of its own, by another path= or id of the output; or {BESIDE}.",
                 **facts,
             )
         if mine.overlaps(other):
             raise TopicError(
-                f"The output {output} of stream {stream!r} holds what the run {found.run_id!r} wrote for "
-                f"{found.slot.text}, which overlaps {slot.text}: rows would lie there twice.",
+                f"The output {output} of stream {stream!r} holds what the run {writer.run_id!r} wrote for "
+                f"{writer.slot.text}, which overlaps {slot.text}: rows would lie there twice.",
                 hint="Run that interval again, which replaces it; or give intervals of another length a place of "
                 f'their own, such as path="…/{{ds}}"; or {BESIDE}.',
                 **facts,

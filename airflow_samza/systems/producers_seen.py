@@ -90,10 +90,10 @@ class ProducersSeen:
         """Return a copy that can be moved on by itself."""
         return ProducersSeen(
             {
-                name: Standing(found.generation, [list(span) for span in found.epochs], found.slot)
-                for name, found in self._standings.items()
+                name: Standing(standing.generation, [list(span) for span in standing.epochs], standing.slot)
+                for name, standing in self._standings.items()
             },
-            {slot: SlotTurns(found.holder, dict(found.turns)) for slot, found in self._slots.items()},
+            {slot: SlotTurns(standing.holder, dict(standing.turns)) for slot, standing in self._slots.items()},
         )
 
     @classmethod

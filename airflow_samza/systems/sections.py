@@ -109,7 +109,7 @@ class SectionFilter:
         """Return what a reader sees of a control message of a section, at its offset."""
         assert isinstance(message, WatermarkMessage | EndOfStreamMessage)
         news = self._bookkeeping.update(self._runs[owner], message, offset=offset)
-        return [ControlEnvelope(self._ssp, offset, self._of_run(found)) for found in news]
+        return [ControlEnvelope(self._ssp, offset, self._of_run(own)) for own in news]
 
     def _of_run(self, message: ControlMessage) -> ControlMessage:
         if (

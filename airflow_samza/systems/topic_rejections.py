@@ -85,14 +85,14 @@ def check_same_topic(
         )
 
 
-def check_owner(topic: str, owner: Sequence[str], asked: Sequence[str]) -> None:
+def check_owner(topic: str, owner: Sequence[str], caller: Sequence[str]) -> None:
     """Reject a run's own topic to anybody else.
 
     Topics without an owner, and callers that name none, are not checked.
     """
-    if owner and asked and tuple(owner) != tuple(asked):
+    if owner and caller and tuple(owner) != tuple(caller):
         raise TopicError(
-            f"The topic {topic!r} belongs to {_owner_text(owner)}, not to {_owner_text(asked)}.",
+            f"The topic {topic!r} belongs to {_owner_text(owner)}, not to {_owner_text(caller)}.",
             hint="Give one of the two another name, id (app_id=) or run id, so that their topics have different names.",
             stream=topic,
             owner=_owner_text(owner),

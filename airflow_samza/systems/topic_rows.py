@@ -29,19 +29,19 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in declared])
 
 
-def to_schema(batch: pa.RecordBatch, wanted: pa.Schema, stream: str) -> pa.RecordBatch:
+def to_schema(batch: pa.RecordBatch, schema: pa.Schema, stream: str) -> pa.RecordBatch:
     """Return the batch in the topic's schema, without copying what fits.
 
     What does not fit is a SchemaError naming the column.
     """
     import pyarrow as pa
 
-    if batch.schema.equals(wanted):
-        _reject_nulls(batch.columns, wanted, stream)
+    if batch.schema.equals(schema):
+        _reject_nulls(batch.columns, schema, stream)
         return batch
-    extra = [name for name in batch.schema.names if wanted.get_field_index(name) < 0]
-    missing = [name for name in wanted.names if batch.schema.get_field_index(name) < 0]
-    if extra or missing or batch.num_columns != len(wanted):
+    extra = [name for name in batch.schema.names if schema.get_field_index(name) < 0]
+    missing = [name for name in schema.names if batch.schema.get_field_index(name) < 0]
+    if extra or missing or batch.num_columns != len(schema):
         said = " and ".join(
             part
             for part in (
@@ -55,14 +55,14 @@ def to_schema(batch: pa.RecordBatch, wanted: pa.Schema, stream: str) -> pa.Recor
         )
         raise SchemaError(
             f"Rows written to {stream!r} {said}.",
-            hint=f"The columns of the stream are {', '.join(wanted.names)}; select them before, or declare another "
+            hint=f"The columns of the stream are {', '.join(schema.names)}; select them before, or declare another "
             "schema.",
             stream=stream,
             missing=", ".join(missing),
             extra=", ".join(extra),
         )
     columns = []
-    for field in wanted:
+    for field in schema:
         column = batch.column(batch.schema.get_field_index(field.name))
         if not column.type.equals(field.type):
             try:
@@ -77,12 +77,12 @@ def to_schema(batch: pa.RecordBatch, wanted: pa.Schema, stream: str) -> pa.Recor
                     column=field.name,
                 ) from error
         columns.append(column)
-    _reject_nulls(columns, wanted, stream)
-    return pa.RecordBatch.from_arrays(columns, schema=wanted) if columns else batch
+    _reject_nulls(columns, schema, stream)
+    return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch
 
 
-def _reject_nulls(columns: list[pa.Array], wanted: pa.Schema, stream: str) -> None:
-    for field, column in zip(wanted, columns, strict=True):
+def _reject_nulls(columns: list[pa.Array], schema: pa.Schema, stream: str) -> None:
+    for field, column in zip(schema, columns, strict=True):
         if not field.nullable and column.null_count:
             raise SchemaError(
                 f"Column {field.name!r} of {stream!r} is declared not null, and {column.null_count} of {len(column)} "

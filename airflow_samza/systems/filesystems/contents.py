@@ -66,9 +66,9 @@ class RangeReader(io.RawIOBase):
         if self._at >= end:
             return b""
         begin, data = self._range(self._at, end)
-        found = data[self._at - begin : end - begin]
+        content = data[self._at - begin : end - begin]
         self._at = end
-        return found
+        return content
 
     def readall(self) -> bytes:  # noqa: D102
         return self.read()

@@ -229,8 +229,8 @@ _IDENTITY = "identity.json"
 def root_identity(files: Filesystem) -> str:
     """Return the identity of a root, which the first who asks makes: other roots may use the same brokers or tables."""
     try:
-        found = files.read(_IDENTITY)
+        content = files.read(_IDENTITY)
     except FileNotFoundError:
         files.put_if_absent(_IDENTITY, json.dumps({"identity": uuid.uuid4().hex}).encode())
-        found = files.read(_IDENTITY)
-    return str(json.loads(found)["identity"])
+        content = files.read(_IDENTITY)
+    return str(json.loads(content)["identity"])

@@ -107,9 +107,9 @@ def access_of(root: str) -> RootAccess:
     within = _WITHIN.get() or {}
     if _key(root) in within:
         return within[_key(root)]
-    given = list(_GIVEN.get(_key(root), {}).values())
-    if any(access != given[0] for access in given):
-        names, shown = " and ".join(repr(access.of) for access in given), without_passwords(root)
+    accesses = list(_GIVEN.get(_key(root), {}).values())
+    if any(access != accesses[0] for access in accesses):
+        names, shown = " and ".join(repr(access.of) for access in accesses), without_passwords(root)
         raise ConfigError(
             f"The connections {names} open the root {shown} with different credentials, and here it is opened by its "
             "URL alone.",
@@ -118,7 +118,7 @@ def access_of(root: str) -> RootAccess:
             key="root",
             value=shown,
         )
-    return given[0] if given else NO_ACCESS
+    return accesses[0] if accesses else NO_ACCESS
 
 
 def _key(root: str) -> str:

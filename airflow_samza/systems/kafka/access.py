@@ -130,13 +130,13 @@ def access_of(system: str, binding: SystemBinding) -> KafkaAccess:
 
     Of the client's own settings only its ``client.id`` is added, by which brokers name it in their logs.
     """
-    found = {"client.id": f"airflow-samza-{system}"}
+    settings = {"client.id": f"airflow-samza-{system}"}
     for name, value in sorted(binding.options.items()):
         if name.startswith(_OF_OTHERS) or value is None:
             continue
         _reject_owned(system, name)
-        found[name] = _text(system, name, value)
-    if not found.get(ADDRESSES, "").strip():
+        settings[name] = _text(system, name, value)
+    if not settings.get(ADDRESSES, "").strip():
         raise ConfigError(
             f"The system {system!r} of kind kafka has no {ADDRESSES}.",
             hint="Set it to addresses of brokers, such as kafka-1:9092,kafka-2:9092.",
@@ -144,8 +144,8 @@ def access_of(system: str, binding: SystemBinding) -> KafkaAccess:
             value=None,
         )
     for name in _FILES:
-        _check_file(system, name, found.get(name))
-    return KafkaAccess(system, tuple(sorted(found.items())))
+        _check_file(system, name, settings.get(name))
+    return KafkaAccess(system, tuple(sorted(settings.items())))
 
 
 def _reject_owned(system: str, name: str) -> None:

@@ -125,7 +125,7 @@ def _check(
 ) -> None:
     """Reject a thing on which brokers, asked for it with our rights, do not permit an operation."""
     try:
-        found = asked(ask, patience)
+        description = asked(ask, patience)
     except KafkaException as raised:
         error = error_of(raised)
         if error.code() in _DENIED:
@@ -133,7 +133,7 @@ def _check(
         if error.code() in _MISSING:
             return
         raise connection_failure(access, error, patience) from raised
-    permitted = found.authorized_operations
+    permitted = description.authorized_operations
     if (
         permitted is not None and AclOperation[operation.upper()] not in permitted
     ):  # None: the brokers are too old to say so
@@ -162,16 +162,16 @@ def _connected(access: KafkaAccess, patience: float) -> AdminClient:
         client = guarded(AdminClient(settings, logger=CLIENT_LOG))
     except KafkaException as raised:
         raise rejected_setting(access, error_of(raised)) from raised
-    asked: Any = client.describe_cluster(request_timeout=patience)
+    cluster: Any = client.describe_cluster(request_timeout=patience)
     deadline = time.monotonic() + patience
     looked = False
-    while not asked.done() and not _is_settled(heard) and time.monotonic() < deadline:
+    while not cluster.done() and not _is_settled(heard) and time.monotonic() < deadline:
         client.poll(0.02)
         if not looked and _may_have_other_protocol(heard):
             looked = True
             if has_other_protocol(access):
                 break
-    if asked.done() and asked.exception() is None:
+    if cluster.done() and cluster.exception() is None:
         return client
     released(client)
     raise _failure(access, heard, patience)
@@ -194,5 +194,5 @@ def _may_have_other_protocol(heard: list[KafkaError]) -> bool:
 def _failure(access: KafkaAccess, heard: list[KafkaError], patience: float) -> SamzaError:
     reasons = [error for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
     lasting = [error for error in reasons if error.code() in LASTING]
-    told = lasting or reasons or heard
-    return connection_failure(access, told[-1] if told else None, patience)
+    errors = lasting or reasons or heard
+    return connection_failure(access, errors[-1] if errors else None, patience)

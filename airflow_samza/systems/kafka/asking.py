@@ -94,8 +94,8 @@ def passes(error: BaseException) -> bool:
     """Return whether an error is one of brokers that will answer a later time."""
     if not isinstance(error, KafkaException):
         return False
-    found = error_of(error)
-    return bool(found.retriable()) or found.code() in _PASSING | _FORMER_LEADERS
+    kafka_error = error_of(error)
+    return bool(kafka_error.retriable()) or kafka_error.code() in _PASSING | _FORMER_LEADERS
 
 
 def asked(
@@ -120,7 +120,7 @@ def asked(
         before_sleep=again,
         reraise=True,
     )
-    found = asking(ask)
+    answer = asking(ask)
     if waiting is not None:
         waiting.over()
-    return found
+    return answer

@@ -56,12 +56,14 @@ class Brokers:
 
     def find_all(self, names: Sequence[str]) -> dict[str, Topic]:
         """Return those topics that exist, by name."""
-        wanted = TopicCollection(sorted(set(names)))
+        collection = TopicCollection(sorted(set(names)))
 
         def ask() -> dict[str, Topic]:
-            found = {}
+            topics = {}
             for name, answer in (
-                admin(self.access).describe_topics(wanted, request_timeout=min(ANSWER_SECONDS, self.patience)).items()
+                admin(self.access)
+                .describe_topics(collection, request_timeout=min(ANSWER_SECONDS, self.patience))
+                .items()
             ):
                 try:
                     described = answer.result()
@@ -69,17 +71,17 @@ class Brokers:
                     if error_of(error).code() in NOT_THERE:
                         continue
                     raise
-                found[name] = Topic(name, str(described.topic_id), len(described.partitions))
-            return found
+                topics[name] = Topic(name, str(described.topic_id), len(described.partitions))
+            return topics
 
         return self._answered(ask, ", ".join(sorted(set(names))))
 
     def topic(self, name: str) -> Topic:
         """Return the topic of this name; one that is missing is a TopicError."""
-        found = self.find(name)
-        if found is None:
+        topic = self.find(name)
+        if topic is None:
             raise missing(name, self.system)
-        return found
+        return topic
 
     def check_same(self, name: str, identity: str | None) -> None:
         """Reject a topic that is another one than that with this identity."""
@@ -121,10 +123,10 @@ class Brokers:
 
     def settings(self, topic: str, seconds: float) -> dict[str, str]:
         """Return the settings of a topic; none where they may not be asked, or no answer comes for so long."""
-        asked = admin(self.access).describe_configs(
+        answers = admin(self.access).describe_configs(
             [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=seconds
         )
-        (answer,) = asked.values()
+        (answer,) = answers.values()
         try:
             return {name: str(entry.value) for name, entry in answer.result().items()}
         except KafkaException:
@@ -132,18 +134,18 @@ class Brokers:
 
     def compaction(self, topic: str) -> Compaction | None:
         """Return how a topic is compacted; where its settings may not be asked, as brokers do it without any."""
-        found = self.settings(topic, min(ANSWER_SECONDS, self.patience))
-        if found and "compact" not in found[_CLEANUP]:
+        settings = self.settings(topic, min(ANSWER_SECONDS, self.patience))
+        if settings and "compact" not in settings[_CLEANUP]:
             return None
-        return Compaction(int(found.get(_KEEPS, "0")), int(found.get(_DELETES, "86400000")))
+        return Compaction(int(settings.get(_KEEPS, "0")), int(settings.get(_DELETES, "86400000")))
 
     def create(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> Topic:
         """Make a topic, unless another process was quicker, and return it."""
-        made = NewTopic(name, partitions, config=dict(config or {}))
+        new_topic = NewTopic(name, partitions, config=dict(config or {}))
 
         def ask() -> None:
-            asked = admin(self.access).create_topics([made], request_timeout=min(ANSWER_SECONDS, self.patience))
-            (answer,) = asked.values()
+            answers = admin(self.access).create_topics([new_topic], request_timeout=min(ANSWER_SECONDS, self.patience))
+            (answer,) = answers.values()
             try:
                 answer.result()
             except KafkaException as error:
@@ -155,12 +157,12 @@ class Brokers:
 
         self._answered(ask, name)
         waiting = self.waiting(f"The topic {name!r}, just made,")
-        while (found := self.find(name)) is None:  # those who answer hear of it a moment later
+        while (topic := self.find(name)) is None:  # those who answer hear of it a moment later
             if waiting.is_over:
                 raise missing(name, self.system)
             waiting.still("no broker knows it yet")
             time.sleep(0.02)
-        return found
+        return topic
 
     def delete(self, name: str) -> None:
         """Delete a topic; one that is not there is deleted already. Brokers that are away are waited for shortly."""
@@ -180,8 +182,8 @@ class Brokers:
 
     def _offsets(self, topic: Topic, spec: OffsetSpec) -> list[int]:
         places = {TopicPartition(topic.name, partition): spec for partition in range(topic.partitions)}
-        found = self._of_topic(topic.name, lambda: self._ask_offsets(places, IsolationLevel.READ_COMMITTED))
-        return [found[partition] for partition in range(topic.partitions)]
+        offsets = self._of_topic(topic.name, lambda: self._ask_offsets(places, IsolationLevel.READ_COMMITTED))
+        return [offsets[partition] for partition in range(topic.partitions)]
 
     def _ask_offsets(self, places: dict[TopicPartition, OffsetSpec], isolation: IsolationLevel) -> dict[int, int]:
         answers = admin(self.access).list_offsets(

@@ -51,15 +51,15 @@ class Taken:
     headers: list[Headers | None] | None
 
     @classmethod
-    def of(cls, messages: Sequence[Message], wanted: Set[str]) -> Taken:
+    def of(cls, messages: Sequence[Message], facts: Set[str]) -> Taken:
         """Return the wanted facts of messages, one at least."""
         return cls(
             cast("int", messages[0].partition()),
             _offsets_of(messages),
-            pa.array(list(map(Message.key, messages)), pa.binary()) if KEY in wanted else None,
-            pa.array(list(map(Message.value, messages)), pa.binary()) if VALUE in wanted else None,
-            np.fromiter((m.timestamp()[1] for m in messages), np.int64, len(messages)) if TIMESTAMP in wanted else None,
-            cast("list[Headers | None]", list(map(Message.headers, messages))) if HEADERS in wanted else None,
+            pa.array(list(map(Message.key, messages)), pa.binary()) if KEY in facts else None,
+            pa.array(list(map(Message.value, messages)), pa.binary()) if VALUE in facts else None,
+            np.fromiter((m.timestamp()[1] for m in messages), np.int64, len(messages)) if TIMESTAMP in facts else None,
+            cast("list[Headers | None]", list(map(Message.headers, messages))) if HEADERS in facts else None,
         )
 
     @classmethod
@@ -141,27 +141,27 @@ class ColumnReader:
 
     def read(self, taken: Taken) -> Decoded:
         """Return the messages whose values and keys can be read, and those that cannot."""
-        found: dict[str, pa.Array] = {}
+        arrays: dict[str, pa.Array] = {}
         bad: dict[int, BadMessage] = {}
         for serde, values in ((self.key_serde, taken.keys), (self.serde, taken.values)):
             if serde is not None:
                 batch, wrong = rows_of(serde, values)
-                found.update(zip(batch.schema.names, batch.columns, strict=True))
+                arrays.update(zip(batch.schema.names, batch.columns, strict=True))
                 bad.update((one.place, one) for one in wrong)
         if self.tombstones is not None:
-            bad.update((one.place, one) for one in self.tombstones.mark(taken.keys, taken.values, found))
+            bad.update((one.place, one) for one in self.tombstones.mark(taken.keys, taken.values, arrays))
         if bad:
             good = np.ones(len(taken), bool)
             good[list(bad)] = False
-            found = {name: column.filter(pa.array(good)) for name, column in found.items()}
+            arrays = {name: column.filter(pa.array(good)) for name, column in arrays.items()}
             taken = taken.where(good)
         columns = [
-            found[field.name] if field.name in found else _COLUMNS[self.facts[field.name]](taken, field.type)
+            arrays[field.name] if field.name in arrays else _COLUMNS[self.facts[field.name]](taken, field.type)
             for field in self.schema
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        if PUSH_DELETES in found and PUSH_DELETES not in self.schema.names:
-            batch = batch.append_column(PUSH_DELETES, found[PUSH_DELETES])
+        if PUSH_DELETES in arrays and PUSH_DELETES not in self.schema.names:
+            batch = batch.append_column(PUSH_DELETES, arrays[PUSH_DELETES])
         return Decoded(batch, [bad[place] for place in sorted(bad)])
 
 
@@ -179,15 +179,15 @@ def _offsets_of(messages: Sequence[Message]) -> Numbers:
 
 def _timestamps(taken: Taken, kind: pa.DataType) -> pa.Array:
     millis = cast("Numbers", taken.millis)
-    found = pa.array(millis, pa.int64(), mask=millis < 0)
-    return found if pa.types.is_integer(kind) else found.cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(kind)
+    times = pa.array(millis, pa.int64(), mask=millis < 0)
+    return times if pa.types.is_integer(kind) else times.cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(kind)
 
 
 def _headers(taken: Taken, kind: pa.DataType) -> pa.Array:
-    found: Iterable[Headers] = [headers or [] for headers in taken.headers or ()]
+    lists: Iterable[Headers] = [headers or [] for headers in taken.headers or ()]
     ends = np.zeros(len(taken) + 1, np.int32)
-    np.cumsum([len(headers) for headers in found], out=ends[1:])
-    pairs = list(chain.from_iterable(found))
+    np.cumsum([len(headers) for headers in lists], out=ends[1:])
+    pairs = list(chain.from_iterable(lists))
     names = pa.array([name for name, _ in pairs], pa.string())
     values = pa.array([value for _, value in pairs], pa.binary())
     item = kind.value_type

@@ -119,11 +119,11 @@ class MessageColumns:
             stream=self.stream,
         )
 
-    def value_serde(self, system: str, options: Mapping[str, Any], wanted: Sequence[str] | None = None) -> Serde:
+    def value_serde(self, system: str, options: Mapping[str, Any], columns: Sequence[str] | None = None) -> Serde:
         """Return the serde of the values, by the system's options; one of JSON reads the wanted columns only."""
         schema = self.payload
-        if self.serde == _DEFAULT_SERDE and wanted is not None:
-            schema = pa.schema([self.schema.field(name) for name in wanted if name not in self.facts])
+        if self.serde == _DEFAULT_SERDE and columns is not None:
+            schema = pa.schema([self.schema.field(name) for name in columns if name not in self.facts])
         return bind_serde(self.serde, schema, self.stream, options=options, system=system)
 
 
@@ -145,18 +145,18 @@ def group_of(stream: StreamSpec) -> str | None:
 
 def _checked_options(stream: StreamSpec) -> dict[str, str]:
     """Return the facts that options ask for, by column name."""
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for name, text in stream.options:
         if name in _OPTIONS:
-            if text in found:
+            if text in facts:
                 raise ConfigError(
-                    f"Options {_option_of(found[text])!r} and {name!r} of stream {stream.name!r} name one column, "
+                    f"Options {_option_of(facts[text])!r} and {name!r} of stream {stream.name!r} name one column, "
                     f"{text!r}.",
                     hint="Give each its own column.",
                     key=name,
                     value=text,
                 )
-            found[text] = _OPTIONS[name]
+            facts[text] = _OPTIONS[name]
         elif name == ON_EXPIRED:
             if text.strip().lower() not in (REJECT, SKIP):
                 hint = f'Write "{REJECT}" (an error) or "{SKIP}" (go on with what is left).'
@@ -171,7 +171,7 @@ def _checked_options(stream: StreamSpec) -> dict[str, str]:
                 )
         else:
             raise unknown_option("stream", stream.name, name, text, (*_OPTIONS, ON_EXPIRED, GROUP))
-    return found
+    return facts
 
 
 def _option_of(fact: str) -> str:

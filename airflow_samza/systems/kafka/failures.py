@@ -14,15 +14,15 @@ NOT_THERE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOP
 
 def error_of(raised: KafkaException) -> KafkaError:
     """Return the client's error in an exception."""
-    found = raised.args[0]
-    assert isinstance(found, KafkaError)
-    return found
+    error = raised.args[0]
+    assert isinstance(error, KafkaError)
+    return error
 
 
 def cause_of(error: KafkaException | SystemError) -> KafkaError:
     """Return the client's error; a fatal one is raised while callbacks run, and is then another's cause, or lost."""
-    found = error if isinstance(error, KafkaException) else error.__cause__
-    return error_of(found) if isinstance(found, KafkaException) else KafkaError(KafkaError._FATAL, str(error))
+    cause = error if isinstance(error, KafkaException) else error.__cause__
+    return error_of(cause) if isinstance(cause, KafkaException) else KafkaError(KafkaError._FATAL, str(error))
 
 
 def failed(access: KafkaAccess, error: KafkaError, topic: str, seconds: float) -> SamzaError:

@@ -52,10 +52,10 @@ class ToldGroups:
             _log.warning("What was read of %r was not committed to the group %r: %s", topic, group, error)
 
     def _commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        known = self._known.get((group, topic))
-        if known is None:
-            known = committed_offsets(self._brokers, group, topic, offsets)
-            ahead = [partition for partition, offset in offsets.items() if known.get(partition, 0) > offset]
+        committed = self._known.get((group, topic))
+        if committed is None:
+            committed = committed_offsets(self._brokers, group, topic, offsets)
+            ahead = [partition for partition, offset in offsets.items() if committed.get(partition, 0) > offset]
             if ahead:
                 _log.warning(
                     "The group %r has committed more of %r than this run has read (partitions %s): there it stays.",
@@ -63,10 +63,10 @@ class ToldGroups:
                     topic,
                     ", ".join(map(str, sorted(ahead))),
                 )
-        moved = {partition: offset for partition, offset in offsets.items() if offset > known.get(partition, -1)}
+        moved = {partition: offset for partition, offset in offsets.items() if offset > committed.get(partition, -1)}
         if moved:
             commit_offsets(self._brokers, group, topic, moved)
-        self._known[group, topic] = {**known, **moved}
+        self._known[group, topic] = {**committed, **moved}
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,15 @@ class GroupLag:
 
 def group_lag(brokers: Brokers, group: str, names: Iterable[str]) -> GroupLag:
     """Return the lag of a group; of partitions for which it has committed nothing, all offsets count."""
-    found = {}
+    lags = {}
     for name in sorted(set(names)):
         topic = brokers.topic(name)
         read = committed_offsets(brokers, group, name, range(topic.partitions))
         bounds = zip(brokers.oldest(topic), brokers.latest_stable(topic), strict=True)
-        found[name] = tuple(
+        lags[name] = tuple(
             max(end - max(read.get(partition, 0), first), 0) for partition, (first, end) in enumerate(bounds)
         )
-    return GroupLag(group, found)
+    return GroupLag(group, lags)
 
 
 def committed_offsets(brokers: Brokers, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
@@ -105,13 +105,13 @@ def committed_offsets(brokers: Brokers, group: str, topic: str, partitions: Iter
     # The admin client of librdkafka 2.16 ends the process by a segmentation fault while the group's broker starts.
     consumer = WarmConsumer(brokers.access.of_group(group))
     try:
-        found = _asked(brokers, group, lambda: consumer.client.committed(places, timeout=brokers.patience))
+        positions = _asked(brokers, group, lambda: consumer.client.committed(places, timeout=brokers.patience))
     finally:
         consumer.close()
-    failed = next((place.error for place in found if place.error is not None), None)
+    failed = next((place.error for place in positions if place.error is not None), None)
     if failed is not None:
         raise _failed(brokers, group, failed)
-    return {place.partition: place.offset for place in found if place.offset >= 0}
+    return {place.partition: place.offset for place in positions if place.offset >= 0}
 
 
 def commit_offsets(brokers: Brokers, group: str, topic: str, offsets: Mapping[int, int]) -> None:
@@ -120,8 +120,8 @@ def commit_offsets(brokers: Brokers, group: str, topic: str, offsets: Mapping[in
     client = admin(brokers.access)
 
     def commit() -> list[TopicPartition]:
-        asked = ConsumerGroupTopicPartitions(group, places)
-        answer: Any = client.alter_consumer_group_offsets([asked], request_timeout=brokers.patience)[group]
+        request = ConsumerGroupTopicPartitions(group, places)
+        answer: Any = client.alter_consumer_group_offsets([request], request_timeout=brokers.patience)[group]
         return list(answer.result().topic_partitions)
 
     for place in _asked(brokers, group, commit):

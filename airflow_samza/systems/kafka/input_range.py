@@ -33,16 +33,16 @@ def fix_range(brokers: Brokers, stream: StreamSpec) -> dict[str, Any]:
     topic = brokers.topic(stream.name)
     if stream.partitions is not None and stream.partitions != topic.partitions:
         raise other_count(topic.name, brokers.system, topic.partitions, stream.partitions)
-    found: dict[str, Any] = {"kind": "kafka", "partitions": topic.partitions, "topic": topic.identity}
+    range_: dict[str, Any] = {"kind": "kafka", "partitions": topic.partitions, "topic": topic.identity}
     if stream.interval is None:
         ends = brokers.latest_stable(topic)
         starts = brokers.oldest(topic)
     else:
         times = [-(-micros // 1000) for micros in stream.interval]
-        found[TIMES] = times
+        range_[TIMES] = times
         starts, ends = _of_times(brokers, topic, times[0], times[1])
     # Between the questions messages may be deleted.
-    return {**found, "offsets": [[min(start, end), end] for start, end in zip(starts, ends, strict=True)]}
+    return {**range_, "offsets": [[min(start, end), end] for start, end in zip(starts, ends, strict=True)]}
 
 
 def without_expired(brokers: Brokers, stream: StreamSpec, range_: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,9 +131,9 @@ def topic_news(brokers: Brokers, name: str, position: Mapping[str, Any] | None) 
     """
     topic = brokers.topic(name)
     ends, oldest = brokers.latest_stable(topic), brokers.oldest(topic)
-    known = list(position["ends"]) if position is not None and position["topic_id"] == topic.identity else []
-    known += [0] * (topic.partitions - len(known))  # partitions that were added
-    starts = [max(start, first) for start, first in zip(known, oldest, strict=True)]
+    announced = list(position["ends"]) if position is not None and position["topic_id"] == topic.identity else []
+    announced += [0] * (topic.partitions - len(announced))  # partitions that were added
+    starts = [max(start, first) for start, first in zip(announced, oldest, strict=True)]
     return TopicNews(
         name, topic.identity, tuple((min(start, end), end) for start, end in zip(starts, ends, strict=True))
     )

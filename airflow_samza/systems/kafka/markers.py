@@ -68,8 +68,8 @@ class Marker:
     @classmethod
     def decode(cls, value: bytes) -> Marker:
         """Return it from what :meth:`encode` wrote; keys that are not known are left out."""
-        found = json.loads(value)
-        return cls(**{name: found[name] for name in cls.__dataclass_fields__ if name in found})
+        record = json.loads(value)
+        return cls(**{name: record[name] for name in cls.__dataclass_fields__ if name in record})
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,10 @@ class Markers:
     def partition(self, keys: MarkerKeys) -> int:
         """Return the partition in which these keys lie."""
         if self._count is None:
-            found = self.brokers.find(self.name)
-            if found is None:
+            topic = self.brokers.find(self.name)
+            if topic is None:
                 raise markers_gone(self.name, self.brokers.system, keys.topic)
-            self._count = found.partitions
+            self._count = topic.partitions
         return zlib.crc32(keys.scope.encode()) % self._count
 
     def read(self, keys: MarkerKeys) -> dict[str, bytes]:
@@ -122,7 +122,7 @@ class Markers:
         Everything whose transaction had begun when it was called is waited for: what it shows, is so.
         """
         place = TopicPartition(self.name, self.partition(keys))
-        scope, found = keys.scope.encode(), dict[str, bytes]()
+        scope, values = keys.scope.encode(), dict[str, bytes]()
         waiting = self.brokers.waiting(f"Markers in {self.name!r}")
         with consumer(self.brokers.access) as warm:
             position, end = self.brokers.bounds(self.name, place.partition)
@@ -130,7 +130,7 @@ class Markers:
             while position < end:
                 messages = warm.client.consume(_BATCH, _POLL_SECONDS)
                 for message in messages:
-                    position = max(position, self._take(message, scope, found))
+                    position = max(position, self._take(message, scope, values))
                 if not messages:
                     waiting.still(warm.trouble.str() if warm.trouble is not None else "a publication is open there")
                 if waiting.is_over:
@@ -143,9 +143,9 @@ class Markers:
                         system=self.brokers.system,
                     )
         waiting.over()
-        return found
+        return values
 
-    def _take(self, message: Message, scope: bytes, found: dict[str, bytes]) -> int:
+    def _take(self, message: Message, scope: bytes, values: dict[str, bytes]) -> int:
         """Take a message or report; return the offset that is known to be reached, 0 if none is."""
         error, offset = message.error(), message.offset()
         if error is not None:
@@ -156,16 +156,16 @@ class Markers:
             raise self._failed(error)
         key, value = message.key(), message.value()
         if key is not None and value is not None and key.startswith(scope):
-            found[key.decode()] = value
+            values[key.decode()] = value
         return int(offset or 0) + 1
 
     def _failed(self, error: KafkaError) -> Exception:
         return failed(self.brokers.access, error, self.name, self.brokers.patience)
 
 
-def marker_of(found: Mapping[str, bytes], key: str) -> Marker | None:
+def marker_of(values: Mapping[str, bytes], key: str) -> Marker | None:
     """Return the marker under a key."""
-    value = found.get(key)
+    value = values.get(key)
     if value is None:
         return None
     try:

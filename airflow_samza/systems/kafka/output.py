@@ -112,10 +112,10 @@ class MessageEncoder:
         if not kind.equals(_SCHEMA.field("headers").type):
             self._reject(str(self._headers), kind, "headers", "array<struct<key: string, value: binary>>")
 
-    def _reject(self, column: str, kind: pa.DataType, what: str, wanted: str) -> None:
+    def _reject(self, column: str, kind: pa.DataType, what: str, types: str) -> None:
         raise SchemaError(
             f"Column {column!r} of the output {self._stream!r} has the {what} of its messages and is of type {kind}.",
-            hint=f"Make it {wanted}.",
+            hint=f"Make it {types}.",
             stream=self._stream,
             column=column,
         )

@@ -68,11 +68,11 @@ class KafkaOutputs:
         """Make the topics of outputs that are missing, and that of the markers; another partition count is rejected."""
         topics = self._brokers.find_all([stream.name for stream in streams]) if streams else {}
         for stream in streams:
-            found = topics.get(stream.name)
-            if found is None:
+            topic = topics.get(stream.name)
+            if topic is None:
                 self._brokers.create(stream.name, stream.partitions or 1)
             else:
-                self._check_count(stream, found)
+                self._check_count(stream, topic)
             if stream.through is not None:
                 self._staging(stream)
         if streams:
@@ -113,8 +113,8 @@ class KafkaOutputs:
     def describe_output(self, stream: StreamSpec, claim: OutputClaim) -> str:
         """Return what readers of an output will see, for the plan; a rerun that is not permitted is rejected."""
         text = f"published to {stream.name!r} {OutputOptions.of(stream).delivery}"
-        known = self._brokers.find(self._markers.name) is not None
-        rerun = self._rerun(stream, claim, self._markers.read(self._keys(stream, claim.producer)) if known else {})
+        marked = self._brokers.find(self._markers.name) is not None
+        rerun = self._rerun(stream, claim, self._markers.read(self._keys(stream, claim.producer)) if marked else {})
         return text if rerun is None else f"{text}; {rerun}: readers will see these and the new ones"
 
     def claim(self, stream: StreamSpec, claim: OutputClaim) -> None:
@@ -187,24 +187,24 @@ class KafkaOutputs:
             more[key] = json.dumps({"version": 1, "runs": list(dict.fromkeys(runs))}).encode()
         publisher.begin_generation(claim.generation, more)
 
-    def _rerun(self, stream: StreamSpec, claim: OutputClaim, known: Mapping[str, bytes]) -> str | None:
+    def _rerun(self, stream: StreamSpec, claim: OutputClaim, values: Mapping[str, bytes]) -> str | None:
         """Return what this run, or another one of its data interval, has published before; None: nothing."""
         keys = self._keys(stream, claim.producer)
         runs = [claim.producer]
         if claim.interval is not None:
-            runs += _runs(known.get(keys.of_interval(claim.stage, claim.interval)))
-        found: dict[str, Marker] = {}
+            runs += _runs(values.get(keys.of_interval(claim.stage, claim.interval)))
+        markers: dict[str, Marker] = {}
         for run in dict.fromkeys(runs):
-            marker = marker_of(known, keys.of_run(run))
+            marker = marker_of(values, keys.of_run(run))
             mine = run == claim.producer and marker is not None and marker.number >= parse_generation(claim.generation)
             if marker is not None and marker.messages and not mine:
-                found[run] = marker
-        if not found:
+                markers[run] = marker
+        if not markers:
             return None
-        messages = sum(marker.messages for marker in found.values())
+        messages = sum(marker.messages for marker in markers.values())
         who = " and ".join(
             f"generation {marker.generation} of this run" if run == claim.producer else f"the run {run.split('/')[1]!r}"
-            for run, marker in found.items()
+            for run, marker in markers.items()
         )
         if not OutputOptions.of(stream).appends:
             raise published_before(stream.name, messages, who)
@@ -214,15 +214,15 @@ class KafkaOutputs:
         place = Place(self._keys(stream, producer), producer)
         if place not in self._publishers:
             self._markers.create()
-            found, options = self._brokers.topic(stream.name), OutputOptions.of(stream)
-            self._check_count(stream, found)
+            topic, options = self._brokers.topic(stream.name), OutputOptions.of(stream)
+            self._check_count(stream, topic)
             self._publishers[place] = Publisher(self._markers, place, self._bound(stream.name), options.delivery)
         return self._publishers[place]
 
     def _close(self, stream: StreamSpec, producer: str) -> None:
-        found = self._publishers.pop(Place(self._keys(stream, producer), producer), None)
-        if found is not None:
-            found.close()
+        publisher = self._publishers.pop(Place(self._keys(stream, producer), producer), None)
+        if publisher is not None:
+            publisher.close()
 
     def _keys(self, stream: StreamSpec, producer: str) -> MarkerKeys:
         return MarkerKeys(self._root_identity(), producer.partition("/")[0], stream.name)
@@ -244,13 +244,13 @@ class KafkaOutputs:
     def _bound(self, topic: str) -> int:
         """Return how many bytes a message of a topic may have; the usual bound where that may not be asked."""
         if topic not in self._largest:
-            found = self._brokers.setting(topic, "max.message.bytes", self._brokers.patience)
-            self._largest[topic] = _USUAL_LARGEST if found is None else int(found)
+            largest = self._brokers.setting(topic, "max.message.bytes", self._brokers.patience)
+            self._largest[topic] = _USUAL_LARGEST if largest is None else int(largest)
         return self._largest[topic]
 
-    def _check_count(self, stream: StreamSpec, found: KafkaTopic) -> None:
-        if stream.partitions is not None and stream.partitions != found.partitions:
-            raise other_count(stream.name, self._brokers.system, found.partitions, stream.partitions)
+    def _check_count(self, stream: StreamSpec, topic: KafkaTopic) -> None:
+        if stream.partitions is not None and stream.partitions != topic.partitions:
+            raise other_count(stream.name, self._brokers.system, topic.partitions, stream.partitions)
 
 
 def _staging_name(stream: StreamSpec) -> str:

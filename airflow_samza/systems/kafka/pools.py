@@ -98,11 +98,11 @@ class Pool(Generic[Key, Lent]):
         """Return a client that nobody else uses until it is given back, or discarded."""
         with self._lock:
             idle = self._idle.get(key)
-            found = idle.pop() if idle else None
-        found = found or make()
+            client = idle.pop() if idle else None
+        client = client or make()
         with self._lock:
-            self._lent[id(found)] = key
-        return found
+            self._lent[id(client)] = key
+        return client
 
     def give_back(self, client: Lent) -> None:
         """Keep a client for the next one who needs it; what a parent process has lent is left alone."""
@@ -124,23 +124,23 @@ class Pool(Generic[Key, Lent]):
     @contextmanager
     def lent(self, key: Key, make: Callable[[], Lent]) -> Iterator[Lent]:
         """Lend a client; one that failed is discarded."""
-        found = self.take(key, make)
+        client = self.take(key, make)
         try:
-            yield found
+            yield client
         except GeneratorExit:  # whoever read had enough
-            self.give_back(found)
+            self.give_back(client)
             raise
         except BaseException:
-            self.discard(found)
+            self.discard(client)
             raise
-        self.give_back(found)
+        self.give_back(client)
 
     def close_idle(self) -> None:
         """Close the clients that nobody uses."""
         with self._lock:
-            found = [client for clients in self._idle.values() for client in clients]
+            idle = [client for clients in self._idle.values() for client in clients]
             self._idle.clear()
-        for client in found:
+        for client in idle:
             client.close()
 
     def forget(self) -> None:
@@ -160,29 +160,29 @@ class Shared(Generic[Key, Client]):
     def get(self, key: Key, make: Callable[[], Client]) -> Client:
         """Return the process's client."""
         with self._lock:
-            found = self._clients.get(key)
-        if found is not None:
-            return found
-        made = make()
+            client = self._clients.get(key)
+        if client is not None:
+            return client
+        new = make()
         with self._lock:
-            kept = self._clients.setdefault(key, made)
-        if kept is not made:  # another thread was quicker
-            released(made)
+            kept = self._clients.setdefault(key, new)
+        if kept is not new:  # another thread was quicker
+            released(new)
         return kept
 
     def drop(self, key: Key) -> None:
         """Let one client go: who uses it at this moment holds it."""
         with self._lock:
-            found = self._clients.pop(key, None)
-        if found is not None:
-            released(found)
+            client = self._clients.pop(key, None)
+        if client is not None:
+            released(client)
 
     def close_idle(self) -> None:
         """Let the clients go: who uses one at this moment holds it."""
         with self._lock:
-            found: list[Any] = list(self._clients.values())
+            idle: list[Any] = list(self._clients.values())
             self._clients.clear()
-        for client in found:
+        for client in idle:
             released(client)
 
     def forget(self) -> None:

@@ -188,4 +188,4 @@ def facts_of(
     publication: Publication, count: int, staged: Mapping[int, Mapping[str, Any]], topic: str
 ) -> dict[str, Any]:
     """Return the facts of a publication for the stage's result."""
-    return {"topic": topic, "rows": count, "bytes": sum(int(found.get("bytes", 0)) for found in staged.values())}
+    return {"topic": topic, "rows": count, "bytes": sum(int(task.get("bytes", 0)) for task in staged.values())}

@@ -95,12 +95,12 @@ class KafkaConsumer:
     def _check_topic(self) -> None:
         self._brokers.check_same(self._stream.name, self._slice.get("topic"))
 
-    def _batches(self, partition: int, start: int, end: int, wanted: Set[str]) -> Iterator[Taken]:
+    def _batches(self, partition: int, start: int, end: int, facts: Set[str]) -> Iterator[Taken]:
         """Yield what is taken of the messages of a range, in batches."""
         parts: list[Taken] = []
         size = 0
         for messages in self._messages(partition, start, end):
-            part = Taken.of(messages, wanted)
+            part = Taken.of(messages, facts)
             del messages  # the next ones take their place in memory
             parts.append(part)
             size += part.nbytes
@@ -138,13 +138,15 @@ class KafkaConsumer:
         waiting = self._brokers.waiting(f"Messages of {self._stream.name!r}, partition {partition},")
         while True:
             left = end - position
-            found = lent.client.consume(min(_AT_A_TIME, left), _WAIT_SECONDS if left > _AT_A_TIME else _LAST_SECONDS)
+            messages = lent.client.consume(min(_AT_A_TIME, left), _WAIT_SECONDS if left > _AT_A_TIME else _LAST_SECONDS)
             reports = (
-                [message for message in found if message.error() is not None] if any(map(Message.error, found)) else []
+                [message for message in messages if message.error() is not None]
+                if any(map(Message.error, messages))
+                else []
             )
-            if len(found) > len(reports):
+            if len(messages) > len(reports):
                 waiting.over()
-                return [message for message in found if message.error() is None] if reports else found, reports
+                return [message for message in messages if message.error() is None] if reports else messages, reports
             errors = [cast("KafkaError", report.error()) for report in reports]
             if any(error.code() not in lent.passing for error in errors):
                 return [], reports
@@ -201,16 +203,16 @@ class KafkaConsumer:
             bad = decoded.bad[0]
             at = int(offsets[bad.place])
             raise cannot_read(bad, stream=ssp.stream, partition=ssp.partition, offset=at) from bad
-        for place, found in decoded.pieces():
-            if isinstance(found, list):
+        for place, piece in decoded.pieces():
+            if isinstance(piece, list):
                 assert taken.values is not None
                 assert taken.headers is not None
-                for bad in found:
+                for bad in piece:
                     headers = headers_text(taken.headers[bad.place])
                     text = as_text(taken.values[bad.place].as_py())
                     yield UnreadableRun.of(ssp, int(offsets[bad.place]), [text], [str(bad)], [headers])
             else:
-                yield from _consecutive(ssp, found, offsets[place : place + found.num_rows])
+                yield from _consecutive(ssp, piece, offsets[place : place + piece.num_rows])
 
 
 def _consecutive(

@@ -87,15 +87,15 @@ class KafkaSystem:
         check_brokers(self.brokers.access, patience)
         check_readable(self.brokers.access, [stream.name for stream in streams if not stream.written], patience)
         topics = self.brokers.find_all([stream.name for stream in streams])
-        found = {}
+        metadata = {}
         for stream in streams:
             topic = topics.get(stream.name)
             if topic is not None:
                 oldest, head = self.brokers.oldest(topic), self.brokers.latest_stable(topic)
-                found[stream.name] = StreamMetadata(
+                metadata[stream.name] = StreamMetadata(
                     topic.partitions, tuple(oldest), tuple(head), stream.schema if stream.schema is not None else RAW
                 )
-        return found
+        return metadata
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """Return the input range of a run: ``offsets`` [from, to) per partition of the ``topic`` with this identity.

@@ -26,13 +26,13 @@ class Tombstones:
     serde: Serde | None
 
     @classmethod
-    def of(cls, payload: pa.Schema, key: Sequence[str], wanted: Sequence[str], stream: str) -> Tombstones:
+    def of(cls, payload: pa.Schema, key: Sequence[str], columns: Sequence[str], stream: str) -> Tombstones:
         """Return those of a stream whose values have the columns ``payload``, ``key`` among them."""
-        if not key or not set(key) <= set(wanted):
+        if not key or not set(key) <= set(columns):
             return cls((), None)
         return cls(tuple(key), bind_key_serde(payload, key, stream))
 
-    def mark(self, keys: pa.Array, values: pa.Array, found: dict[str, pa.Array]) -> list[BadMessage]:
+    def mark(self, keys: pa.Array, values: pa.Array, columns: dict[str, pa.Array]) -> list[BadMessage]:
         """Add the column ``_deleted`` to columns, where there is anything to mark, and what the keys hold.
 
         Returns the messages whose keys cannot be read.
@@ -40,13 +40,13 @@ class Tombstones:
         if not values.null_count:
             return []
         gone = values.is_null()
-        before = found.get(PUSH_DELETES)
-        found[PUSH_DELETES] = gone if before is None else pc.or_(gone, before.fill_null(False))
+        before = columns.get(PUSH_DELETES)
+        columns[PUSH_DELETES] = gone if before is None else pc.or_(gone, before.fill_null(False))
         if self.serde is None:
             return []
         batch, wrong = rows_of(self.serde, pc.if_else(gone, keys, pa.scalar(None, pa.binary())))
         for name in self.names:
-            found[name] = pc.if_else(gone, batch.column(name), found[name])
+            columns[name] = pc.if_else(gone, batch.column(name), columns[name])
         return [
             BadMessage(
                 one.place,
@@ -61,12 +61,12 @@ def rows_of(serde: Serde, values: pa.Array) -> tuple[pa.RecordBatch, Sequence[Ba
     """Return a row for each value: of nulls where there is none, or one that cannot be read; and these."""
     # A message without a value deletes its key from a compacted topic; one without a key has a key that is null.
     there = values.drop_null() if values.null_count else values
-    found = serde.decode_each(there)
-    if found.batch.num_rows == len(values):
-        return found.batch, ()
+    decoded = serde.decode_each(there)
+    if decoded.batch.num_rows == len(values):
+        return decoded.batch, ()
     places = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-    bad = [one.at(int(places[one.place])) for one in found.bad]
-    places = np.delete(places, [one.place for one in found.bad])
+    bad = [one.at(int(places[one.place])) for one in decoded.bad]
+    places = np.delete(places, [one.place for one in decoded.bad])
     rows = np.full(len(values), -1, np.int64)
     rows[places] = np.arange(len(places))
-    return found.batch.take(pa.array(rows, mask=rows < 0)), bad
+    return decoded.batch.take(pa.array(rows, mask=rows < 0)), bad

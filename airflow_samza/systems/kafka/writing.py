@@ -157,10 +157,10 @@ class Writer:
                 waiting.over()
                 return
             except (KafkaException, SystemError) as error:
-                found = cause_of(error)
-                if not found.retriable() or waiting.is_over:
-                    raise self._failed(found) from error
-                waiting.still(found.str())
+                cause = cause_of(error)
+                if not cause.retriable() or waiting.is_over:
+                    raise self._failed(cause) from error
+                waiting.still(cause.str())
 
     def _waiting(self, what: str) -> Waiting:
         return self._brokers.waiting(f"{what} for {self._topic!r}")

@@ -33,11 +33,11 @@ def load_tail(topic: Topic, up_to: int | None = None, parts: Collection[str] | N
     A snapshot or compaction, then the commits after it. ``parts`` are the names in the topic's folder, where they are
     known.
     """
-    known = KNOWN_TAILS.find(topic, up_to)
-    if known is not None:
-        known.advance(up_to)
-        _remember(known)
-        return known
+    recent = KNOWN_TAILS.find(topic, up_to)
+    if recent is not None:
+        recent.advance(up_to)
+        _remember(recent)
+        return recent
     parts = topic.parts() if parts is None else parts
     snapshot, compaction = (
         max((last for last in record_numbers(topic, kind, parts) if up_to is None or last <= up_to), default=-1)

@@ -162,11 +162,11 @@ class LogConsumer:
         if self._slice is None:
             return
         named = self._slice.get("sections")
-        wanted = {(section["producer"], section["generation"]) for section in named} if named is not None else None
+        read = {(section["producer"], section["generation"]) for section in named} if named is not None else None
         for commit in former.live_commits():
-            if (wanted is None or (commit.producer, commit.generation) in wanted) and not self._index.is_live(commit):
+            if (read is None or (commit.producer, commit.generation) in read) and not self._index.is_live(commit):
                 raise self._gone(f"commit {commit.number}")
-        for producer, generation in sorted(wanted or ()):  # their commits may stand in a compaction, which names none
+        for producer, generation in sorted(read or ()):  # their commits may stand in a compaction, which names none
             if self._index.seen.is_superseded(producer, generation):
                 raise self._gone(f"what {producer} wrote")
 
@@ -196,9 +196,9 @@ class LogConsumer:
             batch = batch.slice(entry.row + skip, rows)
         return entry.offset + skip, batch
 
-    def _beyond(self, wanted: str, there: str) -> TopicError:
+    def _beyond(self, place: str, there: str) -> TopicError:
         return TopicError(
-            f"The topic {self.topic.name!r} does not reach to {wanted}: it has {there}.",
+            f"The topic {self.topic.name!r} does not reach to {place}: it has {there}.",
             hint="The topic was made anew since this input range was fixed: clear the stage together with its "
             "upstream.",
             stream=self.topic.name,

@@ -23,9 +23,9 @@ def delete_in_place(topic: Topic, is_held: Callable[[], bool]) -> bool:
     """Delete a topic; False when it was found to be held, and given back, or another process was quicker."""
     filesystem, path, note = topic.filesystem, f"{topic.directory}/topic.json", f"{topic.directory}/{DELETING}"
     filesystem.put(note, json.dumps({"version": VERSION, "at": time.time()}).encode())
-    found = find_topic(filesystem, topic.system, topic.name)
-    if found is None or found.identity != topic.identity:
-        if found is not None or not set(own_files(topic)[0]) - {DELETING}:
+    standing = find_topic(filesystem, topic.system, topic.name)
+    if standing is None or standing.identity != topic.identity:
+        if standing is not None or not set(own_files(topic)[0]) - {DELETING}:
             filesystem.delete(note)
         return False
     record = filesystem.read(path)

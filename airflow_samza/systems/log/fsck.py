@@ -123,7 +123,7 @@ def _finding(topic: Topic, error: TopicError) -> Finding:
 
 def _commits(topic: Topic) -> tuple[dict[int, Commit], list[Finding]]:
     findings: list[Finding] = []
-    found: dict[int, Commit] = {}
+    commits: dict[int, Commit] = {}
     numbers = record_numbers(topic, "commits")
     before: tuple[int, ...] | None = (0,) * topic.partitions
     for number in range(numbers[-1] + 1 if numbers else 0):
@@ -131,11 +131,11 @@ def _commits(topic: Topic) -> tuple[dict[int, Commit], list[Finding]]:
             commit = read_commit(topic, number, before)
             if commit is None:
                 raise topic.without_commit(number)
-            found[number], before = commit, commit.next
+            commits[number], before = commit, commit.next
         except TopicError as error:
             findings.append(_finding(topic, error))
             before = None
-    return found, findings
+    return commits, findings
 
 
 def _snapshots(topic: Topic, commits: dict[int, Commit]) -> Iterator[Finding]:

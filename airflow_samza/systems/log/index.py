@@ -182,8 +182,8 @@ class LogIndex:
 
     def _commits_from(self, partition: int, start: int) -> Iterator[Commit]:
         """Return the commits from one that ends before ``start`` on, found by the offsets in the snapshots."""
-        known = record_numbers(self.topic, "snapshots", self._parts)
-        snapshots = [last for last in known if self.compaction < last < self.number]
+        numbers = record_numbers(self.topic, "snapshots", self._parts)
+        snapshots = [last for last in numbers if self.compaction < last < self.number]
         low, high = 0, len(snapshots)
         while low < high:  # the first snapshot that reaches beyond start
             middle = (low + high) // 2

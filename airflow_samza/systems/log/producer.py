@@ -80,7 +80,7 @@ def publish_segments(
     ``duplicate``.
     """
     store = store_of(topic)
-    segments = store.as_committed([Segment.from_json(found) for found in staged if found.get("segment")])
+    segments = store.as_committed([Segment.from_json(one) for one in staged if one.get("segment")])
     schema = next((str(description["schema"]) for description in staged if description.get("schema")), None)
     for description in staged:
         if description.get("schema") and not log_commits.same_columns(str(description["schema"]), str(schema)):

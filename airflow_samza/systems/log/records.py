@@ -80,8 +80,8 @@ class Segment:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Segment:
         """Return it from what :meth:`to_json` wrote."""
-        found = _typed(data, _SegmentJson)
-        segment = cls(found.segment, found.bytes, found.partitions, found.rows, found.ends, found.checksums)
+        fields = _typed(data, _SegmentJson)
+        segment = cls(fields.segment, fields.bytes, fields.partitions, fields.rows, fields.ends, fields.checksums)
         if not (len(segment.partitions) == len(segment.rows) == len(segment.ends) - 1 == len(segment.checksums) - 1):
             raise ValueError(f"names segment {segment.name} with lists of different lengths")
         return segment
@@ -131,7 +131,7 @@ class Commit:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
-        found = {
+        record = {
             "version": VERSION,
             "number": self.number,
             "producer": self.producer,
@@ -144,26 +144,26 @@ class Commit:
             "once": self.once,
             "schema": self.schema,
         }
-        return found if self.slot is None else {**found, "slot": plain(self.slot)}
+        return record if self.slot is None else {**record, "slot": plain(self.slot)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Commit:
         """Return it from what :meth:`to_json` wrote."""
-        found = _typed(data, _CommitJson)
+        fields = _typed(data, _CommitJson)
         slot = _typed(data, _Slotted).slot if "slot" in data else None
         if slot is not None:
             slot.code  # noqa: B018 - its interval is two moments
         return cls(
-            found.number,
-            found.producer,
-            found.generation,
-            found.epoch,
-            found.at,
-            tuple(map(Segment.from_json, found.segments)),
-            found.control,
-            found.next,
-            found.once,
-            found.schema,
+            fields.number,
+            fields.producer,
+            fields.generation,
+            fields.epoch,
+            fields.at,
+            tuple(map(Segment.from_json, fields.segments)),
+            fields.control,
+            fields.next,
+            fields.once,
+            fields.schema,
             slot,
         )
 
@@ -192,11 +192,11 @@ class Commit:
 
         Computed once for all readers.
         """
-        found: dict[int, list[tuple[Segment, int]]] = {}
+        places: dict[int, list[tuple[Segment, int]]] = {}
         for segment in self.segments:
             for batch, partition in enumerate(segment.partitions):
-                found.setdefault(partition, []).append((segment, batch))
-        return found
+                places.setdefault(partition, []).append((segment, batch))
+        return places
 
     @cached_property
     def _messages(self) -> dict[int, ControlMessage]:
@@ -207,11 +207,11 @@ class Commit:
 
         What is wrong with it is said with its place.
         """
-        known = self._messages.get(number)
-        if known is None:
+        message = self._messages.get(number)
+        if message is None:
             kind, body = self.control[number]
-            known = self._messages[number] = control_message(kind, body, topic, partition, offset)
-        return known
+            message = self._messages[number] = control_message(kind, body, topic, partition, offset)
+        return message
 
 
 def control_entry(message: ControlMessage) -> tuple[int, Mapping[str, Any]]:
@@ -270,11 +270,11 @@ class KnownCommits:
         """Return the commit of these bytes at this path, if it is known."""
         place = self._place(topic, path)
         with self._lock:
-            known = self._known.get(place)
-            if known is None or known[0] != data:
+            entry = self._known.get(place)
+            if entry is None or entry[0] != data:
                 return None
             self._known.move_to_end(place)
-            return known[1]
+            return entry[1]
 
     def keep(self, topic: Topic, path: str, data: bytes, commit: Commit) -> None:
         """Remember a commit; those that were not asked for the longest are forgotten."""

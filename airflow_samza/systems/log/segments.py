@@ -282,9 +282,9 @@ class SegmentReaders:
             message = self._check(source, segment, batch)
             if not self._topic.is_runs_own:
                 check_unpacked(message)
-            found = reader.get_batch(batch)
+            rows = reader.get_batch(batch)
             if not self._topic.is_runs_own:
-                found.validate(full=True)
+                rows.validate(full=True)
         except (
             pa.ArrowInvalid,
             pa.ArrowKeyError,
@@ -295,11 +295,11 @@ class SegmentReaders:
             MemoryError,
         ) as error:
             raise self._damaged(segment, f"cannot be read at batch {batch} ({_first_line(error)})") from None
-        if found.num_rows != segment.rows[batch]:
+        if rows.num_rows != segment.rows[batch]:
             raise self._damaged(
-                segment, f"has {found.num_rows} rows in batch {batch}, and the commit says {segment.rows[batch]}"
+                segment, f"has {rows.num_rows} rows in batch {batch}, and the commit says {segment.rows[batch]}"
             )
-        return found if columns is None else found.select(list(columns))
+        return rows if columns is None else rows.select(list(columns))
 
     def verify(self, segment: Segment) -> None:
         """Read a whole segment and check every batch."""
@@ -346,11 +346,11 @@ class SegmentReaders:
         """Return the bytes of a batch, or of the footer, checked against the commit."""
         begin = segment.ends[batch - 1] if batch else 0
         source.seek(begin)
-        found = source.read_buffer(segment.ends[batch] - begin)
-        if zlib.crc32(found) != segment.checksums[batch]:
+        content = source.read_buffer(segment.ends[batch] - begin)
+        if zlib.crc32(content) != segment.checksums[batch]:
             what = "its footer" if batch == len(segment.rows) else f"batch {batch}"
             raise self._damaged(segment, f"is not what was written: the checksum of {what} is wrong")
-        return found
+        return content
 
     def _damaged(self, segment: Segment, what: str) -> TopicError:
         return self._topic.damaged(self._topic.segment_path(segment.name), what)

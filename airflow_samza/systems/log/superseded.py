@@ -30,28 +30,33 @@ def superseded_since(topic: Topic, commits: int, first: Sequence[int], read: Seq
         for producer, generation in then.generations().items()
         if (successor := now.successor(producer, generation)) is not None
     }
-    found: dict[str, Superseded] = {}
+    replaced: dict[str, Superseded] = {}
     for commit in read_commits(topic, 0, commits - 1) if newer else ():
         producer = commit.producer
-        if commit.once or producer not in newer or producer in found or then.is_superseded(producer, commit.generation):
+        if (
+            commit.once
+            or producer not in newer
+            or producer in replaced
+            or then.is_superseded(producer, commit.generation)
+        ):
             continue
         for partition, rows in enumerate(commit.rows_by_partition[: len(read)]):
             offset = max(first_offset(commit, partition), first[partition])
             if offset < min(read[partition], first_offset(commit, partition) + rows):
                 by, generation = newer[producer]
-                found[producer] = Superseded(producer, commit.generation, generation, partition, offset, by)
+                replaced[producer] = Superseded(producer, commit.generation, generation, partition, offset, by)
                 break
-    return list(found.values())
+    return list(replaced.values())
 
 
 def written_ends(topic: Topic) -> dict[str, tuple[int, ...]]:
     """Return by producer where its last rows end in each partition, of rows that readers still see."""
     seen = load_tail(topic).seen
-    found: dict[str, tuple[int, ...]] = {}
+    ends: dict[str, tuple[int, ...]] = {}
     for commit in read_commits(topic, 0):
         if commit.rows and not commit.once and not seen.is_superseded(commit.producer, commit.generation):
             rows = commit.rows_by_partition
-            former = found.get(commit.producer, (0,) * topic.partitions)
+            former = ends.get(commit.producer, (0,) * topic.partitions)
             own = (end - len(commit.control) if count else 0 for end, count in zip(commit.next, rows, strict=True))
-            found[commit.producer] = tuple(max(one, other) for one, other in zip(own, former, strict=True))
-    return found
+            ends[commit.producer] = tuple(max(one, other) for one, other in zip(own, former, strict=True))
+    return ends

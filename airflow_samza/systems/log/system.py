@@ -88,8 +88,8 @@ class LogSystem:
 
     def make(self, name: str, partitions: int, schema: str | None = None, owner: Sequence[str] = ()) -> Topic:
         """Make a topic, or return the one that is there; another partition count, schema or owner is rejected."""
-        made = create_topic(self.filesystem, self.name, name, partitions, schema, owner, self.store.make)
-        return with_store(made, self.store)
+        topic = create_topic(self.filesystem, self.name, name, partitions, schema, owner, self.store.make)
+        return with_store(topic, self.store)
 
     def _topic_of(self, stream: StreamSpec) -> Topic:
         topic = known_topic(self.filesystem, self.name, stream.name)
@@ -139,8 +139,8 @@ class LogSystem:
         index = LogIndex(self._topic_of(stream))
         partitions = index.topic.partitions
         offsets = [[index.oldest(partition), index.head[partition]] for partition in range(partitions)]
-        found = {"kind": self.kind, "partitions": partitions, "offsets": offsets, "commit": index.number}
-        return {**found, TOPIC: index.topic.identity} if index.topic.identity else found
+        range_ = {"kind": self.kind, "partitions": partitions, "offsets": offsets, "commit": index.number}
+        return {**range_, TOPIC: index.topic.identity} if index.topic.identity else range_
 
     def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
         """Return whether anything was committed after what a slice covers; asks for one file.
@@ -174,7 +174,7 @@ class LogSystem:
     def sections(self, stream: StreamSpec) -> list[Section]:
         """Return what each run has written of a topic that applications share, oldest first."""
         index = LogIndex(self._topic_of(stream))
-        found: dict[tuple[str, str], Section] = {}
+        sections: dict[tuple[str, str], Section] = {}
         for partition in range(index.topic.partitions):
             for owner, entries in index.owned(partition):
                 if owner is None or not is_section(owner[0]) or not entries:
@@ -184,10 +184,10 @@ class LogSystem:
                     for entry in entries
                     if isinstance(entry, Control)
                 ]
-                found.setdefault(owner, Section(*owner)).take(partition, entries[0].offset, entries[-1].end, control)
-        for section in found.values():
+                sections.setdefault(owner, Section(*owner)).take(partition, entries[0].offset, entries[-1].end, control)
+        for section in sections.values():
             section.replaced = index.seen.runs_replaced_by(section.run)
-        return list(found.values())
+        return list(sections.values())
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> LogConsumer:
         """Return a consumer that reads the topic as of the slice, or as it is now."""
@@ -231,8 +231,8 @@ class LogSystem:
     def successor(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
         seen = self._seen(stream)
-        found = seen.successor(producer, seen.generations().get(producer, ""))
-        return found[0] if found is not None else None
+        successor = seen.successor(producer, seen.generations().get(producer, ""))
+        return successor[0] if successor is not None else None
 
     def _seen(self, stream: StreamSpec) -> ProducersSeen:
         """Return the producers of a topic; none of one that is not there."""
@@ -288,14 +288,14 @@ class LogAdmin:
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
         """Return partition count, oldest and latest offset per partition, and schema; missing topics are left out."""
-        found = {}
+        metadata = {}
         for stream in streams:
             topic = find_topic(self._system.filesystem, self._system.name, stream.name)
             if topic is not None:
                 index = LogIndex(topic)
                 oldest = tuple(index.oldest(partition) for partition in range(topic.partitions))
-                found[stream.name] = StreamMetadata(topic.partitions, oldest, index.head, index.schema)
-        return found
+                metadata[stream.name] = StreamMetadata(topic.partitions, oldest, index.head, index.schema)
+        return metadata
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
         """Make the topics that are missing; one with another partition count, schema or owner is rejected."""

@@ -124,10 +124,10 @@ class KnownTails:
     def find(self, topic: Topic, up_to: int | None) -> Tail | None:
         """Return the tail of a topic as it was known last, if it does not reach beyond commit ``up_to``."""
         with self._lock:
-            known = self._known.get(_key(topic))
-        if known is None:
+            entry = self._known.get(_key(topic))
+        if entry is None:
             return None
-        tail, data = known
+        tail, data = entry
         if up_to is not None and tail.number > up_to + 1:
             return None
         try:

@@ -159,8 +159,8 @@ def parse_record(filesystem: Filesystem, path: str, name: str, data: bytes) -> d
     except RecursionError:
         raise damaged(filesystem, path, name, "is nested too deeply") from None
     if not isinstance(record, dict) or record.get("version") != VERSION:
-        found = record.get("version") if isinstance(record, dict) else None
-        raise damaged(filesystem, path, name, f"has the version {found!r} where {VERSION} is known")
+        version = record.get("version") if isinstance(record, dict) else None
+        raise damaged(filesystem, path, name, f"has the version {version!r} where {VERSION} is known")
     return record
 
 
@@ -203,10 +203,10 @@ def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
 def made_at(filesystem: Filesystem, name: str) -> int | None:
     """Return when a topic was made, in ms since 1970; None when there is none."""
     try:
-        found = read_record(filesystem, f"{topic_directory(name)}/topic.json", name).get("created")
+        created = read_record(filesystem, f"{topic_directory(name)}/topic.json", name).get("created")
     except FileNotFoundError:
         return None
-    return found if isinstance(found, int) else None
+    return created if isinstance(created, int) else None
 
 
 def open_topic(filesystem: Filesystem, system: str, name: str) -> Topic:

@@ -77,11 +77,11 @@ def commit_facts(commit: Commit, partitions: int) -> dict[str, Any]:
 
 def partition_facts(index: LogIndex) -> list[dict[str, int]]:
     """Return the offsets and messages of every partition."""
-    found = []
+    facts = []
     for partition in range(index.topic.partitions):
         entries = index.entries(partition)
         users = [entry for entry in entries if isinstance(entry, Run)]
-        found.append(
+        facts.append(
             {
                 "partition": partition,
                 "oldest": index.oldest(partition),
@@ -90,7 +90,7 @@ def partition_facts(index: LogIndex) -> list[dict[str, int]]:
                 "control": len(entries) - len(users),
             }
         )
-    return found
+    return facts
 
 
 def _messages(index: LogIndex) -> tuple[int, int]:

@@ -188,15 +188,15 @@ class SparkAdmin:
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
         """Return the declared partition counts, and how far the topics of streams that are being read reach."""
-        found = {}
+        metadata = {}
         for stream in streams:
-            known = self._system.log.admin.metadata([_topic(stream)]) if stream.through is not None else {}
-            if known:
-                found[stream.name] = known[_topic(stream).name]
+            of_log = self._system.log.admin.metadata([_topic(stream)]) if stream.through is not None else {}
+            if of_log:
+                metadata[stream.name] = of_log[_topic(stream).name]
             elif stream.through is None:
                 self._system.table(stream)
-                found[stream.name] = StreamMetadata(self.partitions(stream), schema=stream.schema)
-        return found
+                metadata[stream.name] = StreamMetadata(self.partitions(stream), schema=stream.schema)
+        return metadata
 
     def partitions(self, stream: StreamSpec) -> int:
         """Return the stream's declared count, else the system's, else 1."""

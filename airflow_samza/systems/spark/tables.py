@@ -57,7 +57,7 @@ class SparkTable:
         said = dict(stream.options)
         options = {str(name): option_text(value) for name, value in binding.options.items() if name not in _OF_BINDING}
         options |= {name: value for name, value in said.items() if name not in _OF_STREAM}
-        made = cls(
+        table = cls(
             stream=stream.name,
             system=system,
             format=stream.format or (str(binding.options["format"]) if binding.options.get("format") else None),
@@ -70,8 +70,8 @@ class SparkTable:
             options=options,
             secret=frozenset(binding.secret & set(options)) | secret_names(options),
         )
-        made._check(stream)
-        return made if made._has_place else _named(made, binding)
+        table._check(stream)
+        return table if table._has_place else _named(table, binding)
 
     @property
     def _has_place(self) -> bool:
@@ -211,7 +211,7 @@ def listed_amount(system: str, binding: SystemBinding, stream: StreamSpec) -> tu
     if format_ not in _OF_FILES or _CHOOSING & {name.lower() for name in table.options}:
         return None
     try:
-        found = find_files(open_location(re.sub("^s3[an]:", "s3:", table.path)), "")
+        files = find_files(open_location(re.sub("^s3[an]:", "s3:", table.path)), "")
     except (SamzaError, ArrowException, OSError, ValueError):  # no rights, no client, no such host
         return None
-    return None if found.missing else (len(found.files), sum(file.size for file in found.files))
+    return None if files.missing else (len(files.files), sum(file.size for file in files.files))

@@ -115,28 +115,28 @@ def find_access(
     address: Address, options: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None
 ) -> Access:
     """Return the access by options, else by the environment; an unknown option is rejected."""
-    given = {name: value for name, value in (options or {}).items() if value not in (None, "")}
-    known = OPTIONS[address.store] | {"ssl_verify"}
-    for name in sorted(given):
-        if name not in known:
+    values = {name: value for name, value in (options or {}).items() if value not in (None, "")}
+    option_names = OPTIONS[address.store] | {"ssl_verify"}
+    for name in sorted(values):
+        if name not in option_names:
             raise ConfigError(
                 f"{NAMES[address.store]} has no option {name!r}.",
-                hint=f"{did_you_mean(name, known)}Its options are {', '.join(sorted(known))}.",
+                hint=f"{did_you_mean(name, option_names)}Its options are {', '.join(sorted(option_names))}.",
                 key=name,
             )
     environment = os.environ if environment is None else environment
-    verify = str(given.pop("ssl_verify", environment.get("AWS_CA_BUNDLE", "") if address.store == "s3" else ""))
+    verify = str(values.pop("ssl_verify", environment.get("AWS_CA_BUNDLE", "") if address.store == "s3" else ""))
     texts: dict[str, str | bool] = {
         name: str(value).strip().lower() in ("true", "1", "yes") if name in _FLAGS else str(value)
-        for name, value in given.items()
+        for name, value in values.items()
     }
     client = _client(verify)
-    found = {"s3": _s3, "gcs": _gcs, "azure": _azure}[address.store](address, texts, environment)
-    settings = dict(found.settings)
+    access = {"s3": _s3, "gcs": _gcs, "azure": _azure}[address.store](address, texts, environment)
+    settings = dict(access.settings)
     if str(settings.get("endpoint", "")).startswith("http://") or '"http://' in str(settings.get(_KEY, "")):
         client["allow_http"] = True
     read = tuple(sorted(item for item in environment.items() if item[0].startswith(_VARIABLES)))
-    return replace(found, client=tuple(sorted(client.items())), environment=read)
+    return replace(access, client=tuple(sorted(client.items())), environment=read)
 
 
 _KEY = "service_account_key"
@@ -273,17 +273,17 @@ def _of_connection_string(text: str) -> dict[str, str | bool]:
         "SharedAccessSignature": "sas_token",
         "BlobEndpoint": "endpoint",
     }
-    found: dict[str, str | bool] = {option: parts[name] for name, option in names.items() if parts.get(name)}
-    suffix, account = parts.get("EndpointSuffix", "core.windows.net"), found.get("account_name")
+    settings: dict[str, str | bool] = {option: parts[name] for name, option in names.items() if parts.get(name)}
+    suffix, account = parts.get("EndpointSuffix", "core.windows.net"), settings.get("account_name")
     if account and suffix != "core.windows.net":
-        found.setdefault("endpoint", f"{parts.get('DefaultEndpointsProtocol', 'https')}://{account}.blob.{suffix}")
-    if not found:
+        settings.setdefault("endpoint", f"{parts.get('DefaultEndpointsProtocol', 'https')}://{account}.blob.{suffix}")
+    if not settings:
         raise ConfigError(
             "The connection string of Azure has neither AccountName nor BlobEndpoint.",
             hint="Copy it from the storage account's access keys.",
             key="connection_string",
         )
-    return found
+    return settings
 
 
 def _pair(options: Mapping[str, object], one: str, other: str) -> None:

@@ -63,10 +63,10 @@ class ObjectStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         key = _key(path)
         with as_os_errors():
             folders, objects = self._client.entries(key)
-        found: list[tuple[pafs.FileInfo, str | None]] = [
+        entries: list[tuple[pafs.FileInfo, str | None]] = [
             (pafs.FileInfo(f"/{name}", pafs.FileType.Directory), None) for name in folders
         ]
-        return found + [(_info_of(f"/{each.key}", each), each.tag) for each in objects if each.key != key]
+        return entries + [(_info_of(f"/{each.key}", each), each.tag) for each in objects if each.key != key]
 
     def list_all(self, path: str) -> list[tuple[pafs.FileInfo, str | None]]:
         """Return all files and folders below a folder, each file with its version, by one list."""
@@ -74,10 +74,10 @@ class ObjectStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         with as_os_errors():
             objects = [each for each in self._client.below(key) if each.key != key]
         folders = {above for each in objects for above in _folders_between(key, each.key)}
-        found: list[tuple[pafs.FileInfo, str | None]] = [
+        entries: list[tuple[pafs.FileInfo, str | None]] = [
             (pafs.FileInfo(f"/{name}", pafs.FileType.Directory), None) for name in sorted(folders)
         ]
-        return found + [(_info_of(f"/{each.key}", each), each.tag) for each in objects]
+        return entries + [(_info_of(f"/{each.key}", each), each.tag) for each in objects]
 
     def info_and_version(self, path: str) -> tuple[pafs.FileInfo, str | None]:
         """Return a file and its version, by one request; what is no file is not found."""
@@ -114,8 +114,8 @@ class ObjectStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
             if not selector.allow_not_found:
                 raise FileNotFoundError(2, "No such file or directory", base)
         above = {above for each in objects for above in _folders_between(key, each.key)} if selector.recursive else ()
-        found = [pafs.FileInfo(f"/{name}", pafs.FileType.Directory) for name in (*folders, *sorted(above))]
-        return found + [_info_of(f"/{each.key}", each) for each in objects]
+        entries = [pafs.FileInfo(f"/{name}", pafs.FileType.Directory) for name in (*folders, *sorted(above))]
+        return entries + [_info_of(f"/{each.key}", each) for each in objects]
 
     def create_dir(self, path: str, recursive: bool) -> None:
         """Do nothing: a folder is there with the first object in it."""

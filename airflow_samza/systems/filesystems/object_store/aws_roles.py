@@ -48,10 +48,10 @@ class AwsIdentity:
             session.set_credentials(self.key[0], self.key[1], self.key[2] or None)
         if self.role_arn:
             return self._assumed(session)
-        found = session.get_credentials()
-        if found is None:
+        credentials = session.get_credentials()
+        if credentials is None:
             raise _Unavailable(401, f"{self.name} holds no credentials")
-        held = found.get_frozen_credentials()
+        held = credentials.get_frozen_credentials()
         return {
             "access_key_id": held.access_key,
             "secret_access_key": held.secret_key,
@@ -62,15 +62,15 @@ class AwsIdentity:
     def _assumed(self, session: Any) -> Mapping[str, object]:
         region = self.region or session.get_config_variable("region") or "us-east-1"
         client = session.create_client("sts", region_name=region, endpoint_url=self.sts_endpoint or None)
-        wanted = {"RoleArn": self.role_arn, "RoleSessionName": self.role_session_name or "airflow-samza"}
+        request = {"RoleArn": self.role_arn, "RoleSessionName": self.role_session_name or "airflow-samza"}
         if self.external_id:
-            wanted["ExternalId"] = self.external_id
-        found = client.assume_role(**wanted)["Credentials"]
+            request["ExternalId"] = self.external_id
+        credentials = client.assume_role(**request)["Credentials"]
         return {
-            "access_key_id": found["AccessKeyId"],
-            "secret_access_key": found["SecretAccessKey"],
-            "token": found["SessionToken"],
-            "expires_at": found["Expiration"].astimezone(timezone.utc),  # obstore takes no other zone's object
+            "access_key_id": credentials["AccessKeyId"],
+            "secret_access_key": credentials["SecretAccessKey"],
+            "token": credentials["SessionToken"],
+            "expires_at": credentials["Expiration"].astimezone(timezone.utc),  # obstore takes no other zone's object
         }
 
     @property
@@ -98,12 +98,12 @@ def checked_identity(identity: AwsIdentity) -> AwsIdentity:
     if identity.profile:
         import botocore.session
 
-        known = botocore.session.Session().available_profiles
-        if identity.profile not in known:
+        profiles = botocore.session.Session().available_profiles
+        if identity.profile not in profiles:
             raise ConfigError(
                 f"There is no profile {identity.profile!r} in the AWS configuration files of this host.",
-                hint=f"{did_you_mean(identity.profile, known)}The profiles are {', '.join(known)}."
-                if known
+                hint=f"{did_you_mean(identity.profile, profiles)}The profiles are {', '.join(profiles)}."
+                if profiles
                 else "Write it to ~/.aws/credentials, or leave it out.",
                 key="profile",
                 value=identity.profile,

@@ -102,9 +102,9 @@ class ObjectClient:
         for _ in range(_CONFLICTS):
             if self._persist("PUT", attempt, "write", key):
                 return True
-            found = self._writer_of(key)
-            if found is not None:
-                return found == writer
+            former = self._writer_of(key)
+            if former is not None:
+                return former == writer
             # The store has reported a conflict, and nothing is there: another create failed, or somebody has deleted.
         raise StorageUnavailable(
             f"The storage did not write {self.address.url(key)}: it is created and deleted again and again.",
@@ -115,17 +115,17 @@ class ObjectClient:
     def _writer_of(self, key: str) -> str | None:
         """Return the mark of the call that has created an object, "" without one; None when there is no object."""
         try:
-            found = self._persist(
+            answer = self._persist(
                 "HEAD", lambda: obstore.get(self._store(), key, options={"head": True}).attributes, "read", key
             )
         except FileNotFoundError:
             return None
-        return str(found.get(_WRITER, ""))
+        return str(answer.get(_WRITER, ""))
 
     def put(self, key: str, data: bytes) -> str:
         """Write an object, in place of one that exists; return its version, "" where the bucket of S3 keeps none."""
-        found = self._persist("PUT", lambda: obstore.put(self._store(), key, data, use_multipart=False), "write", key)
-        version = found["version"] or ""
+        answer = self._persist("PUT", lambda: obstore.put(self._store(), key, data, use_multipart=False), "write", key)
+        version = answer["version"] or ""
         return version if self.address.store == "s3" and version != "null" else ""
 
     def upload(self, key: str, content: BinaryIO, size: int) -> None:
@@ -156,36 +156,36 @@ class ObjectClient:
         """
 
         def attempt() -> Content:
-            found = obstore.get(self._store(), key, options={"range": (offset, offset + length)})
-            return Content(bytes(found.bytes()), offset, found.meta["size"], found.meta["e_tag"])
+            answer = obstore.get(self._store(), key, options={"range": (offset, offset + length)})
+            return Content(bytes(answer.bytes()), offset, answer.meta["size"], answer.meta["e_tag"])
 
         return self._of_tag(self._persist("GET", attempt, "read", key), key, tag).data
 
-    def _of_tag(self, found: Content, key: str, tag: str | None) -> Content:
+    def _of_tag(self, content: Content, key: str, tag: str | None) -> Content:
         """Return a content if it is of the object with this tag, or one of both has none.
 
         The answers are compared, instead of asking with If-Match, which not every store heeds.
         """
-        if tag is not None and found.tag is not None and found.tag != tag:
+        if tag is not None and content.tag is not None and content.tag != tag:
             raise WrittenAgain(f"{self.address.url(key)} was written again while it was read")
-        return found
+        return content
 
     def read_end(self, key: str, length: int, tag: str | None = None) -> Content:
         """Return the end of an object, or its beginning where the store knows no requests from the end (Azure).
 
         An object that is not longer than ``length`` comes whole. With a ``tag`` as :meth:`read_range`.
         """
-        wanted: Any = (0, length) if self.address.store == "azure" else {"suffix": length}
+        range_: Any = (0, length) if self.address.store == "azure" else {"suffix": length}
 
         def attempt() -> Content:
             try:
-                found = obstore.get(self._store(), key, options={"range": wanted})
+                answer = obstore.get(self._store(), key, options={"range": range_})
             except (BaseError, OSError) as error:
                 if not rejection_of(error).no_range:
                     raise
                 requests.count("GET")  # it is empty, or the server takes no ranges
-                found = obstore.get(self._store(), key)
-            return Content(bytes(found.bytes()), found.range[0], found.meta["size"], found.meta["e_tag"])
+                answer = obstore.get(self._store(), key)
+            return Content(bytes(answer.bytes()), answer.range[0], answer.meta["size"], answer.meta["e_tag"])
 
         return self._of_tag(self._persist("GET", attempt, "read", key), key, tag)
 
@@ -202,8 +202,8 @@ class ObjectClient:
         def attempt() -> Any:
             return obstore.list_with_delimiter(self._store(), directory or None)
 
-        found = self._persist("LIST", attempt, "list", directory)
-        folders, objects = tuple(found["common_prefixes"]), tuple(map(_status, found["objects"]))
+        answer = self._persist("LIST", attempt, "list", directory)
+        folders, objects = tuple(answer["common_prefixes"]), tuple(map(_status, answer["objects"]))
         requests.count("LIST", (len(folders) + len(objects)) // _PAGE)
         return folders, objects
 
@@ -211,16 +211,16 @@ class ObjectClient:
         """Return the objects in a folder and in those below it; with a limit only the first ones."""
 
         def attempt() -> tuple[ObjectStatus, ...]:
-            found: list[ObjectStatus] = []
+            statuses: list[ObjectStatus] = []
             for chunk in obstore.list(self._store(), directory or None, chunk_size=limit or _PAGE):
-                found.extend(map(_status, chunk))
-                if limit is not None and len(found) >= limit:
+                statuses.extend(map(_status, chunk))
+                if limit is not None and len(statuses) >= limit:
                     break
-            return tuple(found)
+            return tuple(statuses)
 
-        found = self._persist("LIST", attempt, "list", directory)
-        requests.count("LIST", len(found) // _PAGE)
-        return found
+        statuses = self._persist("LIST", attempt, "list", directory)
+        requests.count("LIST", len(statuses) // _PAGE)
+        return statuses
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; one that does not exist is fine."""
@@ -309,5 +309,5 @@ class ObjectClient:
         return state.attempt_number > 1 and stop_after_delay(patience)(state)  # a silent server takes all of it at once
 
 
-def _status(found: ObjectMeta) -> ObjectStatus:
-    return ObjectStatus(found["path"], found["size"], found["last_modified"].timestamp(), found["e_tag"])
+def _status(meta: ObjectMeta) -> ObjectStatus:
+    return ObjectStatus(meta["path"], meta["size"], meta["last_modified"].timestamp(), meta["e_tag"])

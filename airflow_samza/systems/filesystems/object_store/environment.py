@@ -50,14 +50,14 @@ def environment_options(
     """
     environment = os.environ if environment is None else environment
     store = SCHEMES[url.partition("://")[0].lower()]
-    wanted = dict(_PLACE[store])
+    variables = dict(_PLACE[store])
     if not _NAMES_AN_IDENTITY & given.keys():
-        wanted |= _IDENTITY[store]
+        variables |= _IDENTITY[store]
         if store == "azure" and any(environment.get(name) for name in _IDENTITY["azure"]["client_secret"]):
-            wanted |= _OF_A_SECRET
-    found = {
+            variables |= _OF_A_SECRET
+    options = {
         option: next((environment[name] for name in names if environment.get(name)), "")
-        for option, names in wanted.items()
+        for option, names in variables.items()
         if option not in given
     }
-    return {option: value for option, value in found.items() if value}
+    return {option: value for option, value in options.items() if value}

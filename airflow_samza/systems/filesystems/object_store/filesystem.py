@@ -101,8 +101,8 @@ class ObjectStoreFilesystem:
 
     def list(self, directory: str) -> list[str]:  # noqa: D102
         folders, objects = self.client.entries(key := self.key(directory))
-        found = {_name(each) for each in folders} | {_name(each.key) for each in objects if each.key != key}
-        return sorted(name for name in found if not name.startswith(TEMPORARY_PREFIX))
+        names = {_name(each) for each in folders} | {_name(each.key) for each in objects if each.key != key}
+        return sorted(name for name in names if not name.startswith(TEMPORARY_PREFIX))
 
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
         """Return a new file, which appears as a whole when it is closed, and then is durable.
@@ -173,13 +173,13 @@ def open_object(client: ObjectClient, key: str, tag: str | None = None) -> pa.Na
     """
     import pyarrow as pa
 
-    found = client.read_end(key, READ_WHOLE, tag)
-    if len(found.data) == found.size:
-        return pa.BufferReader(found.data)
+    end = client.read_end(key, READ_WHOLE, tag)
+    if len(end.data) == end.size:
+        return pa.BufferReader(end.data)
     reader = RangeReader(
-        found.size,
-        lambda offset, length: client.read_range(key, offset, length, found.tag),
-        kept=(found.begin, found.data),
+        end.size,
+        lambda offset, length: client.read_range(key, offset, length, end.tag),
+        kept=(end.begin, end.data),
         grows=True,
     )
     return pa.PythonFile(reader, mode="r")

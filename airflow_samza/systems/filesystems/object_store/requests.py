@@ -41,9 +41,9 @@ def take() -> dict[str, int]:
     It is one that is written anyway: counting costs no request.
     """
     with _lock:
-        found = {kind: number - _recorded[kind] for kind, number in _counts.items() if number > _recorded[kind]}
-        _recorded.update(found)
-    return found
+        counts = {kind: number - _recorded[kind] for kind, number in _counts.items() if number > _recorded[kind]}
+        _recorded.update(counts)
+    return counts
 
 
 def record(counts: Mapping[str, int]) -> None:

@@ -97,9 +97,9 @@ def configured_namenodes(url: str, environment: Mapping[str, str] | None = None)
 
 
 def _of_configuration(scheme: str, authority: str, settings: Mapping[str, str], secure: bool) -> tuple[str, ...]:
-    found = _of_nameservice(authority, settings, secure)
-    if found or scheme != "hdfs":
-        return found
+    namenodes = _of_nameservice(authority, settings, secure)
+    if namenodes or scheme != "hdfs":
+        return namenodes
     host = _of_rpc(authority, settings, secure)
     return (f"{'https' if secure else 'http'}://{host}",) if host else ()
 
@@ -109,7 +109,7 @@ def hadoop_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
     A container of YARN without the variable has the submitter's, which Spark brings into the folder where it runs.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     folder = environment.get("HADOOP_CONF_DIR") or (_OF_SPARK if os.path.isdir(_OF_SPARK) else "")
     for name in ("core-site.xml", "hdfs-site.xml") if folder else ():
         file = Path(str(folder), name)
@@ -124,22 +124,22 @@ def hadoop_settings(environment: Mapping[str, str]) -> dict[str, str]:
                 key="HADOOP_CONF_DIR",
             ) from None
         for entry in tree.getroot().iter("property"):
-            found[(entry.findtext("name") or "").strip()] = (entry.findtext("value") or "").strip()
-    return found
+            settings[(entry.findtext("name") or "").strip()] = (entry.findtext("value") or "").strip()
+    return settings
 
 
 def _of_nameservice(name: str, settings: Mapping[str, str], secure: bool) -> tuple[str, ...]:
     """Return the NameNodes of a logical name, where the configuration knows it as one."""
     if name not in _names(settings.get("dfs.nameservices", "")):
         return ()
-    found = []
+    namenodes = []
     for namenode in _names(settings.get(f"dfs.ha.namenodes.{name}", "")):
         address = settings.get(f"dfs.namenode.{'https' if secure else 'http'}-address.{name}.{namenode}")
         rpc = settings.get(f"dfs.namenode.rpc-address.{name}.{namenode}", "")
         host = address or (_with_port(rpc, secure, keep=False) if rpc else "")
         if host:
-            found.append(f"{'https' if secure else 'http'}://{host}")
-    if not found:
+            namenodes.append(f"{'https' if secure else 'http'}://{host}")
+    if not namenodes:
         raise ConfigError(
             f"HADOOP_CONF_DIR knows the nameservice {name!r}, and no address of its NameNodes.",
             hint=f"Set dfs.ha.namenodes.{name} and dfs.namenode.http-address.{name}.<NameNode> in hdfs-site.xml, or "
@@ -147,7 +147,7 @@ def _of_nameservice(name: str, settings: Mapping[str, str], secure: bool) -> tup
             key="root",
             value=name,
         )
-    return tuple(found)
+    return tuple(namenodes)
 
 
 def _of_rpc(authority: str, settings: Mapping[str, str], secure: bool) -> str:

@@ -72,11 +72,13 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
             raise
         if any(not status.name for status in statuses):
             raise NotADirectoryError(20, "Not a directory", base)
-        found = [_info_of(f"{base.rstrip('/')}/{status.name}", status) for status in statuses]
-        for info in list(found) if selector.recursive else ():
+        entries = [_info_of(f"{base.rstrip('/')}/{status.name}", status) for status in statuses]
+        for info in list(entries) if selector.recursive else ():
             if info.type == pafs.FileType.Directory:
-                found += self.get_file_info_selector(pafs.FileSelector(info.path, allow_not_found=True, recursive=True))
-        return found
+                entries += self.get_file_info_selector(
+                    pafs.FileSelector(info.path, allow_not_found=True, recursive=True)
+                )
+        return entries
 
     def create_dir(self, path: str, recursive: bool) -> None:  # noqa: D102
         with as_os_errors():

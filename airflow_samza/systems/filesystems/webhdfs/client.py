@@ -78,10 +78,10 @@ class WebHdfsClient:
     def status(self, path: str) -> FileStatus | None:
         """Return the status of a path; None when nothing lies there."""
         try:
-            found = self._answer("GET", path, "GETFILESTATUS", "read")
+            answer = self._answer("GET", path, "GETFILESTATUS", "read")
         except FileNotFoundError:
             return None
-        return _status(found["FileStatus"])
+        return _status(answer["FileStatus"])
 
     def list(self, path: str) -> tuple[FileStatus, ...]:
         """Return the entries of a directory; a file stands for itself, with no name.
@@ -274,9 +274,9 @@ def _standby(namenodes: list[str]) -> _MayPass:
     return _MayPass(f"standby is {named}, and no other NameNode is active", hint, sent=False)
 
 
-def _status(found: Mapping[str, Any]) -> FileStatus:
+def _status(entry: Mapping[str, Any]) -> FileStatus:
     return FileStatus(
-        str(found["pathSuffix"]), found["type"] == "DIRECTORY", int(found["length"]), int(found["modificationTime"])
+        str(entry["pathSuffix"]), entry["type"] == "DIRECTORY", int(entry["length"]), int(entry["modificationTime"])
     )
 
 

@@ -41,8 +41,8 @@ def open_webhdfs(
     Options are ``user``, ``token`` and ``ssl_verify``; ``namenodes`` are those of an ``hdfs://`` root (URLs with commas
     between them) where the process has no configuration of the cluster.
     """
-    known = str((options or {}).get("namenodes") or "")
-    address, path = parse_address(url, known=known.split(",") if known else ())
+    namenodes = str((options or {}).get("namenodes") or "")
+    address, path = parse_address(url, known=namenodes.split(",") if namenodes else ())
     return WebHdfsFilesystem(shared_client(address, find_access(options), patience, os.getpid()), path)
 
 

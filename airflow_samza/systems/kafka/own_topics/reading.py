@@ -61,14 +61,14 @@ class MessageSegmentReaders:
         if zlib.crc32(value) != segment.checksums[batch]:
             raise self._damaged(partition, offset, "is not what was written: its checksum is wrong")
         try:
-            found = unframed(value, columns)
+            rows = unframed(value, columns)
         except NoColumn as error:
             raise self._no_column(*error.args) from None
         except (pa.ArrowInvalid, OSError, StopIteration) as error:
             raise self._damaged(partition, offset, f"cannot be read ({error})") from None
-        if found.num_rows != segment.rows[batch]:
-            raise self._damaged(partition, offset, f"has {found.num_rows} rows, not {segment.rows[batch]}")
-        return found
+        if rows.num_rows != segment.rows[batch]:
+            raise self._damaged(partition, offset, f"has {rows.num_rows} rows, not {segment.rows[batch]}")
+        return rows
 
     def verify(self, segment: Segment) -> None:
         """Read all messages of a segment, and check them."""
@@ -77,9 +77,9 @@ class MessageSegmentReaders:
 
     def leave(self, partition: int) -> None:
         """Give the client of a partition back."""
-        found = self._open.pop(partition, None)
-        if found is not None:
-            found.close()
+        client = self._open.pop(partition, None)
+        if client is not None:
+            client.close()
 
     def close(self) -> None:
         """Give all clients back."""

@@ -97,14 +97,14 @@ class MessageSegments:
         """Make the topic at the brokers; one of its name that is there must have its partition count."""
         at_brokers = broker_topic(root_identity(self._files), name)
         self._files.put(self._note(at_brokers), json.dumps({"version": 1, "topic": name}).encode())
-        found = self._create(at_brokers, partitions)
-        if found.partitions != partitions:
-            raise other_count(at_brokers, self.brokers.system, found.partitions, partitions)
+        topic = self._create(at_brokers, partitions)
+        if topic.partitions != partitions:
+            raise other_count(at_brokers, self.brokers.system, topic.partitions, partitions)
         largest = self.brokers.setting(at_brokers, "max.message.bytes", self.brokers.patience)
         return {
             "system": self.brokers.system,
             "topic": at_brokers,
-            "id": found.identity,
+            "id": topic.identity,
             "largest": max(int(largest or _USUAL_LARGEST), 2 * OVERHEAD),
         }
 
@@ -112,19 +112,19 @@ class MessageSegments:
         """Make the topic at the brokers, if it may be written, read and deleted, too, by this user; return it."""
         access = self.brokers.access
         try:
-            made = self.brokers.create(at_brokers, partitions, _KEPT)
+            topic = self.brokers.create(at_brokers, partitions, _KEPT)
         except TopicError as error:
             if "denied" not in error.facts:
                 raise
             raise missing_right(access, TOPIC, at_brokers, str(error.facts["denied"]), BEGINNING) from error
         check_own_topic(access, at_brokers, BEGINNING)
-        return made
+        return topic
 
     def is_there(self, topic: Topic) -> bool:
         """Return whether the brokers still have the topic that was made."""
         at_brokers, identity, _ = _place(topic)
-        found = self.brokers.find(at_brokers)
-        return found is not None and found.identity == identity and found.partitions == topic.partitions
+        standing = self.brokers.find(at_brokers)
+        return standing is not None and standing.identity == identity and standing.partitions == topic.partitions
 
     def delete(self, topic: Topic) -> None:
         """Delete the topic at the brokers."""

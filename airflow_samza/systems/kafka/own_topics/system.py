@@ -28,15 +28,15 @@ class OwnTopics(LogSystem):
 
     def expiring(self, name: str) -> ExpiringTopic | None:  # type: ignore[override]
         """Return the topic of this name, if its messages lie here, or what is left of it here; else None."""
-        found = super().expiring(name)
-        if found is not None:
-            return found if self.store.holds(found.topic) else None
+        topic = super().expiring(name)
+        if topic is not None:
+            return topic if self.store.holds(topic.topic) else None
         return self.store.left(name)
 
     def topics(self) -> list[str]:
         """Return the names of the topics whose messages lie here."""
-        found = (find_topic(self.filesystem, self.name, name) for name in super().topics())
-        return [topic.name for topic in found if topic is not None and self.store.holds(topic)]
+        topics = (find_topic(self.filesystem, self.name, name) for name in super().topics())
+        return [topic.name for topic in topics if topic is not None and self.store.holds(topic)]
 
 
 def is_own(stream: StreamSpec) -> bool:
