@@ -17,15 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_samza.application.rejections import CORRECT_IMPORT
+from airflow_samza.chooser.alignment import RoundRobinChooser
 from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
-from airflow_samza.chooser.message_chooser import (
-    MessageChooser,
-    OrderedChooser,
-    Partition,
-    RoundRobinChooser,
-    stream_name,
-)
+from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser, Partition, stream_name
 from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.chooser.tiered_priority import PriorityTiers, TieredPriorityChooser

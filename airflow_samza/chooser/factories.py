@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_samza.chooser import alignment
-from airflow_samza.chooser.alignment import AlignmentChooser, StartingAlignmentChooser
+from airflow_samza.chooser.alignment import AlignmentChooser, RoundRobinChooser, StartingAlignmentChooser
 from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser
 from airflow_samza.chooser.default import ChooserContext, default_chooser, prioritised
-from airflow_samza.chooser.message_chooser import MessageChooser, RoundRobinChooser, stream_name
+from airflow_samza.chooser.message_chooser import MessageChooser, stream_name
 from airflow_samza.chooser.tiered_priority import TieredPriorityChooser
 from airflow_samza.config import BATCH_SIZE, CHOOSER_CLASS
 from airflow_samza.errors import ConfigError

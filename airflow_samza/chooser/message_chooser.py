@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from airflow_samza.chooser.alignment import AlignmentChooser
-
 if TYPE_CHECKING:
     pass
 
@@ -156,13 +154,3 @@ def stream_name(ssp: Partition) -> str:
 def last_offset(envelope: Envelope) -> Any:
     """Return the offset of an envelope's last message."""
     return envelope.offset if envelope.messages == 1 else envelope.offset + envelope.messages - 1
-
-
-class RoundRobinChooser(AlignmentChooser[E]):
-    """First come, first chosen.
-
-    With one outstanding envelope per partition this goes round the partitions that have something.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(lambda envelope: None)  # all rank alike

@@ -13,12 +13,13 @@ import re
 import threading
 import time
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
+from cachetools import LRUCache
 
 from airflow_samza.errors import StoreError
 from airflow_samza.records import made
@@ -71,27 +72,18 @@ class KnownTables:
     """Tables that this process has read or written last, by the path of their file, to save reading them again."""
 
     def __init__(self, most_bytes: int = 128 << 20) -> None:
-        self._most = most_bytes
-        self._bytes = 0
-        self._tables: OrderedDict[str, pa.Table] = OrderedDict()
+        self._tables: LRUCache[str, pa.Table] = LRUCache(most_bytes, getsizeof=lambda table: table.nbytes)
         self._lock = threading.Lock()
 
     def find(self, path: str) -> pa.Table | None:
         """Return the table of a file, if it is known."""
         with self._lock:
-            if path in self._tables:
-                self._tables.move_to_end(path)
             return self._tables.get(path)
 
     def keep(self, path: str, table: pa.Table) -> None:
         """Remember a table; those that were not asked for the longest are forgotten."""
-        with self._lock:
-            former = self._tables.pop(path, None)
-            self._bytes += table.nbytes - (former.nbytes if former is not None else 0)
+        with self._lock, suppress(ValueError):  # it is larger than all that may be kept
             self._tables[path] = table
-            while self._tables and self._bytes > self._most:
-                _, forgotten = self._tables.popitem(last=False)
-                self._bytes -= forgotten.nbytes
 
 
 @dataclass

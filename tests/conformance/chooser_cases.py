@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from airflow_samza.chooser.alignment import (
+    RoundRobinChooser,
     messages_behind_head,
     offset_aligned,
     percent_behind_head,
@@ -18,7 +19,7 @@ from airflow_samza.chooser.alignment import (
 from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser
 from airflow_samza.chooser.default import ChooserContext, default_chooser, prioritised
-from airflow_samza.chooser.message_chooser import MessageChooser, RoundRobinChooser
+from airflow_samza.chooser.message_chooser import MessageChooser
 from airflow_samza.chooser.offsets import PartitionHead, is_known
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.chooser.tiered_priority import TieredPriorityChooser

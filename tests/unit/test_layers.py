@@ -107,6 +107,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
         "httpx": ANYWHERE,
         "obstore": ANYWHERE,
         "tenacity": ANYWHERE,
+        "cachetools": ANYWHERE,
         "msgspec": ANYWHERE,
         "confluent_kafka": ANYWHERE,
     },
@@ -117,6 +118,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
         "sortedcontainers": ANYWHERE,
         "rocksdict": ANYWHERE,
         "msgspec": ANYWHERE,
+        "cachetools": ANYWHERE,
     },
     # No pyspark: a triggerer looks after runs, too.
     "runs": {"pendulum": ANYWHERE, "psutil": ANYWHERE},

@@ -7,16 +7,13 @@ not read again for a minute. Topics of anybody else may be deleted and made anew
 from __future__ import annotations
 
 import threading
-import time
-from collections import OrderedDict
+
+from cachetools import TTLCache
 
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.topic import Topic, open_topic, topic_directory
 
-_KEPT_SECONDS = 60.0
-_MOST = 256
-
-_known: OrderedDict[tuple[str, str], tuple[float, Topic]] = OrderedDict()
+_known: TTLCache[tuple[str, str], Topic] = TTLCache(256, 60.0)
 _lock = threading.Lock()
 
 
@@ -26,16 +23,12 @@ def known_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
         return open_topic(filesystem, system, name)
     key = (system, filesystem.location(topic_directory(name)))
     with _lock:
-        since, topic = _known.get(key, (0.0, None))
-    if topic is not None and time.monotonic() - since < _KEPT_SECONDS:
-        return topic
-    topic = open_topic(filesystem, system, name)
-    if topic.is_runs_own:
-        with _lock:
-            _known.pop(key, None)
-            _known[key] = (time.monotonic(), topic)
-            if len(_known) > _MOST:
-                _known.popitem(last=False)
+        topic = _known.get(key)
+    if topic is None:
+        topic = open_topic(filesystem, system, name)
+        if topic.is_runs_own:
+            with _lock:
+                _known[key] = topic
     return topic
 
 

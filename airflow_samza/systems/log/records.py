@@ -1,13 +1,7 @@
-"""The records of a topic as values: a segment, a commit, and how a commit is read from its JSON.
-
-A record never changes once it is written. A process that runs many tasks of a stage reads the same few again for each
-of them, so the last ones stay parsed (:data:`KNOWN_COMMITS`).
-"""
+"""The records of a topic as values: a segment, a commit, and how a commit is read from its JSON."""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -251,44 +245,3 @@ def reject_gap(topic: Topic, path: str, commit: Commit, before: Sequence[int]) -
     )
     if expected != commit.next:
         raise topic.damaged(path, "has offsets that do not follow from the commit before it")
-
-
-class KnownCommits:
-    """The commits that were parsed last, with the bytes that they were parsed from: other bytes are another commit.
-
-    A topic may be deleted and made again under its name, so that a path alone says nothing.
-    """
-
-    def __init__(self, most: int = 64, most_bytes: int = 8 << 20) -> None:
-        self._most = most
-        self._most_bytes = most_bytes
-        self._known: OrderedDict[str, tuple[bytes, Commit]] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
-
-    def find(self, topic: Topic, path: str, data: bytes) -> Commit | None:
-        """Return the commit of these bytes at this path, if it is known."""
-        place = self._place(topic, path)
-        with self._lock:
-            entry = self._known.get(place)
-            if entry is None or entry[0] != data:
-                return None
-            self._known.move_to_end(place)
-            return entry[1]
-
-    def keep(self, topic: Topic, path: str, data: bytes, commit: Commit) -> None:
-        """Remember a commit; those that were not asked for the longest are forgotten."""
-        with self._lock:
-            former = self._known.pop(self._place(topic, path), None)
-            self._bytes += len(data) - (len(former[0]) if former is not None else 0)
-            self._known[self._place(topic, path)] = (data, commit)
-            while self._known and (len(self._known) > self._most or self._bytes > self._most_bytes):
-                _, (forgotten, _) = self._known.popitem(last=False)
-                self._bytes -= len(forgotten)
-
-    @staticmethod
-    def _place(topic: Topic, path: str) -> str:
-        return topic.filesystem.location(path) + " " + topic.name
-
-
-KNOWN_COMMITS = KnownCommits()

@@ -7,12 +7,14 @@ what it was: a topic may be deleted and made again under its name, and compacted
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.systems.log.records import KNOWN_COMMITS, Commit, parse_commit, reject_gap
+from cachetools import LRUCache
+
+from airflow_samza.systems.log.records import Commit, parse_commit, reject_gap
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.producers_seen import ProducersSeen
 
@@ -95,14 +97,28 @@ def read_commit(
                 return read_commit(topic, number, before, tail)
             raise topic.without_commit(number) from None
         return None
-    commit = KNOWN_COMMITS.find(topic, path, data)
-    if commit is None:
-        commit = parse_commit(topic, path, topic.parse_json(path, data), number)
-        KNOWN_COMMITS.keep(topic, path, data, commit)
+    commit = _parsed(topic, path, data, number)
     if before is not None:
         reject_gap(topic, path, commit, before)
     if tail is not None:
         tail.data = data
+    return commit
+
+
+_commits: LRUCache[tuple[str, str], tuple[bytes, Commit]] = LRUCache(2 << 20, getsizeof=lambda entry: len(entry[0]))
+"""The commits that were parsed last, with their bytes: tasks of a stage in one process read the same few again."""
+_commits_lock = threading.Lock()
+
+
+def _parsed(topic: Topic, path: str, data: bytes, number: int) -> Commit:
+    # Other bytes are another commit: a topic may be deleted and made again under its name.
+    place = topic.filesystem.location(path), topic.name
+    with _commits_lock:
+        former, commit = _commits.get(place, (b"", None))
+    if commit is None or former != data:
+        commit = parse_commit(topic, path, topic.parse_json(path, data), number)
+        with _commits_lock, suppress(ValueError):  # it is larger than all that may be kept
+            _commits[place] = (data, commit)
     return commit
 
 
@@ -116,9 +132,8 @@ class KnownTails:
     """
 
     def __init__(self, most: int = 64, most_commits: int = 100) -> None:
-        self._most = most
         self._most_commits = most_commits
-        self._known: OrderedDict[_Key, tuple[Tail, bytes]] = OrderedDict()
+        self._known: LRUCache[_Key, tuple[Tail, bytes]] = LRUCache(most)
         self._lock = threading.Lock()
 
     def find(self, topic: Topic, up_to: int | None) -> Tail | None:
@@ -154,8 +169,6 @@ class KnownTails:
                 self._known[_key(topic)] = former
                 return
             self._known[_key(topic)] = (tail.copy(topic), data)
-            while len(self._known) > self._most:
-                self._known.popitem(last=False)
 
     def forget(self, topic: Topic) -> None:
         """Forget a topic, so that every file of it is read anew."""

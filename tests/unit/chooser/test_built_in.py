@@ -9,6 +9,7 @@ import pytest
 from airflow_samza.chooser import factories
 from airflow_samza.chooser.alignment import (
     AlignmentChooser,
+    RoundRobinChooser,
     behind_heads,
     messages_behind_head,
     offset_aligned,
@@ -19,7 +20,7 @@ from airflow_samza.chooser.alignment import (
 from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
 from airflow_samza.chooser.default import ChooserContext, default_chooser, make_chooser
-from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser, RoundRobinChooser
+from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser
 from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead, heads_at_start
 from airflow_samza.chooser.settings import BOOTSTRAP_PRIORITY, AlsoNamed, ChooserSettings, InputChoice
 from airflow_samza.chooser.tiered_priority import MissingTier, NoTiers, PriorityTiers, TieredPriorityChooser

@@ -7,10 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.chooser.alignment import time_aligned
+from airflow_samza.chooser.alignment import RoundRobinChooser, time_aligned
 from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.default import ChooserContext, default_chooser
-from airflow_samza.chooser.message_chooser import RoundRobinChooser
 from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.runs import Piece, RunChooser, taken
 from airflow_samza.chooser.settings import ChooserSettings

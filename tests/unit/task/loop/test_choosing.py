@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from airflow_samza import StreamTask, TaskApplication, stream_application
-from airflow_samza.chooser.message_chooser import RoundRobinChooser
+from airflow_samza.chooser.alignment import RoundRobinChooser
 from airflow_samza.errors import ConfigError, StageError
 from airflow_samza.testing import TestDriver
 from tests.support.newest_first import NewestFirst
