@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.system_kinds import EMBEDDED
+from airflow_samza.systems.filesystems.object_store.access import environment_options
 from airflow_samza.systems.filesystems.object_store.address import is_object_store
-from airflow_samza.systems.filesystems.object_store.environment import environment_options
 from airflow_samza.systems.filesystems.root_access import ROOT_ACCESS, RootAccess, access_of, give_access
 from airflow_samza.systems.filesystems.webhdfs.address import configured_namenodes
 from airflow_samza.systems.system import SystemBinding

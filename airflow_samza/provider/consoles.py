@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from airflow_samza.systems.filesystems.object_store.access import environment_options
 from airflow_samza.systems.filesystems.object_store.address import SCHEMES
-from airflow_samza.systems.filesystems.object_store.environment import environment_options
 
 _OWN_HOSTS = (".amazonaws.com", ".amazonaws.com.cn", ".googleapis.com")
 """The ends of hosts of the clouds' own endpoints; another one is a store with the same interface."""

@@ -49,7 +49,7 @@ def resume(
     away (rule S3). Offsets that are older than the oldest (rule S4: deletes in the gap would be missed) or beyond the
     head (rule S5: the topic was made anew) make a rebuild.
     """
-    fresh = {place: _known(place, starting_offset(None, oldest[place]), "no oldest offset") for place in oldest}
+    fresh = {place: _required(place, starting_offset(None, oldest[place]), "no oldest offset") for place in oldest}
     if local is None:
         return Resumption(fresh)
     if not local:
@@ -62,14 +62,14 @@ def resume(
             return Resumption(
                 fresh, f"it has read {_place(place)} up to {last}, and {fresh[place]} is the oldest offset left"
             )
-        if last + 1 > _known(place, head[place], "no head"):
+        if last + 1 > _required(place, head[place], "no head"):
             return Resumption(
                 fresh,
                 f"it has read {_place(place)} up to {last}, and the topic ends at {head[place]}: it was made anew",
             )
     return Resumption(
         {
-            place: _known(place, starting_offset(local.get(place), first), "no starting offset")
+            place: _required(place, starting_offset(local.get(place), first), "no starting offset")
             for place, first in fresh.items()
         }
     )
@@ -82,7 +82,7 @@ class CatchUp:
     """
 
     def __init__(self, starts: Mapping[Place, int], heads: Mapping[Place, int | None]) -> None:
-        ends = {place: _known(place, head, "no head") for place, head in heads.items()}
+        ends = {place: _required(place, head, "no head") for place, head in heads.items()}
         self._left = {place: head for place, head in ends.items() if starts[place] < head}
 
     @property
@@ -198,7 +198,7 @@ class SideInputsProcessing:
         self.last_processed[place] = offset
 
 
-def _known(place: Place, offset: int | None, what: str) -> int:
+def _required(place: Place, offset: int | None, what: str) -> int:
     if offset is None:
         raise TopicError(
             f"The side input {_place(place)} has {what}, so it is unknown what a store of it must hold.",

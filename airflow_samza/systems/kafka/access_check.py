@@ -14,7 +14,7 @@ from confluent_kafka.admin import AclOperation, AdminClient
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.systems.kafka.access import KafkaAccess
-from airflow_samza.systems.kafka.asking import ANSWER_SECONDS, asked
+from airflow_samza.systems.kafka.asking import ANSWER_SECONDS, answer_to
 from airflow_samza.systems.kafka.clients import CLIENT_LOG
 from airflow_samza.systems.kafka.connection_failures import (
     DELETE,
@@ -125,7 +125,7 @@ def _check(
 ) -> None:
     """Reject a thing on which brokers, asked for it with our rights, do not permit an operation."""
     try:
-        description = asked(ask, patience)
+        description = answer_to(ask, patience)
     except KafkaException as raised:
         error = error_of(raised)
         if error.code() in _DENIED:

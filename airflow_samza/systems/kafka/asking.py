@@ -98,7 +98,7 @@ def passes(error: BaseException) -> bool:
     return bool(kafka_error.retriable()) or kafka_error.code() in _PASSING | _FORMER_LEADERS
 
 
-def asked(
+def answer_to(
     ask: Callable[[], T], seconds: float, waiting: Waiting | None = None, renew: Callable[[], None] = lambda: None
 ) -> T:
     """Return the answer to a question, which is asked again for so many seconds; ``waiting`` notes that in the log.

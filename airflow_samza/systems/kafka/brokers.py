@@ -12,7 +12,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, Resource
 
 from airflow_samza.systems.capabilities import Compaction
 from airflow_samza.systems.kafka.access import KafkaAccess
-from airflow_samza.systems.kafka.asking import ANSWER_SECONDS, Waiting, asked, passes
+from airflow_samza.systems.kafka.asking import ANSWER_SECONDS, Waiting, answer_to, passes
 from airflow_samza.systems.kafka.clients import admin, renew_admin
 from airflow_samza.systems.kafka.connection_failures import DELETE, TOPIC, missing_right
 from airflow_samza.systems.kafka.failures import NOT_THERE, cannot_create, error_of, failed, made_anew, missing
@@ -173,7 +173,7 @@ class Brokers:
             answer.result()
 
         try:
-            asked(ask, seconds)
+            answer_to(ask, seconds)
         except KafkaException as error:
             if error_of(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise missing_right(self.access, TOPIC, name, DELETE) from error
@@ -201,7 +201,7 @@ class Brokers:
     def _answered(self, ask: Callable[[], T], topic: str) -> T:
         """Return the answer to a question, which is asked again while the brokers are away, or change their roles."""
         try:
-            return asked(ask, self.patience, self.waiting("Answers"), lambda: renew_admin(self.access))
+            return answer_to(ask, self.patience, self.waiting("Answers"), lambda: renew_admin(self.access))
         except KafkaException as error:
             if error_of(error).code() in NOT_THERE:
                 raise _NotThere from error

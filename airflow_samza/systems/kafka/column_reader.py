@@ -133,7 +133,7 @@ class ColumnReader:
         return cls(schema, stream.facts, serde, key_serde, tombstones)
 
     @property
-    def wanted(self) -> frozenset[str]:
+    def needed_facts(self) -> frozenset[str]:
         """The facts of messages that it reads."""
         named = {self.facts[name] for name in self.schema.names if name in self.facts}
         inside = {VALUE} if self.serde is not None else set()

@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 from airflow_samza.errors import SamzaError, TopicError
-from airflow_samza.systems.kafka.asking import asked
+from airflow_samza.systems.kafka.asking import answer_to
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import WarmConsumer, admin
 from airflow_samza.systems.kafka.connection_failures import GROUP, READ, connection_failure, missing_right
@@ -132,7 +132,7 @@ def commit_offsets(brokers: Brokers, group: str, topic: str, offsets: Mapping[in
 def _asked(brokers: Brokers, group: str, ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
     """Return the partitions of an answer about a group; none of a group that is not there."""
     try:
-        return asked(ask, brokers.patience)
+        return answer_to(ask, brokers.patience)
     except KafkaException as error:
         if error_of(error).code() == KafkaError.GROUP_ID_NOT_FOUND:
             return []

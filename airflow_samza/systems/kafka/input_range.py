@@ -85,15 +85,15 @@ def _warn_of_gaps(topic: Topic, starts: Sequence[int], oldest: Sequence[int]) ->
 
 def _of_times(brokers: Brokers, topic: Topic, first: int, end: int) -> tuple[list[int], list[int]]:
     latest = brokers.latest_stable(topic)
-    starts = [_known(at, last) for at, last in zip(brokers.first_at(topic, first), latest, strict=True)]
+    starts = [_not_beyond(at, last) for at, last in zip(brokers.first_at(topic, first), latest, strict=True)]
     _warn_of_gaps(topic, starts, brokers.oldest(topic))
     if starts == latest or not brokers.stamps_on_append(topic):
         return starts, latest
-    ends = [_known(at, last) for at, last in zip(brokers.first_at(topic, end), latest, strict=True)]
+    ends = [_not_beyond(at, last) for at, last in zip(brokers.first_at(topic, end), latest, strict=True)]
     return starts, ends
 
 
-def _known(at: int | None, latest: int) -> int:
+def _not_beyond(at: int | None, latest: int) -> int:
     return latest if at is None else min(at, latest)
 
 

@@ -179,11 +179,11 @@ class KafkaOutputs:
             raise superseded(stream.name, claim.generation, marker.generation)
         if marker is not None and marker.number == mine:
             return
-        self._rerun(stream, claim, publisher.known)
+        self._rerun(stream, claim, publisher.values)
         more = {}
         if claim.interval is not None:
             key = publisher.place.keys.of_interval(claim.stage, claim.interval)
-            runs = [*_runs(publisher.known.get(key)), claim.producer]
+            runs = [*_runs(publisher.values.get(key)), claim.producer]
             more[key] = json.dumps({"version": 1, "runs": list(dict.fromkeys(runs))}).encode()
         publisher.begin_generation(claim.generation, more)
 

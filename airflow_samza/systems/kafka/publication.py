@@ -68,7 +68,7 @@ class Publisher:
         self._key = place.keys.of_run(place.producer)
         self._writer: Writer | None = None
         self.marker: Marker | None = None
-        self.known: Mapping[str, bytes] = {}
+        self.values: Mapping[str, bytes] = {}
         self.busy = threading.Lock()
         """Held by whoever uses the publisher: one that is idle is closed before this process forks."""
         closed_before_forks(self)
@@ -78,8 +78,8 @@ class Publisher:
         self.close()
         transactional_id = self.place.transactional_id if self._delivery.exactly_once else None
         self._writer = Writer(self._markers.brokers, self.place.keys.topic, transactional_id, self._largest)
-        self.known = self._markers.read(self.place.keys)
-        self.marker = marker_of(self.known, self._key)
+        self.values = self._markers.read(self.place.keys)
+        self.marker = marker_of(self.values, self._key)
 
     def begin_generation(self, generation: str, more: Mapping[str, bytes]) -> None:
         """Write the marker of a generation before it has published anything, so that lower ones publish no more."""

@@ -187,7 +187,7 @@ class KafkaConsumer:
     def _wanted(self, reader: ColumnReader) -> frozenset[str]:
         """Return the facts of messages that reading takes: of bad ones it tells value and headers."""
         by_time = {TIMESTAMP} if self._times is not None else set()
-        return reader.wanted | by_time | ({VALUE, HEADERS} if self._stream.tolerant else set())
+        return reader.needed_facts | by_time | ({VALUE, HEADERS} if self._stream.tolerant else set())
 
     def _runs(self, ssp: SystemStreamPartition, taken: Taken, reader: ColumnReader) -> Iterator[MessageRun]:
         """Yield the messages that are of the interval, if there is one, in runs of consecutive offsets."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from airflow_samza.systems.filesystems.arrow_handler import RemoteHandler
 from airflow_samza.systems.filesystems.contents import WholeFileWriter
 from airflow_samza.systems.filesystems.filesystem import as_os_errors
 from airflow_samza.systems.filesystems.object_store.access import find_access
@@ -37,26 +38,14 @@ def open_arrow_store(url: str, options: Mapping[str, Any] | None = None) -> tupl
     return pafs.PyFileSystem(ObjectStoreHandler(client)), f"/{prefix}", address.shown
 
 
-class ObjectStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
+class ObjectStoreHandler(RemoteHandler):
     """Handler of Arrow's calls of a filesystem. Paths are absolute; a folder exists while an object lies below it."""
 
-    def __init__(self, client: ObjectClient) -> None:
-        self._client = client
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ObjectStoreHandler) and other._client is self._client
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    kind = "object-store"
+    _client: ObjectClient
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_again, (self._client.address, self._client.access))
-
-    def get_type_name(self) -> str:  # noqa: D102
-        return "object-store"
-
-    def normalize_path(self, path: str) -> str:  # noqa: D102
-        return path
 
     def list_folder(self, path: str) -> list[tuple[pafs.FileInfo, str | None]]:
         """Return the files and folders in a folder, each file with its version, by one list; none without a folder."""
@@ -86,9 +75,6 @@ class ObjectStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         if status is None:
             return pafs.FileInfo(path, pafs.FileType.NotFound), None
         return _info_of(path, status), status.tag
-
-    def get_file_info(self, paths: list[str]) -> list[pafs.FileInfo]:  # noqa: D102
-        return [self._info(path) for path in paths]
 
     def _info(self, path: str) -> pafs.FileInfo:
         key = _key(path)
@@ -127,10 +113,6 @@ class ObjectStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: D102
         self.delete_dir(path)
 
-    def delete_root_dir_contents(self) -> None:
-        """Reject it: emptying a whole bucket is never meant."""
-        raise NotImplementedError("a bucket is not emptied")
-
     def delete_file(self, path: str) -> None:  # noqa: D102
         with as_os_errors():
             if self._client.status(_key(path)) is None:
@@ -146,9 +128,6 @@ class ObjectStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
     def copy_file(self, src: str, dest: str) -> None:  # noqa: D102
         with as_os_errors():
             self._client.copy(_key(src), _key(dest))
-
-    def open_input_stream(self, path: str) -> pa.NativeFile:  # noqa: D102
-        return self.open_input_file(path)
 
     def open_input_file(self, path: str) -> pa.NativeFile:  # noqa: D102
         with as_os_errors():
@@ -172,10 +151,6 @@ class ObjectStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
                     self._client.put(key, content.read())
 
         return pa.PythonFile(WholeFileWriter(store), mode="w")
-
-    def open_append_stream(self, path: str, metadata: Mapping[str, str] | None) -> pa.NativeFile:
-        """Reject it: no object is appended to."""
-        raise NotImplementedError("objects are written whole")
 
 
 def _again(address: Any, access: Any) -> ObjectStoreHandler:

@@ -150,12 +150,12 @@ class ObjectStoreFilesystem:
         return self.client.status(self.key(path)) is not None
 
     def size(self, path: str) -> int:  # noqa: D102
-        return self._known(path).size
+        return self._status_of(path).size
 
     def modified(self, path: str) -> float:  # noqa: D102
-        return self._known(path).modified
+        return self._status_of(path).modified
 
-    def _known(self, path: str) -> ObjectStatus:
+    def _status_of(self, path: str) -> ObjectStatus:
         status = self.client.status(self.key(path))
         if status is None:
             raise FileNotFoundError(2, "No such file or directory", self.location(path))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from airflow_samza.systems.filesystems.arrow_handler import RemoteHandler
 from airflow_samza.systems.filesystems.contents import RangeReader, WholeFileWriter
 from airflow_samza.systems.filesystems.filesystem import as_os_errors
 from airflow_samza.systems.filesystems.webhdfs.access import find_access
@@ -32,29 +33,14 @@ def open_arrow_hdfs(url: str, options: Mapping[str, Any] | None = None) -> tuple
     return pafs.PyFileSystem(HdfsHandler(client)), path, address.shown
 
 
-class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
+class HdfsHandler(RemoteHandler):
     """Handler of Arrow's calls of a filesystem. Paths are absolute."""
 
-    def __init__(self, client: WebHdfsClient) -> None:
-        self._client = client
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HdfsHandler) and other._client is self._client
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    kind = "webhdfs"
+    _client: WebHdfsClient
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_again, (self._client.address, self._client.access))
-
-    def get_type_name(self) -> str:  # noqa: D102
-        return "webhdfs"
-
-    def normalize_path(self, path: str) -> str:  # noqa: D102
-        return path
-
-    def get_file_info(self, paths: list[str]) -> list[pafs.FileInfo]:  # noqa: D102
-        return [self._info(path) for path in paths]
 
     def _info(self, path: str) -> pafs.FileInfo:
         with as_os_errors():
@@ -92,10 +78,6 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         for info in self.get_file_info_selector(pafs.FileSelector(path, allow_not_found=missing_dir_ok)):
             self.delete_dir(info.path)
 
-    def delete_root_dir_contents(self) -> None:
-        """Reject it: emptying a whole HDFS is never meant."""
-        raise NotImplementedError("the root of an HDFS is not emptied")
-
     def delete_file(self, path: str) -> None:  # noqa: D102
         if self._info(path).type == pafs.FileType.NotFound:
             raise FileNotFoundError(2, "No such file or directory", path)
@@ -112,9 +94,6 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         with self.open_input_file(src) as source, self.open_output_stream(dest, None) as target:
             while block := source.read(1 << 20):
                 target.write(block)
-
-    def open_input_stream(self, path: str) -> pa.NativeFile:  # noqa: D102
-        return self.open_input_file(path)
 
     def open_input_file(self, path: str) -> pa.NativeFile:  # noqa: D102
         info = self._info(path)
@@ -136,10 +115,6 @@ class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]
                 self._client.create(_absolute(path), content, durable=True)
 
         return pa.PythonFile(WholeFileWriter(store), mode="w")
-
-    def open_append_stream(self, path: str, metadata: Mapping[str, str] | None) -> pa.NativeFile:
-        """Reject it: no file is appended to here."""
-        raise NotImplementedError("files of HDFS are written whole")
 
 
 def _again(address: Any, access: Any) -> HdfsHandler:

@@ -201,12 +201,12 @@ class WebHdfsFilesystem:
         return self._client.status(self._path(path)) is not None
 
     def size(self, path: str) -> int:  # noqa: D102
-        return self._known(path).length
+        return self._status_of(path).length
 
     def modified(self, path: str) -> float:  # noqa: D102
-        return self._known(path).modified_ms / 1000
+        return self._status_of(path).modified_ms / 1000
 
-    def _known(self, path: str) -> FileStatus:
+    def _status_of(self, path: str) -> FileStatus:
         status = self._client.status(self._path(path))
         if status is None:
             raise FileNotFoundError(2, "No such file or directory", self.location(path))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_samza.launch.bindings import with_root_access
-from airflow_samza.systems.filesystems.object_store.environment import environment_options
+from airflow_samza.systems.filesystems.object_store.access import environment_options
 from airflow_samza.systems.filesystems.root_access import ROOT_ACCESS
 
 AWS = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "hush", "AWS_DEFAULT_REGION": "eu-west-1"}
