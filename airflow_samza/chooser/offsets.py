@@ -5,7 +5,7 @@ Source: rules M3 and M5; message-chooser, "Sorting strings that contains longs".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,29 +72,6 @@ class PartitionHead:
     def is_empty(self) -> bool:
         """Return whether the partition holds no message."""
         return not is_known(self.newest)
-
-
-def heads_at_start(
-    partitions: Iterable[Partition], fetch: Callable[[str, frozenset[str]], Mapping[tuple[str, int], PartitionHead]]
-) -> dict[Partition, PartitionHead]:
-    """The heads of partitions.
-
-    ``fetch(system, streams)`` is called once per system and gives them by (stream, partition).
-
-    A head that is not among them is a :class:`~airflow_samza.errors.TopicError`: waiting for it would never end.
-    """
-    by_system: dict[str, list[Partition]] = {}
-    for ssp in partitions:
-        by_system.setdefault(ssp.system, []).append(ssp)
-    heads: dict[Partition, PartitionHead] = {}
-    for system, of_system in by_system.items():
-        answers = fetch(system, frozenset(ssp.stream for ssp in of_system))
-        for ssp in of_system:
-            head = answers.get((ssp.stream, ssp.partition))
-            if head is None:
-                raise unknown_head(ssp)
-            heads[ssp] = head
-    return heads
 
 
 def unknown_head(ssp: Partition) -> TopicError:

@@ -63,10 +63,6 @@ class SlotCode(NamedTuple):
         (begin, end), (first, last) = self.interval, other.interval
         return self.interval != other.interval and max(begin, first) < min(end, last)
 
-    def differs_in_config(self, other: SlotCode) -> bool:
-        """Return whether the other slot is that of the same data by another configuration of the application."""
-        return other[:3] == self[:3] and other.config != self.config
-
     def meets(self, other: SlotCode) -> bool:
         """Return whether a plan has something to say on the other slot."""
         return other[:3] == self[:3] or self.is_of_others(other) or self.overlaps(other)

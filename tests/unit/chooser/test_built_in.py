@@ -21,7 +21,7 @@ from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
 from airflow_samza.chooser.default import ChooserContext, default_chooser, make_chooser
 from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser
-from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead, heads_at_start
+from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead
 from airflow_samza.chooser.settings import BOOTSTRAP_PRIORITY, AlsoNamed, ChooserSettings, InputChoice
 from airflow_samza.chooser.tiered_priority import MissingTier, NoTiers, PriorityTiers, TieredPriorityChooser
 from airflow_samza.config import Config
@@ -209,21 +209,6 @@ def test_text_offsets_are_compared_as_numbers_and_others_are_rejected() -> None:
     assert gate({A0: PartitionHead("100")}, a0=2).lagging == {A0}
     with pytest.raises(TopicError, match="'next' is not a whole number"):
         gate({A0: PartitionHead("next")})
-
-
-def test_heads_are_fetched_in_one_call_per_system() -> None:
-    calls: list[tuple[str, frozenset[str]]] = []
-
-    def fetch(system: str, streams: frozenset[str]) -> dict[tuple[str, int], PartitionHead]:
-        calls.append((system, streams))
-        return {(stream, partition): PartitionHead(partition) for stream in streams for partition in (0, 1)}
-
-    other = Ssp("files", "d", 1)
-    heads = heads_at_start([A0, A1, B0, other], fetch)
-    assert calls == [("k", frozenset("ab")), ("files", frozenset("d"))]
-    assert heads[other] == PartitionHead(1)
-    with pytest.raises(TopicError, match=r"head of k\.a/0 is not known"):
-        heads_at_start([A0], lambda system, streams: {})
 
 
 def test_offsets_of_systems_with_different_orders_are_not_aligned() -> None:
