@@ -11,8 +11,9 @@ import random
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from airflow_samza.control.messages import ControlMessage
 from airflow_samza.errors import RecordUnreadable, StorageFull, TopicError
@@ -142,7 +143,7 @@ def append_commit(
         offsets = tuple(
             before + rows + len(entries) for before, rows in zip(tail.next, base.rows_by_partition, strict=True)
         )
-        commit = replace(base, next=offsets)
+        commit = msgspec.structs.replace(base, next=offsets)
         data = _encode(commit.to_json())
         if topic.filesystem.put_if_absent(topic.commit_path(commit.number), data):
             tail.take(commit)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
@@ -25,85 +24,49 @@ def _typed(data: Mapping[str, Any], form: type[Form]) -> Form:
 
     A KeyError names what is missing, a ValueError what is wrong.
     """
-    for name in form.__struct_fields__:
-        data[name]
+    for name in form.__struct_encode_fields__:
+        if name != _SLOT:
+            data[name]
     try:
         return converted(data, form)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
 
 
-class _SegmentJson(msgspec.Struct, frozen=True):
-    """The JSON form of a segment; its name is part of a path, so it leads nowhere else."""
+_SLOT = "slot"
+"""The key of a commit's JSON that only those of a slot have."""
 
-    segment: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_~%+=@,-][A-Za-z0-9._~%+=@,-]*$")]
+
+class Segment(msgspec.Struct, frozen=True, rename={"name": "segment"}):
+    """Segment file as a commit names it.
+
+    Per record batch its partition, rows, where it ends in the file, and its CRC-32. ``ends`` and ``checksums`` have one
+    entry more than there are batches: the file's footer. The name is part of a path, so it leads nowhere else.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_~%+=@,-][A-Za-z0-9._~%+=@,-]*$")]
     bytes: _Whole
     partitions: tuple[_Whole, ...]
     rows: tuple[_Whole, ...]
     ends: tuple[_Whole, ...]
     checksums: tuple[_Whole, ...]
 
-
-@dataclass(frozen=True)
-class Segment:
-    """Segment file as a commit names it.
-
-    Per record batch its partition, rows, where it ends in the file, and its CRC-32.
-
-    ``ends`` and ``checksums`` have one entry more than there are batches: the file's footer.
-    """
-
-    name: str
-    bytes: int
-    partitions: tuple[int, ...]
-    rows: tuple[int, ...]
-    ends: tuple[int, ...]
-    checksums: tuple[int, ...]
+    def __post_init__(self) -> None:
+        """Reject lists that do not belong together."""
+        if not len(self.partitions) == len(self.rows) == len(self.ends) - 1 == len(self.checksums) - 1:
+            raise ValueError(f"names segment {self.name} with lists of different lengths")
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form, in manifests and commit records alike."""
-        return {
-            "segment": self.name,
-            "bytes": self.bytes,
-            "partitions": self.partitions,
-            "rows": self.rows,
-            "ends": self.ends,
-            "checksums": self.checksums,
-        }
+        return dict(msgspec.to_builtins(self))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Segment:
         """Return it from what :meth:`to_json` wrote."""
-        fields = _typed(data, _SegmentJson)
-        segment = cls(fields.segment, fields.bytes, fields.partitions, fields.rows, fields.ends, fields.checksums)
-        if not (len(segment.partitions) == len(segment.rows) == len(segment.ends) - 1 == len(segment.checksums) - 1):
-            raise ValueError(f"names segment {segment.name} with lists of different lengths")
-        return segment
+        return _typed(data, cls)
 
 
-class _CommitJson(msgspec.Struct, frozen=True):
-    """The JSON form of a commit."""
-
-    number: _Whole
-    producer: str
-    generation: str
-    epoch: int
-    at: int
-    segments: tuple[dict[str, Any], ...]
-    control: tuple[tuple[int, Any], ...]
-    next: tuple[_Whole, ...]
-    once: bool
-    schema: str | None
-
-
-class _Slotted(msgspec.Struct, frozen=True):
-    """The key of a commit's JSON that only those of a slot have."""
-
-    slot: OutputSlot
-
-
-@dataclass(frozen=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True, dict=True):
     """Commit: what a producer's epoch added to the topic.
 
     ``next`` is the offset after it, per partition; the control entries are the last offsets of every partition.
@@ -111,55 +74,31 @@ class Commit:
     replaces of another run; None: it adds to what is there.
     """
 
-    number: int
+    number: _Whole
     producer: str
     generation: str
     epoch: int
     at: int
     segments: tuple[Segment, ...]
-    control: tuple[tuple[int, Mapping[str, Any]], ...]
-    next: tuple[int, ...]
+    control: tuple[tuple[int, Any], ...]
+    next: tuple[_Whole, ...]
     once: bool = False
     schema: str | None = None
     slot: OutputSlot | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
-        record = {
-            "version": VERSION,
-            "number": self.number,
-            "producer": self.producer,
-            "generation": self.generation,
-            "epoch": self.epoch,
-            "at": self.at,
-            "segments": [segment.to_json() for segment in self.segments],
-            "control": self.control,
-            "next": self.next,
-            "once": self.once,
-            "schema": self.schema,
-        }
-        return record if self.slot is None else {**record, "slot": plain(self.slot)}
+        record = {"version": VERSION, **msgspec.to_builtins(self)}
+        slot = record.pop(_SLOT)
+        return record if slot is None else {**record, _SLOT: plain(self.slot)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Commit:
         """Return it from what :meth:`to_json` wrote."""
-        fields = _typed(data, _CommitJson)
-        slot = _typed(data, _Slotted).slot if "slot" in data else None
-        if slot is not None:
-            slot.code  # noqa: B018 - its interval is two moments
-        return cls(
-            fields.number,
-            fields.producer,
-            fields.generation,
-            fields.epoch,
-            fields.at,
-            tuple(map(Segment.from_json, fields.segments)),
-            fields.control,
-            fields.next,
-            fields.once,
-            fields.schema,
-            slot,
-        )
+        commit = _typed(data, cls)
+        if commit.slot is not None:
+            commit.slot.code  # noqa: B018 - its interval is two moments
+        return commit
 
     @property
     def rows(self) -> int:
