@@ -77,10 +77,7 @@ class HeadGate(Generic[E]):
         return frozenset(ssp for partitions in self._lagging.values() for ssp in partitions)
 
     def reached(self, ssp: Partition, offset: Any) -> None:
-        """Note that reading has passed ``offset``, though not by an envelope.
-
-        What stands there is no message, or was left out.
-        """
+        """Note that reading has passed ``offset``, where no message stands, or one that was left out."""
         stream = stream_name(ssp)
         lagging = self._lagging.get(stream, set())
         if ssp not in lagging or not is_known(offset):

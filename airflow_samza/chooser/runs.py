@@ -126,10 +126,7 @@ class RunChooser(Generic[E]):
         restore_chooser(self._chooser, state["chooser"])
 
     def order(self, partitions: Iterable[Partition]) -> list[Partition]:
-        """Return partitions in the order in which their first envelopes are to be given.
-
-        As they waited, and then those that never did.
-        """
+        """Return partitions in the order in which they waited, and then those that never did."""
         places = {name: place for place, name in enumerate(self._order)}
         return sorted(partitions, key=lambda ssp: places.get(str(ssp), len(places)))
 

@@ -47,10 +47,7 @@ class OperatorWatermark:
         return lowest
 
     def moved(self) -> int | None:
-        """Return the new output watermark when it has moved on since the last call.
-
-        To be asked after data as well, which may move it.
-        """
+        """Return the new output watermark when it has moved on since the last call; data may move it as well."""
         watermark = self.input
         if (
             self._function is not None and self.input < END_OF_TIME

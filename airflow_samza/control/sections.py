@@ -51,10 +51,7 @@ class SectionBookkeeping:
     def update(
         self, run: str, message: WatermarkMessage | EndOfStreamMessage, *, offset: object = None
     ) -> list[WatermarkMessage | EndOfStreamMessage]:
-        """Record a message of a run.
-
-        What the partition as a whole has to say then, as from a source (rule C2).
-        """
+        """Record a message of a run; return what the partition as a whole then says, as from a source (rule C2)."""
         section = self._sections.get(run)
         if section is None or self._ended:
             return []

@@ -21,9 +21,8 @@ class TaskCounts:
     def take(self, stream: str, partition: int, message: ControlMessage, offset: object) -> int:
         """Record and return the task count that a message gives.
 
-        A :class:`~airflow_samza.errors.ControlError` where an earlier one gave another.
-
-        ``partition`` and ``offset`` say where the message lies.
+        A :class:`~airflow_samza.errors.ControlError` where an earlier one gave another. ``partition`` and ``offset``
+        say where the message lies.
         """
         total = message.task_count if message.task_count > 0 else self._producer_counts.get(stream, 0)
         if total > 0 and self._known.setdefault(stream, total) == total:

@@ -245,10 +245,7 @@ class WatermarkBookkeeping:
             state.emitted = max(NONE_YET, self._minimum(stream, state) if emitted is None else int(emitted))
 
     def heard(self) -> list[dict[str, Any]]:
-        """Return the times when each producer was last heard, by the clock, as JSON.
-
-        For a restart that is not to wait for idle producers anew.
-        """
+        """Return when each producer was last heard, as JSON: after a restart nobody waits for idle ones anew."""
         return [
             {
                 "stream": stream,

@@ -59,9 +59,8 @@ class ColumnarTable:
     def changed(self, rows: pa.RecordBatch | pa.Table, deleted: Numbers | None = None) -> ColumnarTable:
         """Return the table after further rows, in their order.
 
-        Where ``deleted`` (bool per row) the key of the row is removed.
-
-        What stays of this table is copied whole columns at a time; ``ignored`` goes on being counted.
+        Where ``deleted`` (bool per row) the key of the row is removed. What stays of this table is copied whole columns
+        at a time; ``ignored`` goes on being counted.
         """
         batch = _one_batch(rows)
         batch = batch.cast(self.rows.schema) if not batch.schema.equals(self.rows.schema) else batch

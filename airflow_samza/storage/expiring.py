@@ -1,6 +1,4 @@
-"""Stores whose entries live for a time, over any store.
-
-An entry is there for so long after it was put, by the clock of the task, and then it is not.
+"""Stores whose entries live for a time, by the clock of the task, over any store.
 
 The time of each entry is one more column of its value, so snapshots and changes carry it.
 """

@@ -266,6 +266,6 @@ def _taken(column: pa.Array, rows: Numbers) -> pa.Array:
 def as_rows(rows: Numbers) -> pa.Array:
     """Return row numbers for Arrow (int64), without a copy.
 
-    Pa.array would load pandas, to ask whether this is a Series.
+    ``pa.array`` would load pandas, to ask whether this is a Series.
     """
     return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, np.int64))])

@@ -135,9 +135,9 @@ class LocalStores:
 
     @contextlib.contextmanager
     def locked(self, topic: str, partition: int) -> Iterator[None]:
-        """Let in one process of the host at a time.
+        """Let in one process of the host at a time: tasks find out what to build while it is built.
 
-        For tasks that find out what to build while it is built, as tasks that all read one broadcast do.
+        Tasks that all read one broadcast do so.
         """
         place = os.path.dirname(self._path(topic, partition, "-"))
         with _locked(f"{place}.lock"):

@@ -184,10 +184,7 @@ class RocksStore:
         self.restore_kept({BASE: table})
 
     def kept(self) -> dict[str, pa.Table]:
-        """Return the base and the changes since, with what has changed since they were given last.
-
-        Tables that it gave before are given again.
-        """
+        """Return the base and the changes since, the last of them by themselves; tables given before come again."""
         if not self._changed:
             return dict(self._tables)
         base = self._tables.get(BASE)
@@ -205,10 +202,7 @@ class RocksStore:
         return dict(self._tables)
 
     def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
-        """Take over what :meth:`kept` gave, in place of all that it holds.
-
-        By the version of it that is here, or in bulk.
-        """
+        """Take over what :meth:`kept` gave, by the version of it that is here, or in bulk; the rest goes."""
         base = self.layout.checked(tables.get(BASE, self.layout.table([])))
         self.close()
         later = [table for _, table in numbered_changes(tables)]

@@ -1,8 +1,6 @@
-"""The rules of side inputs.
+"""The rules of side inputs: where reading starts, when a store is complete, what entries do to it (rules S1–S5).
 
-Where reading starts, when a store is complete, what entries do to it (side-inputs; rules S1–S5).
-
-A *place* is one partition of one side input, ``(stream, partition)``. Nothing here reads a topic.
+A *place* is one partition of one side input, ``(stream, partition)``. Nothing here reads a topic. Source: side-inputs.
 """
 
 from __future__ import annotations
@@ -158,9 +156,8 @@ class ProcessorFailed(Exception):
 class SideInputsProcessing:
     """Stores, the processor of each, and the streams that feed each.
 
-    A stream may feed several (each has its own processor).
-
-    ``last_processed`` moves on when all processors of a message have run, whether they gave entries or not (rule S2).
+    A stream may feed several, each of which has its own processor. ``last_processed`` moves on when all processors of a
+    message have run, whether they gave entries or not (rule S2).
     """
 
     feeds: Mapping[str, Iterable[str]]

@@ -50,11 +50,10 @@ Content = bytes
 
 @dataclass(frozen=True)
 class StateFile:
-    """Table of a snapshot.
+    """Table of a snapshot: where it lies (from the root), its rows and bytes, and two digests of the file.
 
-    Where it lies (from the root), its rows and bytes, and the CRC-32 and SHA-256 of the file.
-
-    The second is of use where others might have put a file in the place of ours; a record of a former version has none.
+    ``checksum`` is the CRC-32. ``sha256`` is of use where others might have put a file in the place of ours; a record
+    of a former version has none.
     """
 
     path: str
@@ -88,9 +87,9 @@ class KnownTables:
 
 @dataclass
 class Restored:
-    """Bytes of state by where they were read: the memory of the process, the host's folder, or the root.
+    """Bytes of state by where they were read, and the seconds that it took.
 
-    And in which time.
+    That is the memory of the process, the host's folder, or the root.
     """
 
     memory: int = 0
@@ -151,10 +150,8 @@ def read_snapshot(
 ) -> dict[str, dict[str, pa.Table]]:
     """Return the state of a description.
 
-    A file that is missing or damaged is a :class:`~airflow_samza.errors.StoreError` that names it.
-
     It is looked for in memory (``known``), then on the host (``host``), then under the root; ``restored`` counts the
-    bytes.
+    bytes. A file that is missing or damaged is a :class:`~airflow_samza.errors.StoreError` that names it.
     """
     state: dict[str, dict[str, pa.Table]] = {}
     restored = restored if restored is not None else Restored()
@@ -173,10 +170,7 @@ def read_snapshot(
 
 
 def prefetch(files: Files, described: Mapping[str, Any] | None, host: HostFiles) -> int:
-    """Copy what the host lacks of a snapshot to it (rule S9), and delete what is older.
-
-    The bytes that were copied.
-    """
+    """Copy what the host lacks of a snapshot to it (rule S9), delete what is older, and return the bytes copied."""
     copied = 0
     described_files = list(_described(described))
     for op_id, _, file in described_files:

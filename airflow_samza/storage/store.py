@@ -65,10 +65,7 @@ class StoreLayout:
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def checked(self, table: pa.Table) -> pa.Table:
-        """Return a snapshot's table, if it has the columns that the store is declared with.
-
-        Else a :class:`StoreError`.
-        """
+        """Return a snapshot's table; raise a :class:`StoreError` if it has not the columns that the store declares."""
         if table.schema.equals(self.schema):
             return table
         if table.schema.names == self.schema.names and table.schema.types == self.schema.types:
@@ -111,9 +108,7 @@ class KeyValueStore(Protocol):
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
         """Return the entries from ``first`` up to and without ``last``, in key order, as they are now.
 
-        None leaves that end open.
-
-        What is written while it is iterated does not change what it gives.
+        None leaves that end open. What is written while it is iterated does not change what it gives.
         """
         ...
 

@@ -375,8 +375,5 @@ class TopicSystem(System, HasSections, Protocol):
         partitions: int | None = None,
         schema: str | None = None,
     ) -> dict[str, Any]:
-        """Append rows to a topic, all or nothing.
-
-        Make the topic when it is missing and ``partitions`` says how many.
-        """
+        """Append rows to a topic, all or nothing; make it when it is missing and ``partitions`` says how many."""
         ...

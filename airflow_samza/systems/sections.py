@@ -90,10 +90,7 @@ def described(section: Section) -> dict[str, str]:
 
 
 class SectionFilter:
-    """Filter of one partition for a reader of some sections.
-
-    Their messages, and control messages as of a source (rule C10).
-    """
+    """Filter of one partition by sections: their messages, and control messages as of a source (rule C10)."""
 
     def __init__(self, slice_: Mapping[str, Any], ssp: SystemStreamPartition) -> None:
         self._runs = {(named["producer"], named["generation"]): named["run"] for named in slice_["sections"]}

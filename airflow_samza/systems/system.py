@@ -86,9 +86,8 @@ class MessageRun:
 class UnreadableRun(MessageRun):
     """Run of messages that a system could not read, at their offsets.
 
-    ``batch`` holds them as they lie there (``text``), why (``error``), and their ``headers`` where a system has such.
-
-    A reader gets them if it asks for them (``StreamSpec.tolerant``); else the first one is an error.
+    ``batch`` holds them as they lie there (``text``), why (``error``), and their ``headers`` where a system has such. A
+    reader gets them if it asks for them (``StreamSpec.tolerant``); else the first one is an error.
     """
 
     @classmethod
@@ -229,10 +228,7 @@ class StreamSpec:
 
 @dataclass(frozen=True)
 class StreamMetadata:
-    """Metadata of a stream, as its system knows it.
-
-    The partition count, and oldest offset and head (next offset to be written) per partition.
-    """
+    """Metadata of a stream: partition count, and oldest offset and head (next offset to be written) per partition."""
 
     partitions: int
     oldest: tuple[int, ...] = ()
@@ -326,9 +322,7 @@ class System(Protocol):
         ...
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """Fix the input range of a run, as JSON.
-
-        The plan asks once, the run's record keeps it, every consumer is given it.
+        """Fix the input range of a run, as JSON: the plan asks once, the run's record keeps it, every consumer gets it.
 
         So a retry, or another worker, reads the same even when the stream has grown meanwhile. Every system fills
         ``kind`` (the system's kind), ``partitions`` (the count) and ``offsets``: a list of [from, to) per partition, or

@@ -54,10 +54,7 @@ class Filesystem(Protocol):
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a file whole and durably, or not at all.
-
-        False when one of this name exists already, which is then untouched.
-        """
+        """Write a file whole and durably, or not at all; return False when one of this name is there, untouched."""
         ...
 
     def put(self, path: str, data: bytes) -> None:

@@ -43,10 +43,7 @@ def scratch_path(files: Filesystem, path: str) -> str:
 
 
 def carry(files: Filesystem, written: str, path: str, before: int = -1) -> int:
-    """Copy a log that was written on this machine to the root if it has grown beyond ``before`` bytes.
-
-    How long it is now.
-    """
+    """Copy a log that was written here to the root if it has grown beyond ``before`` bytes; return its size."""
     if files.local_path(path) is not None:
         return before
     try:

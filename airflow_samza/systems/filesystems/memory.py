@@ -119,13 +119,13 @@ class MemoryFilesystem:
         """Make a directory and those above it."""
         self._place(f"{directory}/none")
 
-    def _parts(self, path: str) -> list[str]:
+    def _parts(self, path: str) -> tuple[str, ...]:
         check_below(self, path)
-        return [part for part in path.split("/") if part not in ("", ".")]
+        return tuple(part for part in path.split("/") if part not in ("", "."))
 
-    def _names(self, directory: str) -> list[str]:
+    def _names(self, directory: str) -> tuple[str, ...]:
         folder = self._find(directory)
-        return list(folder) if isinstance(folder, dict) else []
+        return tuple(folder) if isinstance(folder, dict) else ()
 
     def _find(self, path: str) -> _File | _Folder | None:
         node: _File | _Folder | None = self._top

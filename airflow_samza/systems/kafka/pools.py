@@ -83,7 +83,6 @@ class WarmClient(Protocol):
 
 
 Key = TypeVar("Key", bound=Hashable)
-Client = TypeVar("Client")
 Lent = TypeVar("Lent", bound=WarmClient)
 
 

@@ -65,10 +65,7 @@ def fsck(topic: Topic, published: Sequence[Published] = ()) -> list[Finding]:
 
 
 def _emptied(topic: Topic) -> Iterator[Finding]:
-    """Yield a topic without a commit, snapshot or compaction, but with segments.
-
-    Nothing that readers see, and yet somebody wrote.
-    """
+    """Yield a topic with segments and without a commit, snapshot or compaction: somebody wrote, and nobody sees it."""
     written = [name for name in topic.filesystem.list(f"{topic.directory}/segments") if name.endswith(".arrow")]
     if written and not any(record_numbers(topic, kind) for kind in ("commits", "snapshots", "compactions")):
         yield Finding(

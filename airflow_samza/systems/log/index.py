@@ -174,10 +174,7 @@ class LogIndex:
                 return
 
     def entries(self, partition: int) -> list[Entry]:
-        """Return all entries of a partition that readers see, in offset order.
-
-        Reads every commit that is not compacted.
-        """
+        """Return all entries of a partition that readers see, in offset order; all commits not compacted are read."""
         return list(self.slice(partition, 0, self.head[partition]))
 
     def _commits_from(self, partition: int, start: int) -> Iterator[Commit]:

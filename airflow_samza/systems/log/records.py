@@ -121,10 +121,7 @@ class Commit(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def places(self) -> Mapping[int, Sequence[tuple[Segment, int]]]:
-        """The places of each partition's rows: segment and record batch, in task order.
-
-        Computed once for all readers.
-        """
+        """The places of each partition's rows, computed once: segment and record batch, in task order."""
         places: dict[int, list[tuple[Segment, int]]] = {}
         for segment in self.segments:
             for batch, partition in enumerate(segment.partitions):
@@ -136,10 +133,7 @@ class Commit(msgspec.Struct, frozen=True, dict=True):
         return {}
 
     def control_message(self, number: int, topic: Topic, partition: int, offset: int) -> ControlMessage:
-        """Return a control entry as a message, which is the same one for every partition.
-
-        What is wrong with it is said with its place.
-        """
+        """Return a control entry as a message, the same one for every partition; an error names the place."""
         message = self._messages.get(number)
         if message is None:
             kind, body = self.control[number]

@@ -130,11 +130,9 @@ class LogSystem:
             store_of(topic).discard(topic, staged["segment"])
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """Return the input range of a run.
+        """Return the input range of a run, with the identity of the topic (``topic``), where it has one.
 
-        ``offsets`` [from, to) per partition as of ``commit``, the number of commits taken into account.
-
-        ``topic`` is the topic's identity, where it has one.
+        ``offsets`` are [from, to) per partition as of ``commit``, the number of commits taken into account.
         """
         index = LogIndex(self._topic_of(stream))
         partitions = index.topic.partitions

@@ -32,16 +32,13 @@ _OWN_NAMES = frozenset({"commits", "snapshots", "compactions", "segments", "topi
 
 @dataclass(frozen=True)
 class Topic:
-    """Topic of a log.
+    """Topic of a log: its files, its partition count and the schema (DDL) it was declared with.
 
-    Its files, its partition count and the schema it was declared with (DDL; None: the first rows decide).
-
-    ``identity`` is made with the topic: one that was deleted and made again under its name has another. Empty where the
-    record was written before there were identities. ``owner``: the run whose own topic it is
-    (:attr:`StreamSpec.owner`), () for anybody's.
-
-    ``messages``: where another system keeps them, by its record; None: they are segments in the topic's folder.
-    ``store`` reads and writes them (``segment_store.py``).
+    ``schema`` None: the first rows decide. ``identity`` is made with the topic: one that was deleted and made again
+    under its name has another. Empty where the record was written before there were identities. ``owner``: the run
+    whose own topic it is (:attr:`StreamSpec.owner`), () for anybody's. ``messages``: where another system keeps them,
+    by its record; None: they are segments in the topic's folder. ``store`` reads and writes them
+    (``segment_store.py``).
     """
 
     filesystem: Filesystem

@@ -32,12 +32,10 @@ KIND = "spark"
 
 @dataclass(frozen=True)
 class Staged:
-    """Output that is to be written.
+    """Output that is to be written: ``offsets`` ([from, to) per partition) of a topic of the run.
 
-    ``offsets`` ([from, to) per partition) of a topic of the run, whose columns are ``schema`` (DDL).
-
-    ``transaction`` names the writer, apart from those of other roots, and grows from publication to publication, for
-    tables that know one again.
+    ``schema`` (DDL) are its columns. ``transaction`` names the writer, apart from those of other roots, and grows from
+    publication to publication, for tables that know one again.
     """
 
     topic: str
@@ -96,10 +94,7 @@ class SparkSystem:
         return self.table(stream).delivery
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """Return the partition count of a stream that Spark has not read yet, else its input range in the topic.
-
-        Then what of the topic is read.
-        """
+        """Return the partition count of a stream that Spark has not read yet, else its input range in the topic."""
         if stream.through is None:
             self.table(stream)
             return {"kind": KIND, "partitions": self.admin.partitions(stream), "offsets": None}

@@ -80,10 +80,7 @@ def _token_of(file: Path) -> str:
 
 
 def tokens_in(data: bytes) -> Iterator[tuple[bytes, str]]:
-    """Yield the tokens in a file of tokens (Hadoop's ``Credentials``, as Writables).
-
-    Kind, and the form that a URL takes.
-    """
+    """Yield kind and URL form of the tokens in a file of tokens (Hadoop's ``Credentials``, as Writables)."""
     if data[:4] != b"HDTS" or data[4] != 0:
         raise ValueError("it does not begin as such a file")
     count, at = _vint(data, 5)

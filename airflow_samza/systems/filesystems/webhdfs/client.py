@@ -116,12 +116,10 @@ class WebHdfsClient:
         self._persist(create, "write", shown or path)
 
     def rename(self, source: str, target: str, *, overwrite: bool = False, shown: str = "") -> bool:
-        """Move a file; whether that was done.
+        """Move a file; return False where something lies at the target, or no directory above it.
 
-        It is not where there is something at the target, or no directory above it.
-
-        With ``overwrite`` a file at the target is replaced. An answer that is lost is made up for by looking: nobody
-        but this caller may know the source's name.
+        With ``overwrite`` a file at the target is replaced. After a lost answer the two paths are looked at: nobody but
+        this caller may know the source's name.
         """
         more = {"destination": target, **({"renameoptions": "OVERWRITE"} if overwrite else {})}
         unsure = False
@@ -205,10 +203,7 @@ class WebHdfsClient:
     def _at_datanode(
         self, method: str, place: str, path: str, content: bytes | BinaryIO | None = None
     ) -> httpx.Response:
-        """Send a request to the DataNode that a NameNode has named.
-
-        Its URL is taken as it is, with what it carries.
-        """
+        """Send a request to the DataNode that a NameNode has named, by the very URL that it gave."""
         node = f"the DataNode {httpx.URL(place).netloc.decode()}"
         if not isinstance(content, bytes | None):
             content.seek(0)

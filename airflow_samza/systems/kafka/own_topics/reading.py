@@ -1,6 +1,6 @@
 """Reading of a run's own topic: the messages that commits name, partition by partition, in the order of their offsets.
 
-What dead attempts have left between them is passed by.
+What dead attempts have left between these messages is not read.
 """
 
 from __future__ import annotations

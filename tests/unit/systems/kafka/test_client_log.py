@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from airflow_samza.systems.kafka import client_log
+from airflow_samza.systems.kafka import clients
 from airflow_samza.systems.kafka.clients import Sparing
 
 
@@ -30,7 +30,7 @@ def test_lines_that_differ_in_numbers_only_come_once(lines: logging.Logger, capl
 def test_a_line_comes_again_when_its_time_is_over(
     lines: logging.Logger, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_log, "SECONDS", 0.0)
+    monkeypatch.setattr(clients, "SECONDS", 0.0)
     for _ in range(2):
         lines.warning("Connect failed")
     assert len(caplog.records) == 2
