@@ -20,7 +20,6 @@ from airflow_samza.systems.filesystems.trash import empty_trash, move_to_trash, 
 from airflow_samza.systems.log.commits import read_commits
 from airflow_samza.systems.log.deletion import delete_in_place, finish_in_place
 from airflow_samza.systems.log.index import Control, LogIndex, Run, read_floor
-from airflow_samza.systems.log.known_topics import forget_topic
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_store import FILES, SegmentReader, SegmentStore, store_of, with_store
 from airflow_samza.systems.log.segments import SegmentWriter
@@ -29,6 +28,7 @@ from airflow_samza.systems.log.topic import (
     SEGMENT,
     VERSION,
     Topic,
+    forget_topic,
     list_half_deleted,
     list_topics,
     open_topic,

@@ -17,7 +17,6 @@ from airflow_samza.systems.log.commits import load_tail
 from airflow_samza.systems.log.consumer import LogConsumer
 from airflow_samza.systems.log.deletion import finish_in_place
 from airflow_samza.systems.log.index import Control, LogIndex
-from airflow_samza.systems.log.known_topics import known_topic
 from airflow_samza.systems.log.maintenance import ExpiringLogTopic
 from airflow_samza.systems.log.producer import LogProducer, publish_segments
 from airflow_samza.systems.log.records import control_message
@@ -27,6 +26,7 @@ from airflow_samza.systems.log.topic import (
     Topic,
     create_topic,
     find_topic,
+    known_topic,
     list_topics,
     made_at,
     open_topic,

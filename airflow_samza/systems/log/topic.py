@@ -7,6 +7,7 @@ Layout under the root (docs/reference/layout.md): ``topics/<name>/`` with ``topi
 from __future__ import annotations
 
 import json
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
+
+from cachetools import TTLCache
 
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import TopicError
@@ -344,3 +347,33 @@ def _walk(
         if name in _OWN_NAMES:  # a topic of such a name is percent-encoded
             continue
         yield from _walk(filesystem, f"{directory}/{name}", (*parts, name), half_deleted=half_deleted)
+
+
+_known: TTLCache[tuple[str, str], Topic] = TTLCache(256, 60.0)
+_lock = threading.Lock()
+
+
+def known_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
+    """Return the topic of this name; one that is missing is a TopicError.
+
+    Where a look is charged, the record of a run's own topic is not read again for a minute: such a topic is named after
+    its run and the generation of the stage that writes it, and goes with them. Topics of anybody else may be deleted
+    and made anew at any time, and are always looked at.
+    """
+    if filesystem.pace.is_free:
+        return open_topic(filesystem, system, name)
+    key = (system, filesystem.location(topic_directory(name)))
+    with _lock:
+        topic = _known.get(key)
+    if topic is None:
+        topic = open_topic(filesystem, system, name)
+        if topic.is_runs_own:
+            with _lock:
+                _known[key] = topic
+    return topic
+
+
+def forget_topic(topic: Topic) -> None:
+    """Forget a topic that this process deletes."""
+    with _lock:
+        _known.pop((topic.system, topic.filesystem.location(topic.directory)), None)

@@ -19,13 +19,13 @@ from airflow_samza.systems.filesystems.filesystem import as_os_errors
 from airflow_samza.systems.filesystems.object_store.access import find_access
 from airflow_samza.systems.filesystems.object_store.address import parse_address
 from airflow_samza.systems.filesystems.object_store.client import (
+    ONE_REQUEST,
     PATIENCE_SECONDS,
     TIMEOUT_SECONDS,
     ObjectClient,
     ObjectStatus,
 )
 from airflow_samza.systems.filesystems.object_store.filesystem import open_object, shared_client
-from airflow_samza.systems.filesystems.object_store.uploads import ONE_REQUEST
 
 if TYPE_CHECKING:
     from typing import BinaryIO

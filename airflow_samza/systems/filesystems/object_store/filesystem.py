@@ -20,8 +20,8 @@ from airflow_samza.systems.filesystems.object_store.client import (
     TIMEOUT_SECONDS,
     ObjectClient,
     ObjectStatus,
+    upload_new,
 )
-from airflow_samza.systems.filesystems.object_store.uploads import upload_new
 from airflow_samza.systems.filesystems.pace import CHARGED, Pace
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import pytest
 from airflow_samza.errors import StorageUnavailable, TopicError
 from airflow_samza.systems.filesystems.object_store import client, requests
 from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem, open_object_store
+from airflow_samza.systems.filesystems.object_store.requests import added, described
 from demo.store_servers import BUCKET, S3Server
 from tests.support.faulty_store import REJECTIONS, FaultyStore, at
 from tests.support.waiting import until
@@ -173,3 +174,9 @@ def test_requests_are_counted_by_kind(opened: Opened) -> None:
     files.exists("d")
     files.delete_tree("d")
     assert requests.since(before) == {"PUT": 2, "HEAD": 2, "COPY": 1, "DELETE": 2, "LIST": 2}
+
+
+def test_requests_of_several_processes_add_up_and_are_described() -> None:
+    total = added([{"GET": 1200, "PUT": 1}, {"PUT": 2, "LIST": 5, "retried": 2}, {}])
+    assert described(total) == "1,208 requests (3 PUT, 1,200 GET, 5 LIST, 2 retried)"
+    assert (described({"GET": 1}), described({})) == ("1 request (1 GET)", "0 requests")

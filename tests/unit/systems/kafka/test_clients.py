@@ -1,7 +1,8 @@
-"""The trouble of a consumer: the error that says the most of why no messages come."""
+"""Consumers keep the error that says the most of why no messages come; their log has no line of one trouble twice."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from airflow_samza.systems.kafka import clients
 from airflow_samza.systems.kafka.access import KafkaAccess
-from airflow_samza.systems.kafka.clients import WarmConsumer
+from airflow_samza.systems.kafka.clients import Sparing, WarmConsumer
 
 LOGIN, CLOSED, NOBODY = KafkaError._AUTHENTICATION, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN
 
@@ -69,3 +70,29 @@ def test_a_connection_that_is_lent_again_still_knows_the_trouble_that_is_not_rep
     monkeypatch.setattr(clients, "_REPEATED_SECONDS", -1.0)
     assert consumer.rest()
     assert consumer.trouble is None
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> logging.Logger:
+    found = logging.getLogger("test.lines")
+    found.addFilter(Sparing())
+    return found
+
+
+def test_lines_that_differ_in_numbers_only_come_once(lines: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(5):
+        lines.warning("Connect to 127.0.0.1:9092 failed (after %d ms)", number)
+    lines.warning("Coordinator load in progress")
+    assert [record.getMessage() for record in caplog.records] == [
+        "Connect to 127.0.0.1:9092 failed (after 0 ms)",
+        "Coordinator load in progress",
+    ]
+
+
+def test_a_line_comes_again_when_its_time_is_over(
+    lines: logging.Logger, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "SECONDS", 0.0)
+    for _ in range(2):
+        lines.warning("Connect failed")
+    assert len(caplog.records) == 2
