@@ -1,10 +1,8 @@
-"""The chooser of an application.
+"""The chooser of an application: head gate, batches and priorities, around round robin or the user's own.
 
-Head gate around batches around priorities, as configured, around round robin or the user's own.
-
-The layers stand around any chooser. The gate, because the design document has it in front of ``choose`` itself ("only
-call choose if …"). Priorities and batches, because its default chooser is made of them, and leaves to the chooser
-inside which of several streams of equal priority is next.
+The layers stand around any chooser (decision 23). The gate, because the design document has it in front of ``choose``
+itself ("only call choose if …"). Priorities and batches, because its default chooser is made of them, and leaves to the
+chooser inside which of several streams of equal priority is next.
 
 Source: message-chooser, "DefaultChooser"; rules M1–M4.
 """

@@ -1,9 +1,8 @@
-"""A table that does not change.
+"""A table that does not change: Arrow rows with an index by key, in memory or mapped from files of a host.
 
-Arrow rows with an index by key, in memory or mapped from files that any process of a host may open.
-
-Rows are looked up a column at a time (:meth:`ColumnarTable.find`), and a changed table is made of the former one and
-what has changed. Of rows with one key the last one counts; a row with a null in its key is not kept (rule S2).
+Any process of the host may open these. Rows are looked up a column at a time (:meth:`ColumnarTable.find`), and a
+changed table is made of the former one and what has changed. Of rows with one key the last one counts; a row with a
+null in its key is not kept (rule S2).
 """
 
 from __future__ import annotations

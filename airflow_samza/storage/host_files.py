@@ -36,7 +36,7 @@ def of_another_version(written: object, read: object) -> str:
 
 @dataclass(frozen=True)
 class HostFiles:
-    """The copies of one task's state files on this host.
+    """The copies of one task's state files on this host (decision 45).
 
     ``folder`` is the host's, ``task`` the stage's folder and a number. What is not among the newest state files is
     deleted when newer ones come (:meth:`keep_only`), so it takes about what the state takes.

@@ -16,7 +16,7 @@ from airflow_samza.storage.store import BASE, DELETED, StoreLayout, Values, numb
 
 
 class MemoryStore:
-    """Store in memory: entries by key; those that were restored stay in Arrow until they are read.
+    """Store in memory (decision 39): entries by key; those that were restored stay in Arrow until they are read.
 
     A snapshot costs a copy of the table, and Python work only for keys that changed since the table was taken over;
     when they are many, the snapshot is taken over. What changed and what did not is merged in key order, so equal

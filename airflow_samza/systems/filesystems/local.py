@@ -72,9 +72,10 @@ class LocalFilesystem:
     # -- directories and files, without following a link ------------------------------------------------------------
 
     def _folder(self, directory: str, *, make: bool = False) -> int:
-        """Open a directory; no part of its path below the root may be a link. ``make`` makes the parts that lack.
+        """Open a directory; no part of its path below the root may be a link (decision 106).
 
-        Who may write a part of the root could otherwise have all others read, write and delete elsewhere.
+        ``make`` makes the parts that lack. Who may write a part of the root could otherwise have all others read, write
+        and delete elsewhere.
         """
         if make:
             os.makedirs(self._root, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The pace at which a storage is looked at: what a look costs there decides how often one is fitting.
+"""The pace at which a storage is looked at: a look's cost there decides how often one is fitting (decision 81).
 
 On a disk a look costs microseconds, and every wait has its own short interval. An object store charges each look and
 answers in milliseconds: there a wait is as long as the storage says, and grows while nothing happens. This module alone

@@ -1,7 +1,7 @@
 """Input range of a topic, fixed once: per partition the offsets [from, to) that a run reads, as JSON.
 
-A position on Kafka is a topic's identity, a partition and an offset. A range ends at the latest *stable* offset: behind
-it are messages of open transactions, which may still be aborted.
+A position on Kafka is a topic's identity, a partition and an offset (decision 85). A range ends at the latest *stable*
+offset: behind it are messages of open transactions, which may still be aborted.
 
 By time, ``first_at`` is a lower bound, always: no message before it is of the asked time or a later one. It is no upper
 bound where producers set the times: messages may come in any order of time, and the markers of transactions count with

@@ -1,4 +1,4 @@
-"""Markers: how far each run has published, on a compacted topic of their own beside the outputs.
+"""Markers (decision 88): how far each run has published, on a compacted topic of their own beside the outputs.
 
 A marker is written in the transaction of the messages that it counts, so that after a death the two agree. A key names
 the root, the application, the output's topic and the run (or the data interval); all keys of one application and output

@@ -81,7 +81,7 @@ def read_floor(topic: Topic, parts: Collection[str] | None = None) -> Floor:
 
 
 class Owned(NamedTuple):
-    """Entries of one partition that belong to one producer's generation; None: they cannot be superseded."""
+    """Entries of one partition that belong to one producer's generation (decision 21); None: they stay."""
 
     owner: tuple[str, str] | None
     entries: list[Entry]

@@ -280,7 +280,7 @@ class SegmentReaders:
         source, reader = self._reader(segment, None if columns is None else tuple(columns))
         try:
             message = self._check(source, segment, batch)
-            if not self._topic.is_runs_own:
+            if not self._topic.is_runs_own:  # decision 16
                 check_unpacked(message)
             rows = reader.get_batch(batch)
             if not self._topic.is_runs_own:

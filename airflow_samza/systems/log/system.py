@@ -78,7 +78,8 @@ class LogSystem:
             options = {name: value for name, value in binding.options.items() if name not in _OWN_OPTIONS}
             filesystem = open_filesystem(str(where), options)
         self.filesystem = filesystem
-        # What a run stages can be made again from its input: by default only commit records wait for the disk.
+        # What a run stages can be made again from its input: by default only commit records wait for the disk
+        # (decision 9).
         self.durable = str(binding.options.get("durable", "false")).lower() == "true"
         self.admin = LogAdmin(self)
 

@@ -1,6 +1,6 @@
 """Client of a bucket: requests, counted, and tried again while that can help; rejections become our errors.
 
-Every try is a single request of obstore, so that a create knows whether one before it may have been done.
+Every try is a single request of obstore (decision 80): so a create knows whether one before it may have been done.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ObjectClient:
         """
         writer = uuid.uuid4().hex
 
-        def attempt() -> bool:
+        def send() -> bool:
             try:
                 obstore.put(self._store(), key, data, attributes={_WRITER: writer}, mode="create", use_multipart=False)
             except AlreadyExistsError:
@@ -101,7 +101,7 @@ class ObjectClient:
             return True
 
         for _ in range(_CONFLICTS):
-            if self._persist("PUT", attempt, "write", key):
+            if self._persist("PUT", send, "write", key):
                 return True
             former = self._writer_of(key)
             if former is not None:
@@ -133,7 +133,7 @@ class ObjectClient:
         """Write a large object in parts, in place of one that exists; it appears as a whole when the last is there."""
         requests.count("PUT", -(-size // PART_BYTES) + 1)
 
-        def attempt() -> None:
+        def send() -> None:
             content.seek(0)
             obstore.put(
                 self._store(retries=True),
@@ -144,7 +144,7 @@ class ObjectClient:
                 max_concurrency=_PARTS_AT_ONCE,
             )
 
-        self._persist("PUT", attempt, "write", key)
+        self._persist("PUT", send, "write", key)
 
     def read(self, key: str) -> bytes:
         """Return the bytes of an object."""
@@ -156,11 +156,11 @@ class ObjectClient:
         :class:`~airflow_samza.systems.filesystems.contents.WrittenAgain` when it has another tag than this.
         """
 
-        def attempt() -> Content:
+        def send() -> Content:
             answer = obstore.get(self._store(), key, options={"range": (offset, offset + length)})
             return Content(bytes(answer.bytes()), offset, answer.meta["size"], answer.meta["e_tag"])
 
-        return self._of_tag(self._persist("GET", attempt, "read", key), key, tag).data
+        return self._of_tag(self._persist("GET", send, "read", key), key, tag).data
 
     def _of_tag(self, content: Content, key: str, tag: str | None) -> Content:
         """Return a content if it is of the object with this tag, or one of both has none.
@@ -178,7 +178,7 @@ class ObjectClient:
         """
         range_: Any = (0, length) if self.address.store == "azure" else {"suffix": length}
 
-        def attempt() -> Content:
+        def send() -> Content:
             try:
                 answer = obstore.get(self._store(), key, options={"range": range_})
             except (BaseError, OSError) as error:
@@ -188,7 +188,7 @@ class ObjectClient:
                 answer = obstore.get(self._store(), key)
             return Content(bytes(answer.bytes()), answer.range[0], answer.meta["size"], answer.meta["e_tag"])
 
-        return self._of_tag(self._persist("GET", attempt, "read", key), key, tag)
+        return self._of_tag(self._persist("GET", send, "read", key), key, tag)
 
     def status(self, key: str) -> ObjectStatus | None:
         """Return the status of an object; None when there is none."""
@@ -200,10 +200,10 @@ class ObjectClient:
     def entries(self, directory: str) -> tuple[tuple[str, ...], tuple[ObjectStatus, ...]]:
         """Return the keys of the folders in a folder, and the objects in it."""
 
-        def attempt() -> Any:
+        def send() -> Any:
             return obstore.list_with_delimiter(self._store(), directory or None)
 
-        answer = self._persist("LIST", attempt, "list", directory)
+        answer = self._persist("LIST", send, "list", directory)
         folders, objects = tuple(answer["common_prefixes"]), tuple(map(_status, answer["objects"]))
         requests.count("LIST", (len(folders) + len(objects)) // _PAGE)
         return folders, objects
@@ -211,7 +211,7 @@ class ObjectClient:
     def below(self, directory: str, limit: int | None = None) -> tuple[ObjectStatus, ...]:
         """Return the objects in a folder and in those below it; with a limit only the first ones."""
 
-        def attempt() -> tuple[ObjectStatus, ...]:
+        def send() -> tuple[ObjectStatus, ...]:
             statuses: list[ObjectStatus] = []
             for chunk in obstore.list(self._store(), directory or None, chunk_size=limit or _PAGE):
                 statuses.extend(map(_status, chunk))
@@ -219,7 +219,7 @@ class ObjectClient:
                     break
             return tuple(statuses)
 
-        statuses = self._persist("LIST", attempt, "list", directory)
+        statuses = self._persist("LIST", send, "list", directory)
         requests.count("LIST", len(statuses) // _PAGE)
         return statuses
 
@@ -229,7 +229,7 @@ class ObjectClient:
         for first in range(0, len(keys), batch):
             some = list(keys[first : first + batch])
 
-            def attempt(some: list[str] = some) -> None:
+            def send(some: list[str] = some) -> None:
                 if self.address.store == "gcs":
                     requests.count("DELETE", len(some) - 1)
                 try:
@@ -239,7 +239,7 @@ class ObjectClient:
                         raise
 
             try:
-                self._persist("DELETE", attempt, "delete", some[0])
+                self._persist("DELETE", send, "delete", some[0])
             except FileNotFoundError:  # one of them; what became of the others is not known
                 for key in some:
                     self.delete([key])
@@ -251,14 +251,14 @@ class ObjectClient:
         copy itself.
         """
 
-        def attempt() -> bool:
+        def send() -> bool:
             try:
                 obstore.copy(self._store(), source, target, overwrite=overwrite)
             except AlreadyExistsError:
                 return False
             return True
 
-        if not self._persist("COPY", attempt, "copy", source):
+        if not self._persist("COPY", send, "copy", source):
             raise FileExistsError(17, "File exists", self.address.url(target))
 
     def link(self, key: str, seconds: float) -> str:
@@ -276,14 +276,14 @@ class ObjectClient:
                 self._connections[retries] = connect(self.address, self.access, self._timeout, retries=retries)
             return self._connections[retries]
 
-    def _persist(self, kind: str, attempt: Callable[[], _Result], doing: str, key: str) -> _Result:
-        """Make attempts until one succeeds, is rejected for good, or patience has run out."""
+    def _persist(self, kind: str, send: Callable[[], _Result], doing: str, key: str) -> _Result:
+        """Send a request until it succeeds, is rejected for good, or patience has run out."""
         reject_fork(self.address)
 
         def counted() -> _Result:
             requests.count(kind)
             try:
-                return attempt()
+                return send()
             except (BaseError, OSError) as error:
                 rejection = rejection_of(error)
                 if rejection.throttled:

@@ -1,4 +1,4 @@
-"""Client of WebHDFS: requests, tried again while that can help; answers that reject them become our errors.
+"""Client of WebHDFS (decision 65): requests, tried again while that can help; rejections become our errors.
 
 A request goes to the NameNode that answered last; one that is down or standby passes it on to the next. What carries
 data goes to the DataNode that the NameNode names. Failures that may pass are tried again for ``patience`` seconds.
@@ -159,8 +159,8 @@ class WebHdfsClient:
         )
         return answer
 
-    def _persist(self, attempt: Callable[[], _Result], doing: str, path: str) -> _Result:
-        """Make attempts until one succeeds, is rejected for good, or patience has run out."""
+    def _persist(self, send: Callable[[], _Result], doing: str, path: str) -> _Result:
+        """Send a request until it succeeds, is rejected for good, or patience has run out."""
         retrying = Retrying(
             retry=retry_if_exception_type(_MayPass),
             wait=wait_random_exponential(multiplier=0.05, max=3.0),
@@ -169,7 +169,7 @@ class WebHdfsClient:
         )
         location = self.address.url(path)
         try:
-            return retrying(attempt)
+            return retrying(send)
         except _MayPass as error:
             raise StorageUnavailable(
                 did_not(doing, location, error.sentence), hint=error.hint, path=location
