@@ -83,7 +83,7 @@ class KafkaConsumer:
         reader = ColumnReader.of(self._columns, columns, self._brokers.system, self._serde_options)
         if start < end:
             self._check_topic()
-            for taken in self._batches(ssp.partition, start, end, self._wanted(reader)):
+            for taken in self._batches(ssp.partition, start, end, self._facts(reader)):
                 yield from self._runs(ssp, taken, reader)
             self._check_topic()  # what was read may be of a topic that was created again meanwhile
         if offsets is None:
@@ -184,7 +184,7 @@ class KafkaConsumer:
 
     # -- from messages to batches --------------------------------------------------------------------------------------
 
-    def _wanted(self, reader: ColumnReader) -> frozenset[str]:
+    def _facts(self, reader: ColumnReader) -> frozenset[str]:
         """Return the facts of messages that reading takes: of bad ones it tells value and headers."""
         by_time = {TIMESTAMP} if self._times is not None else set()
         return reader.needed_facts | by_time | ({VALUE, HEADERS} if self._stream.tolerant else set())

@@ -90,7 +90,7 @@ class Writer:
             self._checked(self._client.begin_transaction)
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Send messages: rows of ``output_columns.STAGED``."""
+        """Send messages: rows of ``output.STAGED``."""
         simple = rows.column(3).null_count == rows.column(4).null_count == rows.num_rows
         for first in range(0, rows.num_rows, _AT_A_TIME):
             self._send(rows.slice(first, _AT_A_TIME), simple)

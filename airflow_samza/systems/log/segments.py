@@ -325,7 +325,7 @@ class SegmentReaders:
                 schema = pa.ipc.open_file(source).schema
                 places = [schema.get_field_index(name) for name in columns]
                 if -1 in places:
-                    self._reject_column(columns[places.index(-1)], schema)
+                    raise no_column(self._topic.name, columns[places.index(-1)], schema.names)
                 # No column at all would mean every column to Arrow: the first one carries the row count.
                 options = pa.ipc.IpcReadOptions(included_fields=sorted(set(places)) or [0])
             reader = pa.ipc.open_file(source, options=options)
@@ -354,9 +354,6 @@ class SegmentReaders:
 
     def _damaged(self, segment: Segment, what: str) -> TopicError:
         return self._topic.damaged(self._topic.segment_path(segment.name), what)
-
-    def _reject_column(self, name: str, schema: pa.Schema) -> None:
-        raise no_column(self._topic.name, name, schema.names)
 
     def leave(self, partition: int) -> None:
         """Do nothing: files are not opened by partition."""

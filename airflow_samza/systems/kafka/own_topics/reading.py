@@ -63,7 +63,7 @@ class MessageSegmentReaders:
         try:
             rows = unframed(value, columns)
         except NoColumn as error:
-            raise self._no_column(*error.args) from None
+            raise no_column(self._topic.name, *error.args) from None
         except (pa.ArrowInvalid, OSError, StopIteration) as error:
             raise self._damaged(partition, offset, f"cannot be read ({error})") from None
         if rows.num_rows != segment.rows[batch]:
@@ -117,9 +117,6 @@ class MessageSegmentReaders:
             path=f"{self._at_brokers}/{partition}",
             what=f"at offset {offset} {what}",
         )
-
-    def _no_column(self, name: str, there: Sequence[str]) -> TopicError:
-        return no_column(self._topic.name, name, there)
 
 
 class _Lost(Exception):
