@@ -19,6 +19,7 @@ from airflow_samza.systems.filesystems.filesystem import (
     raise_storage_error,
     storage_errors,
 )
+from airflow_samza.systems.filesystems.local_output import LocalOutput
 from airflow_samza.systems.filesystems.pace import FREE, Pace
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ class LocalFilesystem:
             self.step("create", path)
             folder, _, file = self._created(path)
             os.close(folder)
-        return _Output(file, self, path, durable)  # type: ignore[return-value]
+        return LocalOutput(file, self.step, path, self.location(path), durable)  # type: ignore[return-value]
 
     def open_input(self, path: str) -> pa.NativeFile:  # noqa: D102
         import pyarrow as pa
@@ -383,67 +384,3 @@ def _delete_tree(folder: int, name: str) -> None:
                 except NotADirectoryError:  # a link to a folder
                     os.unlink(inner, dir_fd=inside)
     os.rmdir(name, dir_fd=folder)
-
-
-class _Output:
-    """A new local file; writes larger than the buffer go straight to the disk."""
-
-    def __init__(self, file: BinaryIO, filesystem: LocalFilesystem, path: str, durable: bool) -> None:
-        self._file = file
-        self._filesystem = filesystem
-        self._path = path
-        self._location = filesystem.location(path)
-        self._durable = durable
-
-    @property
-    def closed(self) -> bool:
-        return self._file.closed
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def flush(self) -> None:
-        with storage_errors("write", self._location):
-            self._file.flush()
-
-    def write(self, data: bytes) -> int:
-        try:  # called for every buffer of every batch
-            self._filesystem.step("write", self._path)
-            return self._file.write(data)
-        except OSError as error:
-            raise_storage_error(error, "write", self._location)
-
-    def close(self) -> None:
-        if self._file.closed:
-            return
-        with storage_errors("write", self._location):
-            try:
-                self._filesystem.step("sync", self._path)
-                self._file.flush()
-                if self._durable:
-                    os.fsync(self._file.fileno())
-            finally:
-                with contextlib.suppress(OSError):
-                    self._file.close()
-                if not self._file.closed:  # pragma: no cover - a close that failed has still given the handle back
-                    os.close(self._file.fileno())
-
-    def __enter__(self) -> _Output:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def discard(self) -> None:
-        """Close without making anything durable: the file is about to be deleted."""
-        with contextlib.suppress(OSError):
-            self._file.close()
