@@ -24,13 +24,17 @@ def _typed(data: Mapping[str, Any], form: type[Form]) -> Form:
 
     A KeyError names what is missing, a ValueError what is wrong.
     """
-    for name in form.__struct_encode_fields__:
-        if name != _SLOT:
-            data[name]
+    _check_keys(data, form)
     try:
         return converted(data, form)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
+
+
+def _check_keys(data: Mapping[str, Any], form: type[msgspec.Struct]) -> None:
+    for name in form.__struct_encode_fields__:
+        if name != _SLOT:
+            data[name]
 
 
 _SLOT = "slot"
@@ -95,6 +99,8 @@ class Commit(msgspec.Struct, frozen=True, dict=True):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Commit:
         """Return it from what :meth:`to_json` wrote."""
+        for segment in data["segments"]:
+            _check_keys(segment, Segment)
         commit = _typed(data, cls)
         if commit.slot is not None:
             commit.slot.code  # noqa: B018 - its interval is two moments
