@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import Note, RunPlan
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import OutputClaim, PublishesForGood
 from airflow_samza.systems.system import System
-
-Notes = Mapping[str, Mapping[str, str]]
 
 
 def output_claim(run: RunPlan, stage_id: str, generation: Generation, *, carries_state: bool) -> OutputClaim:
@@ -23,11 +21,10 @@ def output_claim(run: RunPlan, stage_id: str, generation: Generation, *, carries
     return OutputClaim(run.producer(stage_id), str(generation), None if carries_state else run.interval)
 
 
-def with_lasting_notes(
-    notes: Notes, run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, System], *, carries_state: bool
-) -> dict[str, dict[str, str]]:
-    """Return the notes of a plan, with what readers of such outputs will see; a rerun may be rejected."""
-    found = {stage: dict(texts) for stage, texts in notes.items()}
+def lasting_notes(
+    run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, System], *, carries_state: bool
+) -> Iterator[Note]:
+    """Yield what readers of such outputs will see; a rerun may be rejected."""
     for stage in run.plan.stages:
         for stream_id in stage.outputs:
             bound = run.stream(stream_id)
@@ -36,10 +33,7 @@ def with_lasting_notes(
                 continue
             _reject_partitioner(run, spec, stream_id)
             claim = output_claim(run, stage.stage_id, Generation(run.generation, 1), carries_state=carries_state)
-            text = system.describe_output(bound.spec, claim)
-            texts = found.setdefault(stage.stage_id, {})
-            texts[stream_id] = f"{texts[stream_id]}; {text}" if stream_id in texts else text
-    return found
+            yield stage.stage_id, stream_id, system.describe_output(bound.spec, claim)
 
 
 def _reject_partitioner(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> None:

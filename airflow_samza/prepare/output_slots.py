@@ -11,7 +11,7 @@ from airflow_samza.prepare.carried_state import carries_state
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder, read_told
 from airflow_samza.runs.records.names import producer_id, safe
-from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import Note, RunPlan
 from airflow_samza.systems.capabilities import PublishesForGood, ReplacesSlots
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import (
@@ -26,8 +26,6 @@ from airflow_samza.systems.output_slots import (
 )
 from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.system import StreamSpec, System
-
-Notes = Mapping[str, Mapping[str, str]]
 
 ON_RERUN = "on_rerun"
 """The option of an output on Kafka by which another run of an interval adds to what was published."""
@@ -54,24 +52,19 @@ def run_slot(spec: ApplicationSpec, request: RunRequest) -> OutputSlot | None:
     )
 
 
-def with_slot_notes(
-    notes: Notes, run: RunPlan, systems: Mapping[str, System], files: Filesystem
-) -> dict[str, dict[str, str]]:
-    """Return the notes of a plan, by stage and stream, with what becomes of what earlier runs wrote to the outputs.
+def slot_notes(run: RunPlan, systems: Mapping[str, System], files: Filesystem) -> Iterator[Note]:
+    """Yield what becomes of what earlier runs wrote to the outputs.
 
     A slot of another application, and an interval that overlaps one that is written, are rejected.
     """
-    found = {stage: dict(texts) for stage, texts in notes.items()}
     for stage in run.plan.stages:
         for stream_id in stage.outputs:
-            told = "; ".join(_told(run, stream_id, systems, files)) if not run.is_own(stream_id) else ""
-            if told:
-                texts = found.setdefault(stage.stage_id, {})
-                texts[stream_id] = f"{texts[stream_id]}; {told}" if stream_id in texts else told
-    return found
+            if not run.is_own(stream_id):
+                for text in _texts(run, stream_id, systems, files):
+                    yield stage.stage_id, stream_id, text
 
 
-def _told(run: RunPlan, stream_id: str, systems: Mapping[str, System], files: Filesystem) -> Iterator[str]:
+def _texts(run: RunPlan, stream_id: str, systems: Mapping[str, System], files: Filesystem) -> Iterator[str]:
     bound = run.stream(stream_id)
     system = systems[bound.system]
     if not isinstance(system, ReplacesSlots):

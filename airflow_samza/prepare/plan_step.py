@@ -4,13 +4,7 @@ root           what its storage permits, where that has to be asked
 load           the application; where the run is planned already, that it is the one that was planned
 reject         what this version does not run
 lease          the state that the run continues from
-bind           the systems
-describe       every stream as its system sees it: paths rendered, ranges of time bounded
-ask            partition counts, one call per system
-plan           the ExecutionPlan, with the counts that the state depends on
-compare        that inputs are those of which the state says how far they were read
-range          the input range of each input
-check          columns and expressions of every stage, and that the state was made by the same ones
+plan           streams, counts, ranges and columns: the passes of airflow_samza.prepare.passes
 keep           the stages that have a result of a former plan, of which nothing has changed
 create         the topics that are written, the run's own and outputs; check that outputs can be written
 store          the RunPlan
@@ -24,77 +18,40 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import ConfigError, SamzaError, raise_all
-from airflow_samza.planner.declaration import declaration, first_of
-from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
+from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.planner.declaration import first_of
 from airflow_samza.planner.stage_code import stage_digests
 from airflow_samza.prepare.bound_systems import (
-    asking_for_systems,
     bind_systems,
-    declared_systems,
+    check_root,
     run_bindings,
-    system_name,
 )
 from airflow_samza.prepare.carried_state import (
-    arrived_slice,
-    carried_slice,
     carries_state,
-    is_carried_on,
-    patience_of,
     previewed_state,
     take_state,
 )
-from airflow_samza.prepare.input_positions import input_meanings, meanings_by_key, renamed_inputs, with_present_inputs
 from airflow_samza.prepare.kept_stages import fingerprints, reuse
-from airflow_samza.prepare.lasting_outputs import with_lasting_notes
-from airflow_samza.prepare.modes import check_mode
-from airflow_samza.prepare.namesakes import continued_by, reject_namesake, reject_other_copy, with_writer_of_state
-from airflow_samza.prepare.output_slots import run_slot, with_slot_notes
-from airflow_samza.prepare.root_check import check_root
+from airflow_samza.prepare.namesakes import continued_by, reject_namesake, reject_other_copy
+from airflow_samza.prepare.passes import plan_run
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
-from airflow_samza.prepare.run_streams import described, input_schemas, known_metadata, with_plan, with_schemas
-from airflow_samza.prepare.serdes import check_serdes
-from airflow_samza.prepare.shared_sections import check_names, reject_shared_outputs, section_slice
+from airflow_samza.prepare.shared_sections import check_names
 from airflow_samza.prepare.side_inputs import (
-    SideInputSlices,
-    check_pushes,
     pin_versions,
-    side_streams,
-    with_side_input_notes,
 )
-from airflow_samza.prepare.spark_streams import reject_unbounded, reject_unreadable, with_spark_notes
-from airflow_samza.prepare.state_notes import with_state_notes
-from airflow_samza.prepare.state_starts import former_names, write_starts
-from airflow_samza.prepare.superseded_inputs import InputHistory
-from airflow_samza.prepare.told_reading import with_reading_notes
+from airflow_samza.prepare.spark_streams import reject_unbounded
+from airflow_samza.prepare.state_starts import write_starts
 from airflow_samza.prepare.unchanged import PLAN_ANEW, changed, differences, other_options, reject_other_options
-from airflow_samza.records import plain
-from airflow_samza.runs.lineage.state_changes import (
-    changed_inputs,
-    changed_state,
-    dropped_and_there,
-    lies_by_partitions,
-)
-from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, adopt, read
 from airflow_samza.runs.records.forgotten_runs import reject_forgotten
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
+from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, SIDE_INPUT, STAGED, RunPlan
 from airflow_samza.runs.stages.stage_state import code_run
 from airflow_samza.runs.upkeep.topic_expiry import open_again
-from airflow_samza.systems.capabilities import ExpiresMessages, TakesArrivals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
-from airflow_samza.systems.filesystems.pace import Pace
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
-from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
-from airflow_samza.task.program.pruning.notes import flow_notes
-from airflow_samza.task.program.pruning.topics import reduce_topics
-from airflow_samza.task.program.stage_program import check_application
-from airflow_samza.task.program.state_meanings import state_meanings
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +87,7 @@ def prepare_run(
             raise changed(stored, why, plan_anew)
         log.warning("The run %s is planned anew: %s.", request.run_id, first_of(why))
         request = dataclasses.replace(request, generation=planned[-1] + 1)
-    check_mode(spec, request.mode or STAGED)
+    _check_mode(spec, request.mode or STAGED)
     check_names(spec, request.sections)
     if request.state_from not in (PREVIOUS, FRESH) and not carries_state(spec):
         raise ConfigError(
@@ -144,7 +101,7 @@ def prepare_run(
     taken = take_state(files, spec, request, on_wait) if carries_state(spec) else None
     try:
         version = taken.version if taken is not None else None
-        run = _planned(files, bindings, default_system, spec, request, version)
+        run = plan_run(files, bindings, default_system, spec, request, version)
         run = dataclasses.replace(run, options=_options_read(run, request))
         if taken is not None:
             slices = {stream_id: stream.slice for stream_id, stream in run.streams.items() if stream.role != SIDE_INPUT}
@@ -164,6 +121,25 @@ def prepare_run(
         raise
     made = adopt(files, folder.plan(run.generation), dataclasses.replace(run, requests=requests.take()))
     return continued_by(made, spec, request.application)
+
+
+def _check_mode(spec: ApplicationSpec, mode: str) -> None:
+    """Reject a mode that is none, or that does not fit the application."""
+    if mode not in (STAGED, PIPELINED, CONTINUOUS):
+        raise ConfigError(
+            f"The mode {mode!r} of a run is not known.",
+            hint="Choose staged, pipelined or continuous.",
+            key="mode",
+            value=mode,
+        )
+    if mode == CONTINUOUS and all(stream.bounded for stream in spec.inputs.values()):
+        raise ConfigError(
+            f"The application {spec.name!r} has no unbounded input, so a continuous run of it would be a pipelined "
+            "one.",
+            hint="Declare an input unbounded (bounded=False), or choose pipelined.",
+            key="mode",
+            value=mode,
+        )
 
 
 def _stored_plan(files: Filesystem, folder: RunFolder, request: RunRequest, planned: Sequence[int]) -> RunPlan | None:
@@ -208,100 +184,11 @@ def preview_run(
     planned = RunFolder(spec.name, request.run_id).plan_generations(files)
     generation = planned[-1] + 1 if planned else request.generation
     request = dataclasses.replace(request, wait_seconds=0.0, generation=generation)
-    run = _planned(files, bindings, default_system, spec, request, version)
+    run = plan_run(files, bindings, default_system, spec, request, version)
     if not planned:
         return run
     systems = bind_systems(run_bindings(run.systems, bindings), files.root)
     return _with_reuse(files, systems, spec, run, request, data)
-
-
-def _planned(
-    files: Filesystem,
-    bindings: Mapping[str, SystemBinding],
-    default_system: str | None,
-    spec: ApplicationSpec,
-    request: RunRequest,
-    version: Version | None,
-) -> RunPlan:
-    streams = {**spec.inputs, **spec.outputs, **spec.intermediates, **side_streams(spec, plan_shape(spec))}
-    places = {stream_id: system_name(spec, stream, bindings, default_system) for stream_id, stream in streams.items()}
-    kept = declared_systems(spec, places.values(), bindings)
-    systems = bind_systems(run_bindings(kept, bindings), files.root)
-    bound = {
-        stream_id: BoundStream(
-            stream.stream_id,
-            stream.role.value,
-            places[stream_id],
-            described(stream, spec, request),
-        )
-        for stream_id, stream in streams.items()
-    }
-    reject_unreadable(spec, bound, kept)
-    raise_all([*check_pushes(spec, bound, kept), *check_serdes(spec, bound, kept, systems)])
-    with asking_for_systems({*bindings, *spec.systems}, places.values()):
-        metadata = known_metadata(systems, bound, spec)
-    counts = {stream_id: found.partitions for stream_id, found in metadata.items()}
-    kinds = {stream_id: str(kept[place]["kind"]) for stream_id, place in places.items()}
-    pinned = version.plan if version is not None and lies_by_partitions(version) else None
-    plan = ExecutionPlanner({}, counts, kinds, places).plan(spec, pinned=pinned)
-    plan = with_writer_of_state(files, plan, version, request.application)
-    bound = {stream_id: with_plan(stream, plan) for stream_id, stream in bound.items()}
-    raise_all(
-        reject_shared_outputs(spec, plan, {stream_id: kept[places[stream_id]]["kind"] for stream_id in spec.outputs})
-    )
-    inputs = input_meanings(spec, bound, kept, systems) if carries_state(spec) else {}
-    raise_all(dropped_and_there(meanings_by_key(inputs), spec.dropped, spec.name))
-    read = None
-    if version is not None:
-        raise_all(changed_inputs(version, inputs, renamed_inputs(spec, version), spec.dropped, spec.name))
-        read = with_present_inputs(spec, version)
-    side_inputs = SideInputSlices(files, spec, systems, request.tables, request.interval)
-    history = InputHistory(files, spec, read)
-    reading = _Reading(spec, systems, read, request, side_inputs, history, files.pace)
-    with asking_for_systems({*bindings, *spec.systems}, places.values()):
-        bound = {stream_id: reading.with_slice(stream) for stream_id, stream in bound.items()}
-    run = RunPlan(
-        application=spec.name,
-        app_id=spec.app_id,
-        reference=request.application,
-        run_id=request.run_id,
-        generation=request.generation,
-        mode=request.mode or STAGED,
-        plan=plan,
-        streams=bound,
-        config=dict(request.config),
-        systems=kept,
-        interval=request.interval.iso() if request.interval is not None else None,
-        slot=run_slot(spec, request),
-        tables={table_id: plain(pinned) for table_id, pinned in side_inputs.tables.items()},
-        declared=declaration(spec),
-    )
-    found_schemas = input_schemas(run, metadata)
-    compiled = check_application(spec, plan, found_schemas)
-    contents = reduce_topics(spec, plan, compiled)
-    if contents:
-        compiled = check_application(spec, plan, found_schemas, contents)
-    meanings = state_meanings(spec, plan, found_schemas, contents) if carries_state(spec) else {}
-    raise_all(dropped_and_there(meanings, spec.dropped, spec.name))
-    if version is not None:
-        raise_all(changed_state(version, meanings, former_names(spec, version), spec.dropped, spec.name))
-    notes = with_state_notes(flow_notes(spec, plan, compiled, contents, kinds), plan, bound, version)
-    notes = with_slot_notes(notes, run, systems, files)
-    return dataclasses.replace(
-        run,
-        streams=with_schemas(run, spec, compiled),
-        engines=_engines(plan, compiled),
-        schemas={stream_id: schema.ddl() for stream_id, schema in found_schemas.items()},
-        contents=contents,
-        meanings={**meanings, **meanings_by_key(inputs)},
-        notes=with_lasting_notes(
-            with_reading_notes(with_spark_notes(with_side_input_notes(notes, run), run, spec, systems), run, systems),
-            run,
-            spec,
-            systems,
-            carries_state=carries_state(spec),
-        ),
-    )
 
 
 def _with_reuse(
@@ -342,52 +229,6 @@ def _create_topics(run: RunPlan, systems: Mapping[str, System]) -> None:
                 wanted.setdefault(stream.system, []).append(stream.spec)
     for name, specs in wanted.items():
         systems[name].admin.create(specs)
-
-
-def _engines(plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]) -> dict[str, dict[str, tuple[str, str]]]:
-    """Return, per stage, each operator's engine and the reason, as far as it is known before the stage runs."""
-    return {
-        stage.stage_id: {
-            op_id: (compiled[op_id].engine, compiled[op_id].reason) for op_id in stage.operators if op_id in compiled
-        }
-        for stage in plan.stages
-    }
-
-
-@dataclasses.dataclass(frozen=True)
-class _Reading:
-    """The input ranges of a run, from the version of the state that it starts from."""
-
-    spec: ApplicationSpec
-    systems: Mapping[str, System]
-    version: Version | None
-    request: RunRequest
-    side_inputs: SideInputSlices
-    history: InputHistory
-    pace: Pace
-
-    def with_slice(self, stream: BoundStream) -> BoundStream:
-        """Return the stream with the range that the run reads of it; a stream that it writes stays as it is."""
-        if stream.role not in (StreamRole.INPUT.value, SIDE_INPUT):
-            return stream
-        if stream.role == SIDE_INPUT:
-            return dataclasses.replace(stream, slice=self.side_inputs.of(stream))
-        system = self.systems[stream.system]
-        declared = self.spec.inputs[stream.stream_id]
-        if declared.shared:
-            named = self.request.sections.get(stream.stream_id)
-            wait = patience_of(self.spec, self.request.wait_seconds).wait_seconds
-            slice_ = section_slice(system, stream, declared, named, self.version, wait, self.history, self.pace)
-        elif declared.slice_by == "checkpoint" and isinstance(system, TakesArrivals):
-            slice_ = arrived_slice(declared, stream.spec, system, self.version, self.spec.config)
-        else:
-            slice_ = system.slice(stream.spec)
-            if is_carried_on(declared):
-                slice_ = carried_slice(declared, slice_, self.version, self.spec.config)
-                if isinstance(system, ExpiresMessages):
-                    slice_ = system.unexpired(stream.spec, slice_)
-                self.history.reject_superseded(stream, system)
-        return dataclasses.replace(stream, slice=slice_)
 
 
 def _check_outputs(run: RunPlan, systems: Mapping[str, System]) -> None:

@@ -6,7 +6,7 @@ The plan fixes a range from the oldest offset to the latest, so that every task,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
@@ -18,7 +18,7 @@ from airflow_samza.planner.wording import count_text
 from airflow_samza.prepare.task_side_inputs import COMPACTION, MADE, all_there_is, made
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.epoch_records import InputIntent
-from airflow_samza.runs.records.run_plan import BoundStream, RunPlan, side_input_key
+from airflow_samza.runs.records.run_plan import BoundStream, Note, RunPlan, side_input_key
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.pins import CURRENT, PinnedTable, check_asked, check_columns, find_version, push_stream
 from airflow_samza.runs.tables.table_version import DELETED
@@ -176,20 +176,15 @@ def planned_side_inputs(run: RunPlan, stage_id: str) -> dict[str, InputIntent]:
     return {stream_id: InputIntent(stream.spec.name, stream.slice or {}) for stream_id, stream in bound.items()}
 
 
-def with_side_input_notes(notes: Mapping[str, Mapping[str, str]], run: RunPlan) -> dict[str, dict[str, str]]:
-    """Return the notes, by stage and stream, with what is read of side inputs."""
-    found = {stage_id: dict(texts) for stage_id, texts in notes.items()}
+def side_input_notes(run: RunPlan) -> Iterator[Note]:
+    """Yield what is read of side inputs."""
     for stage in run.plan.stages:
         for stream_id in stage.side_inputs:
-            texts = found.setdefault(stage.stage_id, {})
-            note = _note(run, stream_id)
-            if stream_id in stage.inputs:
-                note = f"as a side input, {note}"
-            texts[stream_id] = "; ".join(text for text in (texts.get(stream_id), note) if text)
-    return found
+            as_what = "as a side input, " if stream_id in stage.inputs else ""
+            yield stage.stage_id, stream_id, as_what + _reading(run, stream_id)
 
 
-def _note(run: RunPlan, stream_id: str) -> str:
+def _reading(run: RunPlan, stream_id: str) -> str:
     slice_ = run.side_input(stream_id).slice or {}
     offsets = slice_.get("offsets")
     if offsets is None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.callables import callable_name
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.errors import ConfigError, UnsupportedShape
-from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan
+from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, Note, RunPlan
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.system import System
-
-Notes = Mapping[str, Mapping[str, str]]
 
 
 def reject_unreadable(
@@ -68,28 +66,20 @@ def reject_unbounded(run: RunPlan, systems: Mapping[str, System]) -> None:
             )
 
 
-def with_spark_notes(
-    notes: Notes, run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, System]
-) -> dict[str, dict[str, str]]:
-    """Return the notes of a plan, with what stages read by Spark, and what is promised of what Spark writes."""
-    found = {stage: dict(texts) for stage, texts in notes.items()}
+def spark_notes(run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, System]) -> Iterator[Note]:
+    """Yield what stages read by Spark, and what is promised of what Spark writes."""
     outputs = dict(_outputs(run, systems))
     for stage in run.plan.stages:
-        texts: dict[str, str] = {}
         for stream_id in stage.outputs:
             if stream_id in outputs:
                 table = outputs[stream_id].table(run.stream(stream_id).spec)
-                texts[stream_id] = f"written by Spark to {table.place}; {table.delivery}" + (
-                    f"; {table.rerun}" if table.rerun else ""
-                )
+                again = f"; {table.rerun}" if table.rerun else ""
+                yield stage.stage_id, stream_id, f"written by Spark to {table.place}; {table.delivery}{again}"
         for stream_id in stage.inputs:
             system = systems[run.stream(stream_id).system]
             if not run.is_own(stream_id) and isinstance(system, CarriedByDriver):
-                texts[stream_id] = f"read once by Spark, before the stage: {_source(spec, run, system, stream_id)}"
-        for stream_id, text in texts.items():
-            texts = found.setdefault(stage.stage_id, {})
-            texts[stream_id] = f"{texts[stream_id]}; {text}" if stream_id in texts else text
-    return found
+                source = _source(spec, run, system, stream_id)
+                yield stage.stage_id, stream_id, f"read once by Spark, before the stage: {source}"
 
 
 def _source(spec: ApplicationSpec, run: RunPlan, system: CarriedByDriver, stream_id: str) -> str:

@@ -583,7 +583,7 @@ class SamzaHook(RootHook):
         """Return whether root and Spark can be reached, and a text; for the button of the connection form."""
         try:
             from airflow_samza.launch.launcher import try_place
-            from airflow_samza.prepare.root_check import check_root
+            from airflow_samza.prepare.bound_systems import check_root
 
             self.get_conn()
             warnings = check_root(self.files)

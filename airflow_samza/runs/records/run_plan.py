@@ -64,6 +64,10 @@ def side_input_key(stream_id: str) -> str:
     return f"{stream_id}@side-input"
 
 
+Note = tuple[str, str, str]
+"""A note for people in a plan: the stage, the stream that it reads or writes, and the text."""
+
+
 @durable(
     "run plan",
     later={

@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 
 from airflow_samza.launch.runtime import SparkRuntime
-from airflow_samza.prepare.root_check import check_root
+from airflow_samza.prepare.bound_systems import check_root
 from airflow_samza.systems.filesystems import opening
 from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem, open_object_store
 from airflow_samza.systems.filesystems.opening import open_filesystem

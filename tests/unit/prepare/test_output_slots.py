@@ -9,7 +9,8 @@ import pytest
 from airflow_samza import stream_application
 from airflow_samza.errors import InvalidApplication
 from airflow_samza.launch.runtime import SparkRuntime
-from airflow_samza.prepare.output_slots import run_slot, with_slot_notes
+from airflow_samza.prepare.notes import joined
+from airflow_samza.prepare.output_slots import run_slot, slot_notes
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -95,7 +96,7 @@ def test_a_plan_says_that_messages_at_brokers_are_not_replaced(
     tmp_path: Path, options: tuple[tuple[str, str], ...], said: str
 ) -> None:
     run = planned(tmp_path, options)
-    found = with_slot_notes({}, run, {"lake": Brokers()}, open_filesystem(str(tmp_path / "root")))
+    found = joined([slot_notes(run, {"lake": Brokers()}, open_filesystem(str(tmp_path / "root")))])
     assert found == {
         "rows": {"out": f"messages that are published cannot be replaced: another run of the interval {said}"}
     }

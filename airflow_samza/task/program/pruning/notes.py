@@ -13,6 +13,7 @@ from airflow_samza.application.operator_specs import (
     WhereSpec,
 )
 from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.runs.records.run_plan import Note
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
@@ -29,13 +30,12 @@ def flow_notes(
     compiled: Mapping[str, CompiledOperator],
     contents: Mapping[str, TopicContent],
     kinds: Mapping[str, str],
-) -> dict[str, dict[str, str]]:
-    """Return, per stage and stream, a text on what less than whole streams and messages is read or sent.
+) -> Iterator[Note]:
+    """Yield, per stage and stream, what less than whole streams and messages is read or sent.
 
     ``kinds`` are those of the streams' systems.
     """
     topics = topic_columns(spec, contents)
-    notes: dict[str, dict[str, str]] = {}
     for stage in plan.stages:
         members = set(stage.operators)
         operators = [operator for operator in spec.operators if operator.op_id in members]
@@ -46,11 +46,10 @@ def flow_notes(
             if isinstance(o, InputOperatorSpec) and (s := compiled[o.op_id].schema) is not None
         }
         bounds = input_bounds(operators, compiled, inputs)
-        by_stream: dict[str, str] = {}
         for operator in operators:
             if operator.op_id in inputs and isinstance(operator, InputOperatorSpec):
                 stream_id = operator.stream.stream_id
-                texts = []
+                texts: list[str] = []
                 if not (stream_id in contents and contents[stream_id].combined_for):
                     texts += _reading(inputs[operator.op_id], used[operator.op_id])
                 if traits_of(kinds.get(stream_id)).keeps_statistics and operator.stream.format in (None, "parquet"):
@@ -58,14 +57,10 @@ def flow_notes(
                 if stream_id in spec.intermediates or operator.stream.format == "parquet":
                     kept = set(_encoded(operator, operators, compiled, contents, inputs[operator.op_id]))
                     texts += _keeping([name for name in inputs[operator.op_id].names if name in kept])
-                if texts:
-                    by_stream[stream_id] = "; ".join(texts)
+                yield from ((stage.stage_id, stream_id, text) for text in texts)
         for stream_id in stage.outputs:
             if stream_id in contents:
-                by_stream[stream_id] = _sending(compiled, contents[stream_id])
-        if by_stream:
-            notes[stage.stage_id] = by_stream
-    return notes
+                yield stage.stage_id, stream_id, _sending(compiled, contents[stream_id])
 
 
 def _reading(schema: Schema, used: Columns) -> list[str]:

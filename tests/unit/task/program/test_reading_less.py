@@ -16,6 +16,7 @@ import pytest
 from airflow_samza import Row, avg, collect, count, stream_application, sum_
 from airflow_samza.config import INTERMEDIATE_WHOLE_MESSAGES
 from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.prepare.notes import joined
 from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
@@ -290,7 +291,7 @@ def test_the_plan_says_what_is_read_skipped_and_sent() -> None:
     plan = ExecutionPlanner({}, {"views": 2}).plan(spec)
     contents = reduce_topics(spec, plan, check_application(spec, plan))
     compiled = check_application(spec, plan, None, contents)
-    assert flow_notes(spec, plan, compiled, contents, {"views": "files"}) == {
+    assert joined([flow_notes(spec, plan, compiled, contents, {"views": "files"})]) == {
         "views": {
             "views": "reads 3 of 5 columns: page, country, dwell; skips what statistics rule out by dwell > 1000; "
             "keeps the dictionaries of texts that repeat: country",
@@ -307,5 +308,5 @@ def test_the_plan_names_no_statistics_where_a_system_has_none(kind: str) -> None
 
     spec = stream_application("less")(describe).spec()
     plan = ExecutionPlanner({}, {"views": 2}).plan(spec)
-    notes = flow_notes(spec, plan, check_application(spec, plan), {}, {"views": kind})
+    notes = joined([flow_notes(spec, plan, check_application(spec, plan), {}, {"views": kind})])
     assert notes == {"views": {"views": "reads 2 of 5 columns: page, dwell"}}

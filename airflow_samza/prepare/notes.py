@@ -1,0 +1,112 @@
+"""Notes in a plan, for people: what stages read and write, by stage and stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.prepare.carried_state import carries_state
+from airflow_samza.prepare.lasting_outputs import lasting_notes
+from airflow_samza.prepare.output_slots import slot_notes
+from airflow_samza.prepare.side_inputs import side_input_notes
+from airflow_samza.prepare.spark_streams import spark_notes
+from airflow_samza.runs.lineage.versions import Version, is_reset
+from airflow_samza.runs.records.run_plan import Note, RunPlan
+from airflow_samza.systems.capabilities import TellsWhatIsRead
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import System
+from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
+from airflow_samza.task.program.pruning.notes import flow_notes
+
+_SHOWN = 3
+
+
+def notes_of(
+    files: Filesystem,
+    run: RunPlan,
+    spec: ApplicationSpec,
+    systems: Mapping[str, System],
+    compiled: Mapping[str, CompiledOperator],
+    kinds: Mapping[str, str],
+    version: Version | None,
+) -> dict[str, dict[str, str]]:
+    """Return the notes of a plan; outputs that a run may not write are rejected where their note is made."""
+    return joined(
+        (
+            flow_notes(spec, run.plan, compiled, run.contents, kinds),
+            range_notes(run, version),
+            slot_notes(run, systems, files),
+            side_input_notes(run),
+            spark_notes(run, spec, systems),
+            reading_notes(run, systems),
+            lasting_notes(run, spec, systems, carries_state=carries_state(spec)),
+        )
+    )
+
+
+def joined(sources: Iterable[Iterable[Note]]) -> dict[str, dict[str, str]]:
+    """Return notes by stage and stream; several of one stream make one text, in order."""
+    notes: dict[str, dict[str, str]] = {}
+    for source in sources:
+        for stage_id, stream_id, text in source:
+            texts = notes.setdefault(stage_id, {})
+            if text:
+                texts[stream_id] = f"{texts[stream_id]}; {text}" if stream_id in texts else text
+    return notes
+
+
+def range_notes(run: RunPlan, version: Version | None) -> Iterator[Note]:
+    """Yield the ranges of unbounded inputs and of shared streams."""
+    for stage in run.plan.stages:
+        for stream_id in stage.inputs:
+            text = _range_text(run.stream(stream_id).slice or {}, version)
+            if text is not None:
+                yield stage.stage_id, stream_id, text
+
+
+def reading_notes(run: RunPlan, systems: Mapping[str, System]) -> Iterator[Note]:
+    """Yield the places outside of the records where systems show how far runs have read, such as consumer groups.
+
+    A place that may not be written is rejected.
+    """
+    for stage in run.plan.stages:
+        for stream_id in stage.inputs:
+            bound = run.stream(stream_id)
+            system = systems[bound.system]
+            if not run.is_own(stream_id) and isinstance(system, TellsWhatIsRead):
+                yield stage.stage_id, stream_id, system.describe_reading(bound.spec) or ""
+
+
+def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | None:
+    """Return a note about the range of one unbounded input, or of sections; None: there is nothing to note."""
+    if "sections" in slice_:
+        runs = [named["run"] for named in slice_["sections"]]
+        if not runs:
+            return "reads no section: none is new"
+        more = f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
+        return f"reads the {'section' if len(runs) == 1 else 'sections'} of {', '.join(runs[:_SHOWN])}{more}"
+    if slice_.get("final") is not False:
+        return None
+    offsets = slice_.get("offsets")
+    if offsets is None:
+        return "reads the data interval, and ends for this run only"
+    since = "of the first run"
+    if version is not None:
+        since = f"since {'the reset' if is_reset(version) else f'the run {version.run}'} (version {version.number})"
+    if "chunks" in slice_:
+        return _files_note(slice_, since)
+    count = sum(end - start for start, end in offsets)
+    return f"reads {count:,} {'offset' if count == 1 else 'offsets'} {since}"
+
+
+def _files_note(slice_: Mapping[str, Any], since: str) -> str:
+    count, noted = len(slice_["files"]), slice_["noted"]
+    text = f"reads {count:,} {'file' if count == 1 else 'files'} ({slice_['bytes']:,} bytes) {since}"
+    words = {
+        "waiting": "left to a later run",
+        "late": "too late, and unread",
+        "ignored": "written again, and not read again",
+        "unread": "there before, and unread",
+    }
+    return "; ".join([text, *(f"{noted[name]:,} {words[name]}" for name in words if noted[name])])
