@@ -6,7 +6,7 @@ tables, side inputs); rule P11 (keys and partitioners), rules S2, S6–S8 (table
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -15,10 +15,8 @@ from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable
 from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns
-from airflow_samza.application.declarations.remote_access import RemoteAccessOptions
 from airflow_samza.application.declarations.streams import (
     SECRETS_BELONG_ELSEWHERE,
-    PushedTableOptions,
     StreamOptions,
     check_words,
     declared_stream,
@@ -34,7 +32,7 @@ from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.application.stream import OutputStream, SideInput, Table
+from airflow_samza.application.stream import OutputStream, SideInput
 from airflow_samza.schema import Schema
 from airflow_samza.secrecy import gives_away
 
@@ -61,18 +59,17 @@ _LEAVE_OUT = {
 
 
 @checked_calls
-class ApplicationDescriptor:
+class ApplicationDescriptor(TableDeclarations):
     """Declarations of systems, streams and tables, as both kinds of application make them.
 
     The rules that all calls share are described where they are shown: :class:`StreamApplicationDescriptor`.
     """
 
     def __init__(self, graph: GraphBuilder, config: Mapping[str, str], default_system: str | None = None) -> None:
-        self._graph = graph
+        super().__init__(graph, config)
         self.config: Mapping[str, str] = MappingProxyType(dict(config))
         """Configuration of the application, by key."""
         self.default_system_name = None if default_system is None else checked_id(default_system, "system")
-        self._tables = TableDeclarations(graph, self.config)
 
     @property
     def name(self) -> str:
@@ -374,173 +371,6 @@ class ApplicationDescriptor:
         self._graph.add_stream(stream)
         spec = self._graph.add_input(InputOperatorSpec, stream)
         return MessageStream(self._graph, spec, key=stream.key, event_time=stream.timestamp)
-
-    # -- tables ------------------------------------------------------------------------------------------------------
-
-    @overload
-    def pushed_table(
-        self, id: str, *, key: Columns, schema: type[T], **more: Unpack[PushedTableOptions]
-    ) -> Table[T]: ...
-
-    @overload
-    def pushed_table(
-        self, id: str, *, key: Columns, schema: object = ..., **more: Unpack[PushedTableOptions]
-    ) -> Table[Any]: ...
-
-    def pushed_table(
-        self, id: str, *, key: Columns, schema: object = None, **more: Unpack[PushedTableOptions]
-    ) -> Table[Any]:
-        """Declare a table that pushes fill: ``SamzaTablePushOperator``, or ``airflow-samza tables push``.
-
-        The application only reads it (rule S6). Its side input is the stream of the pushes, ``<id>-push``. A push takes
-        key, schema, partitioner and partition count from here, so it may come before the first run.
-
-        ```python
-        members = app.pushed_table("members", key="member_id", schema="member_id bigint, tier string")
-        ```
-
-        :param id: The table's id.
-        :param key: The columns by which rows are found.
-        :param schema: The columns of a row: a dataclass, a DDL string or a ``pyarrow.Schema``.
-        """
-        check_words(more, "pushed_table", PushedTableOptions)
-        return self._tables.pushed(id, key=key, schema=schema, **more)
-
-    @overload
-    def local_table(
-        self,
-        id: str,
-        *,
-        key: Columns,
-        schema: type[T],
-        ttl: str | int | timedelta | None = ...,
-        changelog: bool | str = ...,
-        options: Mapping[str, object] | None = ...,
-        renamed_from: str | None = ...,
-    ) -> Table[T]: ...
-
-    @overload
-    def local_table(
-        self,
-        id: str,
-        *,
-        key: Columns,
-        schema: object = ...,
-        ttl: str | int | timedelta | None = ...,
-        changelog: bool | str = ...,
-        options: Mapping[str, object] | None = ...,
-        renamed_from: str | None = ...,
-    ) -> Table[Any]: ...
-
-    def local_table(
-        self,
-        id: str,
-        *,
-        key: Columns,
-        schema: object = None,
-        ttl: str | int | timedelta | None = None,
-        changelog: bool | str = True,
-        options: Mapping[str, object] | None = None,
-        renamed_from: str | None = None,
-    ) -> Table[Any]:
-        """Declare a table that the application writes with ``send_to``, and reads by joins.
-
-        The last row that was written for a key counts. Changes are saved under the root with each epoch, so the table
-        survives the loss of a host (rule S10).
-
-        ```python
-        prices = app.local_table("prices", key="item", schema="item string, price int", ttl="1 day")
-        ```
-
-        :param id: The table's id.
-        :param key: The columns by which rows are found.
-        :param schema: The columns of a row: a dataclass, a DDL string or a ``pyarrow.Schema``.
-        :param ttl: The time for which a row is found after it was written: by event time if all streams that write or
-            read the table have one, otherwise by the clock. By default for ever.
-        :param changelog: True: the rows are kept. ``"system.stream"`` (or the key ``stores.<id>.changelog``):
-            ``send_to`` also writes them to that stream, for others to read. False: the rows are lost with the run.
-        :param options: Reserved: this version defines no option of a table.
-        :param renamed_from: The former id of the table, under which its rows are found.
-        """
-        return self._tables.local(
-            id, key=key, schema=schema, ttl=ttl, changelog=changelog, options=options, renamed_from=renamed_from
-        )
-
-    def remote_table(
-        self,
-        id: str,
-        *,
-        key: Columns,
-        reader: Callable[[Any], Any] | None = None,
-        writer: Callable[..., Any] | None = None,
-        schema: object = None,
-        options: Mapping[str, object] | None = None,
-        **access: Unpack[RemoteAccessOptions],
-    ) -> Table[Any]:
-        """Declare a table that functions of yours read and write: a service, a database.
-
-        Functions may be coroutine functions. A key of several columns is a tuple.
-
-        ```python
-        prices = app.remote_table("prices", key="sku", reader=fetch, batch_reads=100, rate="50/second")
-        ```
-
-        :param id: The table's id.
-        :param key: The columns by which rows are found.
-        :param reader: A callable ``reader(key)`` that returns a row or None, for joins.
-        :param writer: A callable ``writer(key, row)`` for ``send_to``; the row None deletes.
-        :param schema: The columns of a row. Without a schema joins get what the reader returned.
-        :param options: Reserved: this version defines no option of a table.
-        """
-        check_words(access, "remote_table", RemoteAccessOptions)
-        return self._tables.remote(
-            id, key=key, reader=reader, writer=writer, schema=schema, options=options, access=access
-        )
-
-    def table(
-        self,
-        id: str,
-        *,
-        key: Columns,
-        side_inputs: Sequence[SideInput | MessageStream[Any] | str] | None = None,
-        processor: Callable[..., Any] | str | None = None,
-        schema: object = None,
-        ttl: str | int | timedelta | None = None,
-        changelog: bool | None = None,
-        options: Mapping[str, object] | None = None,
-        renamed_from: str | None = None,
-    ) -> Table[Any]:
-        """Declare a table that side inputs fill, through a processor where their messages are no rows.
-
-        ```python
-        changes = app.side_input("profile-changes", schema="member_id bigint, tier string", key="member_id")
-        profiles = app.table("profiles", key="member_id", side_inputs=[changes])
-        ```
-
-        :param id: The table's id.
-        :param key: The columns by which rows are found.
-        :param side_inputs: The streams that fill the table: what :meth:`side_input` or :meth:`input_stream` returned,
-            their ids, or ``"system.stream"``. By default those of the key ``stores.<id>.side.inputs``.
-        :param processor: A factory ``(config, metrics) -> SideInputsProcessor``, or its name
-            ``"package.module:factory"``. By default each message is a row (rule S2).
-        :param schema: The columns of a row. By default those of the side input.
-        :param ttl: Rejected: a row lives until its side input deletes it.
-        :param changelog: Rejected if true: the side inputs bring the table back
-            (:class:`~airflow_samza.errors.SideInputsWithChangelog`).
-        :param options: Reserved: this version defines no option of a table.
-        :param renamed_from: The former id of the table, under which its rows are found.
-        """
-        return self._tables.with_side_inputs(
-            id,
-            key=key,
-            side_inputs=side_inputs,
-            processor=processor,
-            schema=schema,
-            ttl=ttl,
-            changelog=changelog,
-            options=options,
-            renamed_from=renamed_from,
-        )
 
 
 @checked_calls

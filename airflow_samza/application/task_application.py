@@ -12,7 +12,6 @@ from airflow_samza.application.application import DecoratedApplication, StreamAp
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, name_of
 from airflow_samza.application.checked_calls import checked_call, checked_calls
-from airflow_samza.application.declarations.side_inputs import ConfiguredSideInputs
 from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
@@ -20,7 +19,7 @@ from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.times import duration_ms
-from airflow_samza.config import STORE_BACKENDS, Config
+from airflow_samza.config import STORE_BACKENDS
 from airflow_samza.errors import ConfigError, DuplicateId, SchemaError
 from airflow_samza.schema import Field, Schema, declared_type
 
@@ -79,13 +78,13 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         """
         self._graph.check_open()
         store = _declared_store(name, key, value, backend, ttl)
-        ConfiguredSideInputs(Config(self.config)).reject_any(
+        self._configured.reject_any(
             store.name,
             f"The store {store.name!r} is declared by app.store, which the task itself writes",
             f'Declare it as app.table("{store.name}", key=…, schema=…): the task reads it by '
             f'context.get_table("{store.name}").',
         )
-        changelog = Config(self.config).changelog(store.name)
+        changelog = self._settings.changelog(store.name)
         if changelog is not None:
             reject(
                 f"stores.{store.name}.changelog is {changelog!r}, and the store {store.name!r} has no topic of "

@@ -108,8 +108,6 @@ class PushedTableOptions(TypedDict, total=False):
     """A factory ``(config, metrics) -> SideInputsProcessor``, or its name ``"package.module:factory"``. By default
     each pushed row is a row of the table.
     """
-    options: Mapping[str, object] | None
-    """Reserved: this version defines no option of a table."""
     renamed_from: str | None
     """The former id of the table, under which its rows are found."""
 

@@ -1,17 +1,28 @@
-"""Checks of table declarations: pushed, local, remote, and the general form with side inputs (rules S2, S6, S8)."""
+"""Declarations of tables: pushed, local, remote, and the general form with side inputs (rules S2, S6, S8)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from airflow_samza.application.callables import check_callable, reject_async_methods
+from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns, key_columns
 from airflow_samza.application.declarations.remote_access import RemoteAccessOptions, remote_access
 from airflow_samza.application.declarations.side_inputs import ConfiguredSideInputs
-from airflow_samza.application.declarations.streams import checked_partitions, declared_stream, options_of
+from airflow_samza.application.declarations.streams import (
+    PushedTableOptions,
+    check_words,
+    checked_partitions,
+    declared_stream,
+)
+from airflow_samza.application.declarations.table_checks import (
+    changelog_stream,
+    checked_processor,
+    milliseconds,
+    with_changelog,
+)
 from airflow_samza.application.descriptors import (
     StreamDescriptor,
     StreamRole,
@@ -27,112 +38,148 @@ from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream import SideInput, Table
-from airflow_samza.application.times import duration_ms
 from airflow_samza.config import Config
 from airflow_samza.errors import BadId, SideInputsWithChangelog
 from airflow_samza.schema import Schema
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+T = TypeVar("T")
 
 PUSH_DELETES = "_deleted"
 """The column of every stream of pushes that marks the rows which delete their key."""
 
 
+@checked_calls
 class TableDeclarations:
-    """Declares the tables of one application."""
+    """Declarations of the tables of one application."""
 
     def __init__(self, graph: GraphBuilder, config: Mapping[str, str]) -> None:
         self._graph = graph
-        self._config = Config(config)
-        self._configured = ConfiguredSideInputs(self._config)
+        self._settings = Config(config)
+        self._configured = ConfiguredSideInputs(self._settings)
 
-    def pushed(
+    @overload
+    def pushed_table(
+        self, id: str, *, key: Columns, schema: type[T], **more: Unpack[PushedTableOptions]
+    ) -> Table[T]: ...
+
+    @overload
+    def pushed_table(
+        self, id: str, *, key: Columns, schema: object = ..., **more: Unpack[PushedTableOptions]
+    ) -> Table[Any]: ...
+
+    def pushed_table(
+        self, id: str, *, key: Columns, schema: object = None, **more: Unpack[PushedTableOptions]
+    ) -> Table[Any]:
+        """Declare a table that pushes fill: ``SamzaTablePushOperator``, or ``airflow-samza tables push``.
+
+        The application only reads it (rule S6). Its side input is the stream of the pushes, ``<id>-push``. A push takes
+        key, schema, partitioner and partition count from here, so it may come before the first run.
+
+        ```python
+        members = app.pushed_table("members", key="member_id", schema="member_id bigint, tier string")
+        ```
+
+        :param id: The table's id.
+        :param key: The columns by which rows are found.
+        :param schema: The columns of a row: a dataclass, a DDL string or a ``pyarrow.Schema``.
+        """
+        check_words(more, "pushed_table", PushedTableOptions)
+        return self._pushed(id, key, schema, **more)
+
+    @overload
+    def local_table(
+        self,
+        id: str,
+        *,
+        key: Columns,
+        schema: type[T],
+        ttl: str | int | timedelta | None = ...,
+        changelog: bool | str = ...,
+        renamed_from: str | None = ...,
+    ) -> Table[T]: ...
+
+    @overload
+    def local_table(
+        self,
+        id: str,
+        *,
+        key: Columns,
+        schema: object = ...,
+        ttl: str | int | timedelta | None = ...,
+        changelog: bool | str = ...,
+        renamed_from: str | None = ...,
+    ) -> Table[Any]: ...
+
+    def local_table(
         self,
         id: str,
         *,
         key: Columns,
         schema: object = None,
-        partitions: int | None = None,
-        system: str | None = None,
-        partitioner: str = "samza",
-        processor: Callable[..., Any] | str | None = None,
-        options: Mapping[str, object] | None = None,
+        ttl: str | int | timedelta | None = None,
+        changelog: bool | str = True,
         renamed_from: str | None = None,
     ) -> Table[Any]:
-        """Return a table whose side input is its own stream of pushes, ``<id>-push``."""
-        table = self._described(id, TableKind.PUSHED, key, schema, options, renamed_from)
-        where = f"table {table.table_id!r}"
-        if table.schema is not None and PUSH_DELETES in table.schema:
-            reject(
-                f"The pushed table {table.table_id!r} has a column {PUSH_DELETES!r}, which its stream of pushes has "
-                "for itself",
-                hint="Leave it out, or call it something else: an incremental push says with deletes= which rows "
-                "delete their key.",
-                table=table.table_id,
-            )
-        stream = declared_stream(
-            push_stream_id(table.table_id),
-            StreamRole.SIDE_INPUT,
-            system=system,
-            schema=table.schema,
-            key=table.key,
-            partitioner=partitioner,
-            partitions=checked_partitions(partitions, where),
-        )
-        if self._configured.of(table.table_id):
-            self._configured.check_same(table.table_id, [stream])
-        checked = self._processor(table, processor, where)
-        table = replace(table, partitions=partitions, side_inputs=(stream.stream_id,), processor=checked)
-        return self._added(table, stream)
+        """Declare a table that the application writes with ``send_to``, and reads by joins.
 
-    def local(
-        self,
-        id: str,
-        *,
-        key: Columns,
-        schema: object,
-        ttl: str | int | timedelta | None,
-        changelog: bool | str,
-        options: Mapping[str, object] | None,
-        renamed_from: str | None,
-    ) -> Table[Any]:
-        """Return a table that the application writes; or one that side inputs of the configuration feed."""
+        The last row that was written for a key counts. Changes are saved under the root with each epoch, so the table
+        survives the loss of a host (rule S10).
+
+        ```python
+        prices = app.local_table("prices", key="item", schema="item string, price int", ttl="1 day")
+        ```
+
+        :param id: The table's id.
+        :param key: The columns by which rows are found.
+        :param schema: The columns of a row: a dataclass, a DDL string or a ``pyarrow.Schema``.
+        :param ttl: The time for which a row is found after it was written: by event time if all streams that write or
+            read the table have one, otherwise by the clock. By default for ever.
+        :param changelog: True: the rows are kept. ``"system.stream"`` (or the key ``stores.<id>.changelog``):
+            ``send_to`` also writes them to that stream, for others to read. False: the rows are lost with the run.
+        :param renamed_from: The former id of the table, under which its rows are found.
+        """
         if isinstance(id, str) and self._configured.feeds(id):
-            asked = (
-                None if changelog is True or changelog is False else bool(changelog)
-            )  # it would be, were there no side inputs
-            return self.with_side_inputs(
-                id,
-                key=key,
-                side_inputs=None,
-                processor=None,
-                schema=schema,
-                ttl=ttl,
-                changelog=asked,
-                options=options,
-                renamed_from=renamed_from,
-            )
-        table = self._described(id, TableKind.LOCAL, key, schema, options, renamed_from)
+            stream_asked = None if isinstance(changelog, bool) else bool(changelog)  # side inputs make no use of it
+            return self.table(id, key=key, schema=schema, ttl=ttl, changelog=stream_asked, renamed_from=renamed_from)
+        table = self._described(id, TableKind.LOCAL, key, schema, renamed_from)
         if changelog is True:
-            changelog = self._config.changelog(table.table_id) or True
-        stream = _changelog_stream(table, changelog) if isinstance(changelog, str) else None
-        table = replace(table, ttl_ms=_milliseconds(ttl), options=_with_changelog(table, changelog))
+            changelog = self._settings.changelog(table.table_id) or True
+        stream = changelog_stream(table, changelog) if isinstance(changelog, str) else None
+        table = replace(table, ttl_ms=milliseconds(ttl), options=with_changelog(table, changelog))
         added = self._added(table, stream)
         if stream is not None:
             self._graph.changelogs[table.table_id] = stream
         return added
 
-    def remote(
+    def remote_table(
         self,
         id: str,
         *,
         key: Columns,
-        reader: Callable[..., Any] | None,
-        writer: Callable[..., Any] | None,
-        schema: object,
-        options: Mapping[str, object] | None,
-        access: RemoteAccessOptions,
+        reader: Callable[[Any], Any] | None = None,
+        writer: Callable[..., Any] | None = None,
+        schema: object = None,
+        **access: Unpack[RemoteAccessOptions],
     ) -> Table[Any]:
-        """Return a table read and written by callables."""
-        table = self._described(id, TableKind.REMOTE, key, schema, options, None)
+        """Declare a table that functions of yours read and write: a service, a database.
+
+        Functions may be coroutine functions. A key of several columns is a tuple.
+
+        ```python
+        prices = app.remote_table("prices", key="sku", reader=fetch, batch_reads=100, rate="50/second")
+        ```
+
+        :param id: The table's id.
+        :param key: The columns by which rows are found.
+        :param reader: A callable ``reader(key)`` that returns a row or None, for joins.
+        :param writer: A callable ``writer(key, row)`` for ``send_to``; the row None deletes.
+        :param schema: The columns of a row. Without a schema joins get what the reader returned.
+        """
+        check_words(access, "remote_table", RemoteAccessOptions)
+        table = self._described(id, TableKind.REMOTE, key, schema, None)
         self._configured.reject_any(
             table.table_id,
             f"The table {table.table_id!r} is remote",
@@ -144,26 +191,43 @@ class TableDeclarations:
                 hint="Give reader=(key) -> row for joins, writer=(key, row) for send_to.",
                 table=table.table_id,
             )
-        said = remote_access(f"table {table.table_id!r}", reader, writer, access)
-        return self._added(replace(table, reader=reader, writer=writer, access=said))
+        calls = remote_access(f"table {table.table_id!r}", reader, writer, access)
+        return self._added(replace(table, reader=reader, writer=writer, access=calls))
 
-    def with_side_inputs(
+    def table(
         self,
         id: str,
         *,
         key: Columns,
-        side_inputs: Sequence[SideInput | MessageStream[Any] | str] | None,
-        processor: Callable[..., Any] | str | None,
-        schema: object,
-        ttl: str | int | timedelta | None,
-        changelog: bool | None,
-        options: Mapping[str, object] | None,
-        renamed_from: str | None,
+        side_inputs: Sequence[SideInput | MessageStream[Any] | str] | None = None,
+        processor: Callable[..., Any] | str | None = None,
+        schema: object = None,
+        ttl: str | int | timedelta | None = None,
+        changelog: bool | None = None,
+        renamed_from: str | None = None,
     ) -> Table[Any]:
-        """Return a table fed by any side inputs, declared here or in the configuration."""
-        table = self._described(id, TableKind.PUSHED, key, schema, options, renamed_from)
+        """Declare a table that side inputs fill, through a processor where their messages are no rows.
+
+        ```python
+        changes = app.side_input("profile-changes", schema="member_id bigint, tier string", key="member_id")
+        profiles = app.table("profiles", key="member_id", side_inputs=[changes])
+        ```
+
+        :param id: The table's id.
+        :param key: The columns by which rows are found.
+        :param side_inputs: The streams that fill the table: what :meth:`side_input` or :meth:`input_stream` returned,
+            their ids, or ``"system.stream"``. By default those of the key ``stores.<id>.side.inputs``.
+        :param processor: A factory ``(config, metrics) -> SideInputsProcessor``, or its name
+            ``"package.module:factory"``. By default each message is a row (rule S2).
+        :param schema: The columns of a row. By default those of the side input.
+        :param ttl: Rejected: a row lives until its side input deletes it.
+        :param changelog: Rejected if true: the side inputs bring the table back
+            (:class:`~airflow_samza.errors.SideInputsWithChangelog`).
+        :param renamed_from: The former id of the table, under which its rows are found.
+        """
+        table = self._described(id, TableKind.PUSHED, key, schema, renamed_from)
         where = f"table {table.table_id!r}"
-        topic = self._config.changelog(table.table_id)
+        topic = self._settings.changelog(table.table_id)
         if changelog or topic is not None:
             asks = f"stores.{table.table_id}.changelog is {topic!r}" if topic is not None else "asks for a changelog"
             reject(
@@ -217,8 +281,45 @@ class TableDeclarations:
             self._graph.side_inputs.setdefault(stream.stream_id, stream)
         return added
 
+    def _pushed(
+        self,
+        id: str,
+        key: Columns,
+        schema: object,
+        *,
+        partitions: int | None = None,
+        system: str | None = None,
+        partitioner: str = "samza",
+        processor: Callable[..., Any] | str | None = None,
+        renamed_from: str | None = None,
+    ) -> Table[Any]:
+        table = self._described(id, TableKind.PUSHED, key, schema, renamed_from)
+        where = f"table {table.table_id!r}"
+        if table.schema is not None and PUSH_DELETES in table.schema:
+            reject(
+                f"The pushed table {table.table_id!r} has a column {PUSH_DELETES!r}, which its stream of pushes has "
+                "for itself",
+                hint="Leave it out, or call it something else: an incremental push says with deletes= which rows "
+                "delete their key.",
+                table=table.table_id,
+            )
+        stream = declared_stream(
+            push_stream_id(table.table_id),
+            StreamRole.SIDE_INPUT,
+            system=system,
+            schema=table.schema,
+            key=table.key,
+            partitioner=partitioner,
+            partitions=checked_partitions(partitions, where),
+        )
+        if self._configured.of(table.table_id):
+            self._configured.check_same(table.table_id, [stream])
+        checked = self._processor(table, processor, where)
+        table = replace(table, partitions=partitions, side_inputs=(stream.stream_id,), processor=checked)
+        return self._added(table, stream)
+
     def _processor(self, table: TableDescriptor, said: Callable[..., Any] | str | None, where: str) -> Any:
-        return _checked_processor(self._configured.processor(table.table_id, said), where)
+        return checked_processor(self._configured.processor(table.table_id, said), where)
 
     def _side_input(self, named: object, table: TableDescriptor, where: str) -> StreamDescriptor:
         if isinstance(named, SideInput | MessageStream):
@@ -264,7 +365,6 @@ class TableDeclarations:
         kind: TableKind,
         key: Columns,
         schema: object,
-        options: Mapping[str, object] | None,
         renamed_from: str | None,
     ) -> TableDescriptor:
         table_id = checked_id(id, "table")
@@ -277,7 +377,6 @@ class TableDeclarations:
             kind=kind,
             key=key_columns(key, shape, where),
             schema=shape,
-            options=options_of(options),
             renamed_from=former,
             location=SourceLocation.of_caller(),
         )
@@ -287,61 +386,3 @@ class TableDeclarations:
         if stream is not None:
             self._graph.add_stream(stream)
         return Table(table, self._graph)
-
-
-def _milliseconds(ttl: str | int | timedelta | None) -> int | None:
-    with located():
-        return None if ttl is None else duration_ms(ttl)
-
-
-def _changelog_stream(table: TableDescriptor, name: str) -> StreamDescriptor:
-    """Return the changelog stream of a table: ``system.stream``, or a stream of the default system."""
-    if not is_system_stream(name.strip()):
-        reject(
-            f"Table {table.table_id!r} has the changelog {name!r}, which is no stream",
-            hint='Write "system.stream", or the name of a stream in the default system.',
-            kind=BadId,
-            value=name,
-        )
-    system, stream_id, topic = parts_of(name)
-    return declared_stream(
-        stream_id, StreamRole.OUTPUT, system=system or None, schema=table.schema, key=table.key, topic=topic
-    )
-
-
-def _with_changelog(table: TableDescriptor, changelog: object) -> tuple[tuple[str, str], ...]:
-    if not isinstance(changelog, bool | str):
-        reject(
-            f"Table {table.table_id!r} has changelog={changelog!r}",
-            hint='Write True or False, or the stream to which changes go: "system.stream".',
-            table=table.table_id,
-        )
-    return table.options if changelog else tuple(sorted((*table.options, ("changelog", "false"))))
-
-
-def _checked_processor(processor: object, where: str) -> Any:
-    if processor is None:
-        return None
-    if isinstance(processor, str):
-        module, _, attribute = processor.replace(":", ".").rpartition(".")
-        if not module or not all(part.isidentifier() for part in (*module.split("."), attribute)):
-            reject(
-                f"{where} has processor={processor!r}, which names nothing that can be imported",
-                hint='Write "package.module:factory".',
-                value=processor,
-            )
-        return processor
-    if not isinstance(processor, type) and hasattr(processor, "process") and not callable(processor):
-        reject(
-            f"{where} got a processor that is made already",
-            hint="Give its factory, (config, metrics) -> processor: each task makes its own.",
-            value=repr(processor),
-        )
-    check_callable(
-        processor,
-        f"the processor factory of {where}",
-        2,
-        hint="Give a callable (config, metrics) -> SideInputsProcessor.",
-    )
-    reject_async_methods(processor, f"the processor of {where}", "process")
-    return processor

@@ -97,7 +97,9 @@ def test_operators_and_declarations_have_examples() -> None:
     lacking = [
         f"{kind.__name__}.{name}"
         for kind in (airflow_samza.MessageStream, airflow_samza.StreamApplicationDescriptor)
-        for name, value in {**vars(kind.__mro__[1]), **vars(kind)}.items()
+        for name, value in {
+            name: value for base in reversed(kind.__mro__[:-1]) for name, value in vars(base).items()
+        }.items()
         if callable(value) and not name.startswith("_") and f"{kind.__name__}.{name}" not in shown
     ]
     assert lacking == ["StreamApplicationDescriptor.check_complete"]

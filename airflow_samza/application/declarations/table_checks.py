@@ -1,0 +1,75 @@
+"""Checks of table declarations: lengths of time, changelogs, processors of side inputs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow_samza.application.callables import check_callable, reject_async_methods
+from airflow_samza.application.declarations.streams import declared_stream
+from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, TableDescriptor
+from airflow_samza.application.identifiers import is_system_stream, parts_of
+from airflow_samza.application.rejections import located, reject
+from airflow_samza.application.times import duration_ms
+from airflow_samza.errors import BadId
+
+
+def milliseconds(ttl: str | int | timedelta | None) -> int | None:
+    """Return a time to live in ms; None: for ever."""
+    with located():
+        return None if ttl is None else duration_ms(ttl)
+
+
+def changelog_stream(table: TableDescriptor, name: str) -> StreamDescriptor:
+    """Return the changelog stream of a table: ``system.stream``, or a stream of the default system."""
+    if not is_system_stream(name.strip()):
+        reject(
+            f"Table {table.table_id!r} has the changelog {name!r}, which is no stream",
+            hint='Write "system.stream", or the name of a stream in the default system.',
+            kind=BadId,
+            value=name,
+        )
+    system, stream_id, topic = parts_of(name)
+    return declared_stream(
+        stream_id, StreamRole.OUTPUT, system=system or None, schema=table.schema, key=table.key, topic=topic
+    )
+
+
+def with_changelog(table: TableDescriptor, changelog: object) -> tuple[tuple[str, str], ...]:
+    """Return the options of a table, which say that its rows are lost with the run where it has no changelog."""
+    if not isinstance(changelog, bool | str):
+        reject(
+            f"Table {table.table_id!r} has changelog={changelog!r}",
+            hint='Write True or False, or the stream to which changes go: "system.stream".',
+            table=table.table_id,
+        )
+    return table.options if changelog else tuple(sorted((*table.options, ("changelog", "false"))))
+
+
+def checked_processor(processor: object, where: str) -> Any:
+    """Return the factory of a processor of side inputs, or its name; None: each message is a row."""
+    if processor is None:
+        return None
+    if isinstance(processor, str):
+        module, _, attribute = processor.replace(":", ".").rpartition(".")
+        if not module or not all(part.isidentifier() for part in (*module.split("."), attribute)):
+            reject(
+                f"{where} has processor={processor!r}, which names nothing that can be imported",
+                hint='Write "package.module:factory".',
+                value=processor,
+            )
+        return processor
+    if not isinstance(processor, type) and hasattr(processor, "process") and not callable(processor):
+        reject(
+            f"{where} got a processor that is made already",
+            hint="Give its factory, (config, metrics) -> processor: each task makes its own.",
+            value=repr(processor),
+        )
+    check_callable(
+        processor,
+        f"the processor factory of {where}",
+        2,
+        hint="Give a callable (config, metrics) -> SideInputsProcessor.",
+    )
+    reject_async_methods(processor, f"the processor of {where}", "process")
+    return processor
