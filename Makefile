@@ -22,7 +22,7 @@ help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Start here
-demo: setup ## Run the flights example in a real Airflow and show what came out (KEEP=1 leaves Airflow running; OPEN=1 opens the plan's picture; ROOT=s3 or azure: on an object store).
+demo: setup ## Run the flights example in a real Airflow and show what came out (KEEP=1 leaves Airflow running; OPEN=1 opens the Dag run in a browser; ROOT=s3 or azure: on an object store).
 	@$(PYTHON_IN_VENV) -m demo $(if $(ROOT),--root $(ROOT)) $(if $(KEEP),--keep) $(if $(OPEN),--open) $(ARGS)
 
 demo-kafka: setup ## Run an hourly Dag over a day of a topic of Kafka in a real Airflow, and compare it with a model (KEEP=1 leaves both running).

@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kafka", action="store_true", help="run an hourly Dag over a topic of Kafka instead")
     parser.add_argument("--month", action="store_true", help="run a daily Dag over a month, twice, instead")
     parser.add_argument("--keep", action="store_true", help="leave Airflow running until Ctrl-C")
-    parser.add_argument("--open", action="store_true", help="open the picture of the plan in a browser")
+    parser.add_argument("--open", action="store_true", help="open the Dag run in a browser")
     parser.add_argument(
         "--screenshot", type=Path, metavar="FILE", help="take a picture of the finished Dag run in Airflow's page (PNG)"
     )
@@ -87,7 +87,7 @@ def _year(home: Path, options: argparse.Namespace, clock: float) -> bool:
         year = Year(airflow, home, store, REPOSITORY / "dags")
         state = year.run(RUN_SECONDS)
         if options.open:
-            year.open_picture()
+            year.open_page()
         if state == "success" and options.screenshot:
             year.take_pictures(options.screenshot)
         if state == "success":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -91,17 +90,6 @@ def failures(airflow: AirflowApi, dag_id: str, run_id: str) -> None:
             indented(
                 "\n".join(airflow.log(dag_id, run_id, task["task_id"], task["try_number"]).splitlines()[-STAGE_LINES:])
             )
-
-
-def draw(ticket: Mapping[str, Any] | None, root: str, access: RootAccess, file: Path) -> Path:
-    """Draws the stored plan that the plan task's ticket names, as an SVG file."""
-    if ticket is not None:
-        from airflow_samza.launch.runtime import SparkRuntime
-        from airflow_samza.planner.pictures import svg
-
-        run = SparkRuntime(root, access=access).load_plan(ticket["application"], ticket["run_id"], ticket["generation"])
-        file.write_text(svg(run.plan), encoding="utf-8")
-    return file
 
 
 def stage_lines(log: str) -> None:

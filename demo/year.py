@@ -22,7 +22,6 @@ class Year:
 
     def __init__(self, airflow: LocalAirflow, home: Path, store: DemoStore | None, dags: Path) -> None:
         self.root, self.access = (str(home / "samza"), NO_ACCESS) if store is None else (store.root, store.access)
-        self.picture = home / "plan.svg"
         self._airflow, self._home, self._store, self._dags = airflow, home, store, dags
         self._run_id = ""
         self._last = ""
@@ -38,7 +37,6 @@ class Year:
         state = show.follow(airflow, DAG, self._run_id, seconds)
         show.step("The plan, as the log of the plan task has it")
         show.indented(self._xcom(f"{GROUP}.plan", "plan_text") or "(there is none: the plan task failed)")
-        show.draw(self._xcom(f"{GROUP}.plan"), self.root, self.access, self.picture)
         if state != "success":
             show.failures(airflow, DAG, self._run_id)
             return state
@@ -52,10 +50,10 @@ class Year:
             show.requests(store.requests() - before)
         return state
 
-    def open_picture(self) -> None:
-        """Open the plan's picture in the browser of whoever runs the demo."""
-        if not webbrowser.open(self.picture.as_uri()):
-            show.fact(f"No browser was found here; the plan's picture is {self.picture}")
+    def open_page(self) -> None:
+        """Open the Dag run in the browser of whoever runs the demo."""
+        if not webbrowser.open(self._in_airflow):
+            show.fact(f"No browser was found here; the Dag run is at {self._in_airflow}")
 
     def show_next_steps(self, kept: bool) -> None:
         """Show what to try next. ``kept`` says that Airflow stays; else it has to be started again, elsewhere."""
@@ -86,7 +84,6 @@ class Year:
         show.places(
             {
                 "the result": result,
-                "the plan as a picture": self.picture,
                 "the plan as JSON, and each stage's records": f"{self.root}/runs",
                 "the topics between the stages": f"{self.root}/topics",
                 "the tasks' logs": logs,

@@ -28,7 +28,7 @@ def plan(
         ),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="The format: text, json, mermaid, dot or svg.")
+        str, typer.Option("--format", "-f", metavar="FORMAT", help="The format: text, json, mermaid or dot.")
     ] = "text",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of printing.")

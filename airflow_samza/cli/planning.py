@@ -18,7 +18,7 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import RunPlan
 
-FORMATS = ("text", "json", "mermaid", "dot", "svg")
+FORMATS = ("text", "json", "mermaid", "dot")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def render(found: Preview, form: str) -> str:
         return explain(found.plan, found.engines, found.flows).rstrip("\n")
     from airflow_samza.planner import pictures
 
-    return {"mermaid": pictures.mermaid, "dot": pictures.dot, "svg": pictures.svg}[form](found.plan).rstrip("\n")
+    return {"mermaid": pictures.mermaid, "dot": pictures.dot}[form](found.plan).rstrip("\n")
 
 
 def facts(found: Preview) -> dict[str, Any]:

@@ -1,15 +1,9 @@
-"""The plan as a picture.
-
-Mermaid and Graphviz text, and a self-contained SVG. Stages are boxes, topics pills with their counts.
-"""
+"""The plan as a picture: text of Mermaid and Graphviz, which lay it out. Stages are boxes, topics pills with counts."""
 
 from __future__ import annotations
 
 from airflow_samza.planner.plan import ExecutionPlan, PlannedStream, PlannedTable, Stage
-from airflow_samza.planner.svg import svg
 from airflow_samza.planner.wording import count_text, operator_title, stage_operators
-
-__all__ = ["dot", "mermaid", "svg"]
 
 _MOST_STEPS = 8
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import xml.etree.ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,15 +100,13 @@ def test_json_reads_back_as_the_plan(module: str) -> None:
     assert [stage.stage_id for stage in plan.stages] == ["views", "by-country"]
 
 
-@pytest.mark.parametrize(("form", "start"), [("mermaid", "flowchart"), ("dot", "digraph"), ("svg", "<svg")])
+@pytest.mark.parametrize(("form", "start"), [("mermaid", "flowchart"), ("dot", "digraph")])
 def test_pictures_go_into_a_file(module: str, tmp_path: Path, form: str, start: str) -> None:
     done = call("plan", f"{module}:views", "--format", form, "--output", f"pictures/plan.{form}")
     assert done.exit_code == 0, done.output
     assert done.stdout == ""
     text = (tmp_path / "pictures" / f"plan.{form}").read_text()
     assert text.startswith(start)
-    if form == "svg":
-        xml.etree.ElementTree.fromstring(text)
 
 
 def test_a_file_that_cannot_be_written_is_rejected(module: str, tmp_path: Path) -> None:
@@ -238,7 +235,7 @@ def test_a_system_that_nothing_binds_is_named(module: str) -> None:
     assert "logs" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [("--format", "pdf"), ("--diff", "last", "--format", "svg")])
+@pytest.mark.parametrize("arguments", [("--format", "pdf"), ("--diff", "last", "--format", "dot")])
 def test_a_form_that_there_is_not_is_rejected(module: str, arguments: tuple[str, ...]) -> None:
     done = call("plan", f"{module}:views", *arguments)
     assert done.exit_code == 2

@@ -1,4 +1,4 @@
-"""Pictures of plans on pages are those of the examples beside them; ``WRITE_PICTURES=1`` draws them anew."""
+"""Plans and pictures on pages are those of the examples beside them; ``WRITE_PICTURES=1`` draws the pictures anew."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.planner.pictures import svg
+from airflow_samza.planner.explain import explain
 from airflow_samza.testing import TestDriver
 from scripts.site.rule_pictures import pictures
 from tests.support.documentation_pages import DOCS, loaded, text_of
 
 
 @pytest.mark.parametrize(("page", "example", "application"), [("concepts/partitions.md", "partitions.py", "enriched")])
-def test_the_picture_is_the_plan_of_the_example(
+def test_the_text_is_the_plan_of_the_example(
     page: str, example: str, application: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    picture = DOCS / "images" / Path(page).with_suffix(".svg").name
-    drawn = svg(TestDriver(getattr(loaded(page, example, tmp_path, monkeypatch), application)).plan)
-    if os.environ.get("WRITE_PICTURES"):
-        picture.write_text(drawn, encoding="utf-8")
-    assert f"](../images/{picture.name})" in text_of(page)
-    assert picture.read_text(encoding="utf-8") == drawn
+    plan = TestDriver(getattr(loaded(page, example, tmp_path, monkeypatch), application)).plan
+    assert f"```text\n{explain(plan).strip()}\n```" in text_of(page)
 
 
 def test_the_pictures_of_the_rules_are_drawn_by_the_partitioner() -> None:

@@ -197,9 +197,9 @@ def test_planning_and_showing_a_plan_load_no_heavy_module() -> None:
         "import sys\n"
         "from tests.support.planner_applications import files, plan_of\n"
         "from airflow_samza.planner.explain import explain\n"
-        "from airflow_samza.planner.pictures import dot, mermaid, svg\n"
+        "from airflow_samza.planner.pictures import dot, mermaid\n"
         "plan = plan_of(lambda app: files(app, 'in', 8).partition_by('k', id='p').sink(print))\n"
-        "explain(plan), svg(plan), dot(plan), mermaid(plan)\n"
+        "explain(plan), dot(plan), mermaid(plan)\n"
         "print([name for name in ('airflow', 'pyspark', 'pyarrow', 'numpy', 'pandas', 'sqlglot') if name in "
         "sys.modules])"
     )
