@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kafka", action="store_true", help="run an hourly Dag over a topic of Kafka instead")
     parser.add_argument("--month", action="store_true", help="run a daily Dag over a month, twice, instead")
     parser.add_argument("--keep", action="store_true", help="leave Airflow running until Ctrl-C")
-    parser.add_argument("--open", action="store_true", help="open the Dag run in a browser")
+    parser.add_argument("--open", action="store_true", help="open the Dag run in a browser, and leave Airflow running")
     parser.add_argument(
         "--screenshot", type=Path, metavar="FILE", help="take a picture of the finished Dag run in Airflow's page (PNG)"
     )
@@ -61,6 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--kafka and --month go with none of --root, --screenshot and --open")
     if options.kafka and options.month:
         parser.error("--kafka does not go with --month")
+    options.keep = options.keep or options.open
     home: Path = options.home.resolve()
     signal.signal(signal.SIGTERM, _interrupt)
     show_all = _hours if options.kafka else _month if options.month else _year
