@@ -116,12 +116,12 @@ class Config(Mapping[str, str]):
     def __repr__(self) -> str:
         return f"Config({len(self)} keys from {self.source})"  # never the values: they may be secrets
 
-    def reject(self, key: str, wanted: str) -> NoReturn:
-        """Raise :class:`ConfigError` for a key's value; ``wanted`` says what it has to be."""
+    def reject(self, key: str, allowed: str) -> NoReturn:
+        """Raise :class:`ConfigError` for a key's value; ``allowed`` says what it has to be."""
         value = self._values.get(key)
         raise ConfigError(
             f"{key} is {value!r} in {self.source}, which is not valid.",
-            hint=f"Write {wanted}.",
+            hint=f"Write {allowed}.",
             key=key,
             value=value,
             source=self.source,
@@ -138,16 +138,16 @@ class Config(Mapping[str, str]):
         text = self.text(key)
         if text is None:
             return default
-        wanted = "a whole number" + ("" if least is None else f" from {least}")
+        allowed = "a whole number" + ("" if least is None else f" from {least}")
         if not re.fullmatch(r"[+-]?[0-9]+", text):
-            self.reject(key, wanted)
+            self.reject(key, allowed)
         if (
             len(text.lstrip("+-").lstrip("0")) > len(str(_MAX_LONG))
             or not -_MAX_LONG - 1 <= (number := int(text)) <= _MAX_LONG
         ):
-            self.reject(key, f"{wanted} that fits into 64 bits")
+            self.reject(key, f"{allowed} that fits into 64 bits")
         if least is not None and number < least:
-            self.reject(key, wanted)
+            self.reject(key, allowed)
         return number
 
     def boolean(self, key: str, default: bool = False) -> bool:
@@ -380,8 +380,8 @@ class Config(Mapping[str, str]):
 
         Default: 600,000 (ten minutes)
         """
-        found = self.integer(STATE_LEASE_GRACE, 600_000, least=0)
-        return 600_000 if found is None else found
+        grace = self.integer(STATE_LEASE_GRACE, 600_000, least=0)
+        return 600_000 if grace is None else grace
 
     @property
     def state_versions_keep(self) -> int:
@@ -407,8 +407,8 @@ class Config(Mapping[str, str]):
     @property
     def store_names(self) -> tuple[str, ...]:
         """The stores that the configuration names, sorted, each once."""
-        found = (_STORE_KEY.fullmatch(key) for key in self._values)
-        return tuple(sorted({match[1] for match in found if match is not None}))
+        matches = (_STORE_KEY.fullmatch(key) for key in self._values)
+        return tuple(sorted({match[1] for match in matches if match is not None}))
 
     def side_inputs(self, store: str) -> tuple[str, ...]:
         """Return the side inputs of a table: stream ids, or ``system.stream``, with commas between them (rule S8).
@@ -438,8 +438,8 @@ class Config(Mapping[str, str]):
         Default: that of the application
         """
         key = f"stores.{store}.factory"
-        found = self.text(key, default) or default
-        backend = _BACKENDS.get(found.rpartition(".")[2], found)
+        name = self.text(key, default) or default
+        backend = _BACKENDS.get(name.rpartition(".")[2], name)
         if backend not in STORE_BACKENDS:
             self.reject(key, " or ".join(STORE_BACKENDS))
         return backend
@@ -449,8 +449,8 @@ class Config(Mapping[str, str]):
 
         Default: that of the application
         """
-        found = self.integer(f"stores.{store}.rocksdb.ttl.ms", default, least=-1)
-        return None if found == -1 else found
+        ttl = self.integer(f"stores.{store}.rocksdb.ttl.ms", default, least=-1)
+        return None if ttl == -1 else ttl
 
     def changelog(self, store: str) -> str | None:
         """Return the stream to which ``send_to`` also writes the rows of a local table: ``system.stream``.

@@ -175,9 +175,9 @@ class ApplicationDescriptor(TableDeclarations):
         """
         check_words(more, "input_stream")
         self._check_on_error(more, f"input stream {id!r}")
-        said = more.get("timestamp")
-        if isinstance(said, SystemTime):
-            return self._enter_stamped(id, said.column, schema, more)
+        timestamp = more.get("timestamp")
+        if isinstance(timestamp, SystemTime):
+            return self._enter_stamped(id, timestamp.column, schema, more)
         return self._enter(declared_stream(id, StreamRole.INPUT, schema=schema, **more))
 
     @overload

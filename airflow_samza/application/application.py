@@ -52,26 +52,26 @@ class ApplicationSpec:
 
     def operator(self, op_id: str) -> OperatorSpec:
         """Return the operator with an id; raise :class:`~airflow_samza.errors.UnknownName` when there is none."""
-        found = self._by_id.get(op_id)
-        if found is None:
+        operator = self._by_id.get(op_id)
+        if operator is None:
             raise UnknownName(
                 f"Application {self.name!r} has no operator {op_id!r}.",
                 hint=f"{did_you_mean(op_id, self._by_id)}Its operators are {listed(sorted(self._by_id))}.",
                 name=op_id,
             )
-        return found
+        return operator
 
     def input_operator(self, stream_id: str) -> InputOperatorSpec:
         """Return the operator that reads an input stream or an intermediate stream."""
-        found = self._inputs_by_stream.get(stream_id)
-        if found is None:
+        operator = self._inputs_by_stream.get(stream_id)
+        if operator is None:
             raise UnknownName(
                 f"Application {self.name!r} has no input or intermediate stream {stream_id!r}.",
                 hint=f"{did_you_mean(stream_id, self._inputs_by_stream)}They are "
                 f"{listed(sorted(self._inputs_by_stream))}.",
                 name=stream_id,
             )
-        return found
+        return operator
 
     def stream(self, stream_id: str) -> StreamDescriptor:
         """Return the stream with an id: an input, an output, an intermediate stream or a side input."""

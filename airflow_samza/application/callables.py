@@ -80,9 +80,9 @@ def reject_async_methods(owner: object, where: str, *methods: str) -> None:
     Those that it does not have are passed over.
     """
     for method in methods:
-        found = getattr(owner, method, None)
-        if callable(found):
-            reject_async(found, where)
+        function = getattr(owner, method, None)
+        if callable(function):
+            reject_async(function, where)
 
 
 def is_async(function: object) -> bool:
@@ -149,8 +149,9 @@ def _call_method(function: object) -> object:
     return getattr(type(function), "__call__", None)  # noqa: B004 (an instance's own code, not whether it is callable)
 
 
-def _is_class(said: object) -> TypeGuard[type]:
-    return isinstance(said, type) and typing.get_origin(said) is None  # on Python 3.10 list[int] is a type, too
+def _is_class(annotation: object) -> TypeGuard[type]:
+    # On Python 3.10 list[int] is a type, too.
+    return isinstance(annotation, type) and typing.get_origin(annotation) is None
 
 
 def innermost(function: object) -> Any:
@@ -209,10 +210,10 @@ def _resolved_annotation(inner: Any) -> object:
     annotations = getattr(inner, "__annotations__", None)
     if not annotations or "return" not in annotations:
         return _UNSAID
-    said = annotations["return"]
-    if _is_class(said):
-        return said
-    holder = types.SimpleNamespace(__annotations__={"return": said})
+    annotation = annotations["return"]
+    if _is_class(annotation):
+        return annotation
+    holder = types.SimpleNamespace(__annotations__={"return": annotation})
     return typing.get_type_hints(
         holder, getattr(inner, "__globals__", {}), _names_in_sight(inner), include_extras=True
     )["return"]
@@ -240,55 +241,59 @@ def declared_schema(function: object, schema: object, where: str, *, many: bool 
     if schema is not None:
         with located():
             return Schema.of(schema)
-    said = _return_annotation(function, where)
-    if said is _UNSAID:
+    annotation = _return_annotation(function, where)
+    if annotation is _UNSAID:
         return None
     if many:
-        return _schema_of_message(_element(said, function, where), function, where)
-    origin = typing.get_origin(said)
-    if origin in _ITERABLES or (_is_class(said) and said in _ITERABLES):
+        return _schema_of_message(_element(annotation, function, where), function, where)
+    origin = typing.get_origin(annotation)
+    if origin in _ITERABLES or (_is_class(annotation) and annotation in _ITERABLES):
         reject(
-            f"{where} got {name_of(function)}, which returns {_type_name(said)}: many messages for one",
+            f"{where} got {name_of(function)}, which returns {_type_name(annotation)}: many messages for one",
             hint="Use flat_map for a callable that returns an iterable of messages.",
             operator=where,
         )
-    return _schema_of_message(said, function, where)
+    return _schema_of_message(annotation, function, where)
 
 
-def _element(said: object, function: object, where: str) -> object:
-    origin = typing.get_origin(said)
+def _element(annotation: object, function: object, where: str) -> object:
+    origin = typing.get_origin(annotation)
     if origin in _ITERABLES:
-        return typing.get_args(said)[0]
-    if said in _SHAPELESS or said in _ITERABLES:
+        return typing.get_args(annotation)[0]
+    if annotation in _SHAPELESS or annotation in _ITERABLES:
         return Any
     reject(
-        f"{where} got {name_of(function)}, which returns {_type_name(said)}, not an iterable of messages",
+        f"{where} got {name_of(function)}, which returns {_type_name(annotation)}, not an iterable of messages",
         hint="Return a list or yield the messages (-> Iterator[X]), or use map for one message each.",
         operator=where,
     )
 
 
-def _schema_of_message(said: object, function: object, where: str) -> Schema | None:
-    if said in _SHAPELESS or typing.get_origin(said) in _SHAPELESS or isinstance(said, typing.TypeVar):
+def _schema_of_message(annotation: object, function: object, where: str) -> Schema | None:
+    if (
+        annotation in _SHAPELESS
+        or typing.get_origin(annotation) in _SHAPELESS
+        or isinstance(annotation, typing.TypeVar)
+    ):
         return None
-    if _is_class(said) and dataclasses.is_dataclass(said):
+    if _is_class(annotation) and dataclasses.is_dataclass(annotation):
         with located():
-            return Schema.of(said)
-    if typing.get_origin(said) in (typing.Union, types.UnionType) and type(None) in typing.get_args(said):
+            return Schema.of(annotation)
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType) and type(None) in typing.get_args(annotation):
         reject(
             f"{where} got {name_of(function)}, which may return None instead of a message",
             hint="Drop messages with filter or where, or with flat_map and an empty list.",
             operator=where,
         )
     reject(
-        f"{where} got {name_of(function)}, which returns {_type_name(said)}: a message is a row",
+        f"{where} got {name_of(function)}, which returns {_type_name(annotation)}: a message is a row",
         hint="Return a dataclass; or return a Row or dict and say its columns with schema=.",
         operator=where,
     )
 
 
-def _type_name(said: object) -> str:
-    return said.__name__ if _is_class(said) else str(said).replace("typing.", "")
+def _type_name(annotation: object) -> str:
+    return annotation.__name__ if _is_class(annotation) else str(annotation).replace("typing.", "")
 
 
 def check_predicate(function: object, where: str) -> None:
@@ -297,12 +302,12 @@ def check_predicate(function: object, where: str) -> None:
     if not isinstance(inner, type) and getattr(inner, "__annotations__", {}).get("return", "bool") in (bool, "bool"):
         return
     try:
-        said = _resolved_annotation(inner)
+        annotation = _resolved_annotation(inner)
     except Exception:  # what it names may exist for type checkers only, and nothing hangs on it here
         return
-    if _is_class(said) and dataclasses.is_dataclass(said):
+    if _is_class(annotation) and dataclasses.is_dataclass(annotation):
         reject(
-            f"{where} got {name_of(function)}, which returns a {said.__name__}: that is always true",
+            f"{where} got {name_of(function)}, which returns a {annotation.__name__}: that is always true",
             hint="Return True or False; a callable that makes new messages goes to map.",
             operator=where,
         )

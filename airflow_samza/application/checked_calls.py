@@ -32,18 +32,18 @@ def checked_call(function: Function) -> Function:
         try:
             return function(*args, **named)
         except TypeError:
-            found = _misfit(function, args, named)
-            if found is None:  # it was raised inside
+            misfit = _misfit(function, args, named)
+            if misfit is None:  # it was raised inside
                 raise
-        reject(found.sentence, hint=found.hint, value=found.name)
+        reject(misfit.sentence, hint=misfit.hint, value=misfit.name)
 
     return call  # type: ignore[return-value]  # it takes and returns what the function does
 
 
 def reject_unknown(word: str, known: Iterable[str], where: str) -> None:
     """Reject a parameter that does not exist, with the one that was meant."""
-    found = _unknown(word, list(known), where)
-    reject(found.sentence, hint=found.hint, value=word)
+    misfit = _unknown(word, list(known), where)
+    reject(misfit.sentence, hint=misfit.hint, value=word)
 
 
 class _Misfit(NamedTuple):

@@ -154,7 +154,7 @@ class _Walk:
 
     def _of_names(self, code: types.CodeType, sight: Mapping[str, Any]) -> list[Any]:
         """Return the parts of what a function's code, and that of the functions in it, names beyond itself."""
-        found: list[Any] = []
+        digests: list[Any] = []
         package = str(sight.get("__package__") or "")
         codes = [code]
         while codes:
@@ -162,11 +162,11 @@ class _Walk:
             codes += [each for each in current.co_consts if isinstance(each, types.CodeType)]
             for name in current.co_names:
                 if name in sight:
-                    found.append([name, self.of(sight[name])])
+                    digests.append([name, self.of(sight[name])])
                 elif name in _BY_NAME_ONLY and hasattr(builtins, name):
                     raise _Incomparable(name)
-            found += [["import", name, self._of_module(name)] for name in _imported_in(current, package)]
-        return found
+            digests += [["import", name, self._of_module(name)] for name in _imported_in(current, package)]
+        return digests
 
     def _of_module(self, name: str) -> Any:
         if name.partition(".")[0] == "importlib":

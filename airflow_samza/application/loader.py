@@ -36,22 +36,22 @@ def load_application(name: str | StreamApplication | type[StreamApplication]) ->
             value=repr(name),
         )
     module_name, _, attributes = name.partition(":")
-    found = _imported(module_name, name)
+    target = _imported(module_name, name)
     for attribute in attributes.split("."):
-        if not hasattr(found, attribute):
+        if not hasattr(target, attribute):
             raise UnknownName(
                 f"Module {module_name!r} has no {attributes!r}.",
-                hint=f"{did_you_mean(attributes, _applications(found))}Its applications are: "
-                f"{listed(_applications(found))}.",
+                hint=f"{did_you_mean(attributes, _applications(target))}Its applications are: "
+                f"{listed(_applications(target))}.",
                 name=name,
             )
-        found = getattr(found, attribute)
-    if isinstance(found, StreamApplication):
-        return found
-    if isinstance(found, type) and issubclass(found, StreamApplication):
-        return _made(found, name)
+        target = getattr(target, attribute)
+    if isinstance(target, StreamApplication):
+        return target
+    if isinstance(target, type) and issubclass(target, StreamApplication):
+        return _made(target, name)
     raise InvalidApplication(
-        f"{name!r} is {'a function' if callable(found) and not isinstance(found, type) else repr(found)}, not an "
+        f"{name!r} is {'a function' if callable(target) and not isinstance(target, type) else repr(target)}, not an "
         "application.",
         hint='Decorate the function with @stream_application("name"), or subclass StreamApplication.',
         name=name,

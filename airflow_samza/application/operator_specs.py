@@ -356,10 +356,10 @@ class TaskSpec(OperatorSpec):
         """Return whether it has stores, tables or timers; a factory that is no class may make a task with timers."""
         if self.stores or any(table.kind is not TableKind.REMOTE for table in self.tables):
             return True
-        made = self.factory
-        while isinstance(made, functools.partial):
-            made = made.func
-        return not isinstance(made, type) or hasattr(made, "on_timer")
+        factory = self.factory
+        while isinstance(factory, functools.partial):
+            factory = factory.func
+        return not isinstance(factory, type) or hasattr(factory, "on_timer")
 
     @property
     def written_streams(self) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def named_aggregations(
 
     ``taken`` are names already used.
     """
-    found = []
+    named = []
     for name, aggregation in aggregations.items():
         if not isinstance(aggregation, Aggregation):
             called = getattr(aggregation, "__name__", None) if callable(aggregation) else None
@@ -76,8 +76,8 @@ def named_aggregations(
             )
         if aggregation.column is not None:
             check_column(aggregation.column, schema, f"{name} of {where}")
-        found.append(aggregation.named(name))
-    return tuple(found)
+        named.append(aggregation.named(name))
+    return tuple(named)
 
 
 def aggregated_schema(
@@ -205,12 +205,12 @@ class PassedOn:
     def name(self, column: str) -> str | None:
         """Return the name of a column behind the selection: its own, else the first that it gets; None: it is lost."""
         lower = column.lower()
-        given = self.names.get(lower, ())
-        for name in given:
+        aliases = self.names.get(lower, ())
+        for name in aliases:
             if name.lower() == lower:
                 return name
-        if given:
-            return given[0]
+        if aliases:
+            return aliases[0]
         return column if self.everything and lower not in self.made else None
 
 

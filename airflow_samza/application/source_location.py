@@ -49,12 +49,12 @@ class SourceLocation:
             *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
             "<",
         )
-        found: SourceLocation | None = None
+        innermost: SourceLocation | None = None
         while traceback is not None:
             if not traceback.tb_frame.f_code.co_filename.startswith(libraries):
-                found = cls(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+                innermost = cls(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
             traceback = traceback.tb_next
-        return found
+        return innermost
 
     @classmethod
     def of_callable(cls, function: Any) -> SourceLocation | None:

@@ -73,33 +73,34 @@ def punctuated(function: Callable[[Any], Any]) -> WatermarkStrategy:
     return WatermarkStrategy(PUNCTUATED, function=function)
 
 
-def watermark_strategy(said: object, where: str) -> WatermarkStrategy:
+def watermark_strategy(watermarks: object, where: str) -> WatermarkStrategy:
     """Return the checked strategy of ``watermarks=``.
 
     Beside a strategy it may be a function of one event time (ms), or a class: an object of it for each partition, with
     ``on_event_time(ms)``, called for every message, or ``on_batch(earliest_ms, latest_ms)``, once for all that are read
     together. They return a time (a datetime, or ms since 1970) or None.
     """
-    if isinstance(said, WatermarkStrategy):
-        return said
+    if isinstance(watermarks, WatermarkStrategy):
+        return watermarks
     hint = (
         'Write watermarks=bounded_delay("5 minutes"), punctuated(function), a function of an event time, or a '
         "class with on_event_time."
     )
-    if isinstance(said, type):
-        if not any(callable(getattr(said, method, None)) for method in _STRATEGY_METHODS):
+    if isinstance(watermarks, type):
+        if not any(callable(getattr(watermarks, method, None)) for method in _STRATEGY_METHODS):
             reject(
-                f"{where} makes watermarks by {name_of(said)}, which has no method on_event_time or on_batch", hint=hint
+                f"{where} makes watermarks by {name_of(watermarks)}, which has no method on_event_time or on_batch",
+                hint=hint,
             )
-        check_callable(said, f"watermarks of {where}", 0, hint=hint)
-        reject_async_methods(said, f"watermarks of {where}", *_STRATEGY_METHODS)
-        if inspect.isabstract(said):
-            reject(f"{where} makes watermarks by {name_of(said)}, which is abstract", hint=hint)
-        return WatermarkStrategy(OWN, function=said)
-    if not callable(said):
-        reject(f"{where} has watermarks={said!r}, which is no strategy", hint=hint, value=repr(said))
-    check_callable(said, f"watermarks of {where}", 1, hint=hint)
-    return WatermarkStrategy(OWN, function=said)
+        check_callable(watermarks, f"watermarks of {where}", 0, hint=hint)
+        reject_async_methods(watermarks, f"watermarks of {where}", *_STRATEGY_METHODS)
+        if inspect.isabstract(watermarks):
+            reject(f"{where} makes watermarks by {name_of(watermarks)}, which is abstract", hint=hint)
+        return WatermarkStrategy(OWN, function=watermarks)
+    if not callable(watermarks):
+        reject(f"{where} has watermarks={watermarks!r}, which is no strategy", hint=hint, value=repr(watermarks))
+    check_callable(watermarks, f"watermarks of {where}", 1, hint=hint)
+    return WatermarkStrategy(OWN, function=watermarks)
 
 
 @runtime_checkable

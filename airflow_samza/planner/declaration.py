@@ -36,17 +36,21 @@ _CONFIGURATION = "configuration"
 
 def declaration(spec: ApplicationSpec) -> dict[str, dict[str, str]]:
     """Return the declaration of an application; equal declarations make equal plans from equal streams."""
-    found = {f"operator {operator.op_id}": _texts(operator) for operator in spec.operators}
+    texts_by_item = {f"operator {operator.op_id}": _texts(operator) for operator in spec.operators}
     streams = {**spec.side_inputs, **spec.inputs, **spec.outputs, **spec.intermediates}
-    found |= {f"stream {name}": _texts(stream) for name, stream in streams.items()}
-    found |= {f"table {name}": _texts(table) for name, table in spec.tables.items()}
-    found |= {f"system {name}": _texts(system) for name, system in spec.systems.items()}
+    texts_by_item |= {f"stream {name}": _texts(stream) for name, stream in streams.items()}
+    texts_by_item |= {f"table {name}": _texts(table) for name, table in spec.tables.items()}
+    texts_by_item |= {f"system {name}": _texts(system) for name, system in spec.systems.items()}
     settings = {
         key: value for key, value in spec.config.items() if not is_for_operation(key) and not holds_secret(key, value)
     }
     if spec.default_system is not None:
         settings["default_system"] = spec.default_system
-    return {key: texts for key, texts in {**found, _CONFIGURATION: settings}.items() if texts or key != _CONFIGURATION}
+    return {
+        key: texts
+        for key, texts in {**texts_by_item, _CONFIGURATION: settings}.items()
+        if texts or key != _CONFIGURATION
+    }
 
 
 def declared_differences(planned: Declaration, now: Declaration, plan: ExecutionPlan) -> tuple[str, ...]:
@@ -68,14 +72,14 @@ def first_of(differences: tuple[str, ...]) -> str:
 
 
 def _stages_by_item(plan: ExecutionPlan) -> dict[str, tuple[int, str]]:
-    found: dict[str, tuple[int, str]] = {}
+    stages: dict[str, tuple[int, str]] = {}
     for number, stage in enumerate(plan.stages):
         keys = [f"operator {op_id}" for op_id in stage.operators]
         keys += [f"stream {stream_id}" for stream_id in (*stage.outputs, *stage.inputs, *stage.side_inputs)]
         keys += [f"table {table_id}" for table_id in stage.tables]
         for key in keys:
-            found.setdefault(key, (number, stage.stage_id))
-    return found
+            stages.setdefault(key, (number, stage.stage_id))
+    return stages
 
 
 def _item_differences(key: str, planned: Mapping[str, str] | None, now: Mapping[str, str] | None) -> Iterator[str]:
@@ -94,7 +98,7 @@ def _item_differences(key: str, planned: Mapping[str, str] | None, now: Mapping[
 
 def _texts(value: Any) -> dict[str, str]:
     """Return the fields of a declared value that are set, as texts."""
-    found = {}
+    texts = {}
     for each in dataclasses.fields(value):
         if each.name in _OF_THE_PLACE:
             continue
@@ -103,8 +107,8 @@ def _texts(value: Any) -> dict[str, str]:
             content = tuple(option for option in content if not holds_secret(*map(str, option)))
         if content is None or content == () or content is False or content == "":
             continue
-        found[each.name] = _text(content)
-    return found
+        texts[each.name] = _text(content)
+    return texts
 
 
 def _text(value: Any) -> str:

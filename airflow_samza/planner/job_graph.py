@@ -45,13 +45,13 @@ class JobGraph:
     @property
     def joins(self) -> tuple[StreamJoinSpec | TableJoinSpec, ...]:
         """The joins whose streams must agree, by id. A remote table is everywhere, so its joins constrain nothing."""
-        found = (
+        constrained = (
             op
             for op in self.operators
             if isinstance(op, StreamJoinSpec)
             or (isinstance(op, TableJoinSpec) and op.table.kind is not TableKind.REMOTE)
         )
-        return tuple(sorted(found, key=lambda op: op.op_id))
+        return tuple(sorted(constrained, key=lambda op: op.op_id))
 
     def next_operators(self, op: OperatorSpec) -> tuple[OperatorSpec, ...]:
         """The real and the virtual edges forward."""

@@ -26,8 +26,8 @@ def reject_mismatches(
             for stream_id in unknown
             if edges[stream_id].role is not StreamRole.INPUT
         )
-        known = {counts[stream_id].count for stream_id in group.streams if stream_id in counts}
-        if len(known) > 1:
+        different_counts = {counts[stream_id].count for stream_id in group.streams if stream_id in counts}
+        if len(different_counts) > 1:
             reference = reference_stream(group.streams, counts, edges)
             assert reference is not None
             errors.extend(

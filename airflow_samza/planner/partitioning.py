@@ -95,10 +95,10 @@ def stream_partitionings(
     spec: ApplicationSpec, edges: Mapping[str, StreamEdge], states: Mapping[str, EdgeState]
 ) -> dict[str, Partitioning]:
     """The partitioning of every stream; that of an intermediate stream has the types of what is sent to it."""
-    found = {}
+    partitionings = {}
     for stream_id, edge in edges.items():
-        found[stream_id] = _of_stream(spec, edge, states)
-    return found
+        partitionings[stream_id] = _of_stream(spec, edge, states)
+    return partitionings
 
 
 def track_partitionings(
@@ -178,10 +178,10 @@ def _of_stream(spec: ApplicationSpec, edge: StreamEdge, states: Mapping[str, Edg
             schema = _schema_of_writer(edge, states) or stream.schema
             return keyed(writer.key, schema, stream.partitioner or PARTITIONER)
     if stream.key:
-        found = keyed(stream.key, stream.schema, stream.partitioner or traits_of(edge.kind).partitioner)
+        by_key = keyed(stream.key, stream.schema, stream.partitioner or traits_of(edge.kind).partitioner)
         if edge.role is StreamRole.INPUT and (_has_splits(spec, edge) or traits_of(edge.kind).unkeyed_splits):
-            return replace(found, unchecked=f"{stream.stream_id!r} declares it by key=, and files lie as they came")
-        return found
+            return replace(by_key, unchecked=f"{stream.stream_id!r} declares it by key=, and files lie as they came")
+        return by_key
     return UNKEYED if _comes_as_it_is(spec, edge) else UNKNOWN
 
 

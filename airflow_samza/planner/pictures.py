@@ -83,17 +83,17 @@ def _is_drawn(plan: ExecutionPlan, table: PlannedTable) -> bool:
 
 def _arrows(plan: ExecutionPlan) -> list[tuple[str, str, bool]]:
     streams, stages, tables = _numbers(plan)
-    found: list[tuple[str, str, bool]] = []
+    arrows: list[tuple[str, str, bool]] = []
     for stage in plan.stages:
         me = stages[stage.stage_id]
-        found += [(streams[name], me, plan.stream(name).broadcast) for name in stage.inputs]
-        found += [(me, streams[name], False) for name in stage.outputs]
+        arrows += [(streams[name], me, plan.stream(name).broadcast) for name in stage.inputs]
+        arrows += [(me, streams[name], False) for name in stage.outputs]
         for table_id in stage.tables:
-            found.append((tables[table_id], me, True))
+            arrows.append((tables[table_id], me, True))
     for table in plan.tables:
         if table.table_id in tables:
-            found += [(streams[name], tables[table.table_id], True) for name in table.side_inputs if name in streams]
-    return sorted(set(found))
+            arrows += [(streams[name], tables[table.table_id], True) for name in table.side_inputs if name in streams]
+    return sorted(set(arrows))
 
 
 def _stage_lines(plan: ExecutionPlan, stage: Stage) -> list[str]:

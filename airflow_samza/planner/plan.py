@@ -270,14 +270,14 @@ def _digest(data: Any) -> str:
     return hashlib.sha256(_canonical(data).encode()).hexdigest()[:16]
 
 
-def _find(items: Mapping[str, T], wanted: str, word: str) -> T:
-    if wanted in items:
-        return items[wanted]
-    known = ", ".join(sorted(items)) or "none"
+def _find(items: Mapping[str, T], name: str, word: str) -> T:
+    if name in items:
+        return items[name]
+    names = ", ".join(sorted(items)) or "none"
     raise UnknownName(
-        f"The plan has no {word} {wanted!r}.",
-        hint=f"{did_you_mean(wanted, items)}Its {word}s are: {known}.",
-        name=wanted,
+        f"The plan has no {word} {name!r}.",
+        hint=f"{did_you_mean(name, items)}Its {word}s are: {names}.",
+        name=name,
     )
 
 

@@ -99,8 +99,8 @@ class ExecutionPlanner:
         graph = collect_operator_graph(spec)
         edges = build_stream_edges(spec, graph, self._kinds)
         errors = [*check_graph(spec), *check_streams(spec)]
-        counts, found = known_counts(edges, self._metadata)
-        errors += found
+        counts, unknown_counts = known_counts(edges, self._metadata)
+        errors += unknown_counts
         if pinned is not None:
             errors += _check_same_application(spec, pinned) or pin_counts(pinned, graph.operators, edges, counts)
         groups = group_joined_streams(graph, edges)

@@ -46,11 +46,11 @@ def find_replication(operators: Iterable[OperatorSpec], is_broadcast: Callable[[
 
     One walk forward, one back: the cost is linear.
     """
-    known = list(operators)
+    ordered = list(operators)
     following: dict[str, list[OperatorSpec]] = defaultdict(list)
     readers: dict[str, list[OperatorSpec]] = defaultdict(list)
     waiting: list[OperatorSpec] = []
-    for op in known:
+    for op in ordered:
         for source in op.inputs:
             following[source.op_id].append(op)
         if isinstance(op, InputOperatorSpec):
@@ -69,9 +69,11 @@ def find_replication(operators: Iterable[OperatorSpec], is_broadcast: Callable[[
         waiting += following[op.op_id]
         if isinstance(op, SendToTableSpec) and _is_kept(op.table):
             waiting += readers[op.table.table_id]  # a table that differs makes what is looked up in it differ
-    replicated = frozenset(op.op_id for op in known) - differing
+    replicated = frozenset(op.op_id for op in ordered) - differing
     everywhere: set[str] = set()
-    waiting = [op for op in known if isinstance(op, SendToTableSpec) and _is_kept(op.table) and op.op_id in replicated]
+    waiting = [
+        op for op in ordered if isinstance(op, SendToTableSpec) and _is_kept(op.table) and op.op_id in replicated
+    ]
     while waiting:
         op = waiting.pop()
         if op.op_id in replicated and op.op_id not in everywhere:

@@ -95,7 +95,7 @@ def run_bindings(
     kept: Mapping[str, Mapping[str, Any]], bindings: Mapping[str, SystemBinding]
 ) -> dict[str, SystemBinding]:
     """Return the bindings of a run: the environment's where it has one, else what the run's record kept."""
-    found: dict[str, SystemBinding] = {}
+    bound_by_name: dict[str, SystemBinding] = {}
     for name, record in kept.items():
         bound = bindings.get(name)
         if bound is not None and bound.kind != record["kind"]:
@@ -106,8 +106,8 @@ def run_bindings(
                 key=f"systems.{name}.kind",
                 value=bound.kind,
             )
-        found[name] = bound or SystemBinding(record["kind"], record["options"])
-    return found
+        bound_by_name[name] = bound or SystemBinding(record["kind"], record["options"])
+    return bound_by_name
 
 
 def bind_systems(bindings: Mapping[str, SystemBinding], root: str) -> dict[str, System]:

@@ -57,13 +57,13 @@ def take_state(
 
     ``on_wait`` gets a sentence that names the run it waits for.
     """
-    lineage, asked = LineageFolder(spec.name, spec.app_id), request.state_from
+    lineage, source = LineageFolder(spec.name, spec.app_id), request.state_from
     keep = Config(spec.config).state_versions_keep
-    if asked == FRESH:
+    if source == FRESH:
         return TakenState(RunState(OWN, keep=keep))
-    if asked != PREVIOUS:
-        version = source_version(files, lineage, request.run_id, asked)
-        return TakenState(RunState(OWN, version.number, asked, keep=keep), version)
+    if source != PREVIOUS:
+        version = source_version(files, lineage, request.run_id, source)
+        return TakenState(RunState(OWN, version.number, source, keep=keep), version)
     patience = patience_of(spec, request.wait_seconds, on_wait)
     lease = take_lease(files, lineage, request.run_id, request.generation, patience)
     try:
@@ -75,15 +75,15 @@ def take_state(
     return TakenState(RunState(LINEAGE, lease.start, None, lease.fence, keep=keep), version_, lease)
 
 
-def previewed_state(files: Filesystem, spec: ApplicationSpec, asked: str) -> Version | None:
+def previewed_state(files: Filesystem, spec: ApplicationSpec, source: str) -> Version | None:
     """Return the version that a run planned now would start from, as far as that is known without the lease."""
     lineage = LineageFolder(spec.name, spec.app_id)
-    if not carries_state(spec) or asked == FRESH:
+    if not carries_state(spec) or source == FRESH:
         return None
     return (
         find_version(files, lineage, newest_number(files, lineage))
-        if asked == PREVIOUS
-        else version_of_run(files, lineage, asked)
+        if source == PREVIOUS
+        else version_of_run(files, lineage, source)
     )
 
 
@@ -129,18 +129,18 @@ def carried_slice(
         return {**whole, "offsets": offsets, "first": [start for start, _ in offsets], "final": False}
     if len(known) > len(ranges):
         raise _recreated(stream, version, f"has {len(ranges)} partitions, and {len(known)} were read")
-    found = []
+    unread = []
     for partition, (oldest, head) in enumerate(ranges):
         start = known[partition] if partition < len(known) else oldest
         if start > head:
             raise _recreated(
                 stream, version, f"ends at offset {head} of partition {partition}, and was read up to {start}"
             )
-        found.append([start, head])
+        unread.append([start, head])
     read = version.read.get(stream.stream_id, {})
     if read.get("topic") and whole.get("topic") and read["topic"] != whole["topic"]:
         raise _recreated(stream, version, "is another topic than the one that was read")
-    return {**whole, "offsets": found, "first": list(read.get("first", known)), "final": False}
+    return {**whole, "offsets": unread, "first": list(read.get("first", known)), "final": False}
 
 
 def arrived_slice(
@@ -151,9 +151,9 @@ def arrived_slice(
     config: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the input range of files that keep coming: those that are new since the version; it ends no stream."""
-    known = version.arrived.get(stream.stream_id) if version is not None else None
-    skips = known is None and Config(config).first_offset(stream.stream_id) == "upcoming"
-    return {**system.arrived(spec, known, unread=skips), "final": False}
+    record = version.arrived.get(stream.stream_id) if version is not None else None
+    skips = record is None and Config(config).first_offset(stream.stream_id) == "upcoming"
+    return {**system.arrived(spec, record, unread=skips), "final": False}
 
 
 def _recreated(stream: StreamDescriptor, version: Version, what: str) -> TopicError:

@@ -45,7 +45,7 @@ def input_meanings(
 
     The place counts only where a run depends on what the runs before have read of it.
     """
-    found = {}
+    meanings = {}
     for stream_id, stream in spec.inputs.items():
         at = bound[stream_id]
         system = systems[at.system]
@@ -54,8 +54,8 @@ def input_meanings(
             facets[PLACE] = _place(stream, at, str(kept[at.system]["kind"]), spec.config)
             if isinstance(system, LocatesStreams):
                 facets[AT] = hashlib.sha256(system.location(at.spec).encode()).hexdigest()[:16]
-        found[stream_id] = input_meaning(stream_id, facets)
-    return found
+        meanings[stream_id] = input_meaning(stream_id, facets)
+    return meanings
 
 
 def _read(stream: StreamDescriptor, system: System) -> str:
@@ -78,11 +78,11 @@ def renamed_inputs(spec: ApplicationSpec, version: Version) -> dict[str, str]:
 
     What the version knows by its present id was renamed before: ``renamed_from=`` may stay in the code.
     """
-    known = {stream.stream_id for stream in version.plan.streams if stream.role == "input"}
+    former_ids = {stream.stream_id for stream in version.plan.streams if stream.role == "input"}
     return {
         stream_id: stream.renamed_from
         for stream_id, stream in spec.inputs.items()
-        if stream.renamed_from is not None and stream_id not in known
+        if stream.renamed_from is not None and stream_id not in former_ids
     }
 
 

@@ -41,22 +41,22 @@ def reuse(files: Filesystem, systems: Mapping[str, System], run: RunPlan, *, wan
         return {}
     if not wanted:
         return {stage.stage_id: StageReuse("", "the run was asked to run all stages") for stage in run.plan.stages}
-    found: dict[str, StageReuse] = {}
+    decisions: dict[str, StageReuse] = {}
     standing: dict[str, StageResult] = {}
     for stage in run.plan.stages:
         result = standing_result(files, folder, stage.stage_id)
-        why = _why_not(files, run, stage, result, found, standing) or replaced(systems, run, stage)
+        why = _why_not(files, run, stage, result, decisions, standing) or replaced(systems, run, stage)
         if result is not None:
             standing[stage.stage_id] = result
         kept = result.generation if result is not None and not why else ""
-        found[stage.stage_id] = StageReuse(kept, why or "nothing has changed that its result follows from")
+        decisions[stage.stage_id] = StageReuse(kept, why or "nothing has changed that its result follows from")
     for stage in reversed(run.plan.stages):
         result = standing.get(stage.stage_id)
-        if result is not None and found[stage.stage_id].kept:
-            gone = _gone(systems, run, stage, result, found)
+        if result is not None and decisions[stage.stage_id].kept:
+            gone = _gone(systems, run, stage, result, decisions)
             if gone:
-                found[stage.stage_id] = StageReuse("", gone)
-    return found
+                decisions[stage.stage_id] = StageReuse("", gone)
+    return decisions
 
 
 def _fingerprint(run: RunPlan, stage: Stage, code: str) -> dict[str, str]:
@@ -102,7 +102,7 @@ def _why_not(
     run: RunPlan,
     stage: Stage,
     result: StageResult | None,
-    found: Mapping[str, StageReuse],
+    decisions: Mapping[str, StageReuse],
     standing: Mapping[str, StageResult],
 ) -> str:
     """Return why a stage cannot keep its result; empty where it can, as far as its reasons go."""
@@ -124,7 +124,7 @@ def _why_not(
         if writer == stage.stage_id:
             continue
         before = standing.get(writer)
-        if before is None or not found[writer].kept:
+        if before is None or not decisions[writer].kept:
             return f"the stage {writer}, which it reads, runs"
         topic = run.intermediate(stream_id, Generation.parse(before.generation)).spec.name
         if read.get(stream_id) != topic:
@@ -137,7 +137,7 @@ def _gone(
     run: RunPlan,
     stage: Stage,
     result: StageResult,
-    found: Mapping[str, StageReuse],
+    decisions: Mapping[str, StageReuse],
 ) -> str:
     """Return what a kept stage wrote and somebody needs that is there no more; empty where all is."""
     sent = {output.stream_id for output in result.outputs if output.messages}
@@ -151,7 +151,7 @@ def _gone(
                     return f"what it wrote to {stream_id} is there no more"
             continue
         readers = [other for other in run.plan.stages if stream_id in other.inputs and other is not stage]
-        if all(found[reader.stage_id].kept for reader in readers):
+        if all(decisions[reader.stage_id].kept for reader in readers):
             continue
         bound = run.intermediate(stream_id, Generation.parse(result.generation))
         if bound.spec.name not in systems[bound.system].admin.metadata([bound.spec]):

@@ -39,11 +39,11 @@ def lasting_notes(
 def _reject_partitioner(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> None:
     """Reject a partitioner that is not that of the output's system: keys are put where other writers put them."""
     declared, kind = spec.outputs[stream_id].partitioner, run.systems[run.stream(stream_id).system]["kind"]
-    wanted = traits_of(kind).partitioner
-    if declared not in ("", wanted):
+    partitioner = traits_of(kind).partitioner
+    if declared not in ("", partitioner):
         raise ConfigError(
             f"The output {stream_id!r} has partitioner={declared!r}, and messages are published to a system of kind "
-            f"{kind} by the partitioner {wanted!r}.",
+            f"{kind} by the partitioner {partitioner!r}.",
             hint="Leave partitioner= out.",
             key="partitioner",
             value=declared,

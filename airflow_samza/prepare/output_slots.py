@@ -115,13 +115,13 @@ def _outside(run: RunPlan, stream_id: str, system: ReplacesSlots, files: Filesys
         if run_id != here
         for stage_id in stages
     )
-    found = dict.fromkeys(run_id_of(one) for one in system.outside_slots(run.stream(stream_id).spec, candidates))
-    return [run_id for run_id in found if _is_of_same_data(run, RunFolder(run.application, run_id), files)]
+    run_ids = dict.fromkeys(run_id_of(one) for one in system.outside_slots(run.stream(stream_id).spec, candidates))
+    return [run_id for run_id in run_ids if _is_of_same_data(run, RunFolder(run.application, run_id), files)]
 
 
 def _is_of_same_data(run: RunPlan, folder: RunFolder, files: Filesystem) -> bool:
-    known = folder.plan_generations(files)
-    other = read_told(files, folder.plan(known[-1]), RunPlan) if known else None
+    generations = folder.plan_generations(files)
+    other = read_told(files, folder.plan(generations[-1]), RunPlan) if generations else None
     if other is None or other.keeps_state or (other.app_id, other.interval) != (run.app_id, run.interval):
         return False
     return other.interval is not None or other.slot is not None

@@ -119,8 +119,8 @@ def prepare_run(
         if taken is not None and not error.retryable:
             taken.give_back(files, spec)
         raise
-    made = adopt(files, folder.plan(run.generation), dataclasses.replace(run, requests=requests.take()))
-    return continued_by(made, spec, request.application)
+    stored_run = adopt(files, folder.plan(run.generation), dataclasses.replace(run, requests=requests.take()))
+    return continued_by(stored_run, spec, request.application)
 
 
 def _check_mode(spec: ApplicationSpec, mode: str) -> None:
@@ -159,9 +159,9 @@ def _why_anew(
     if not request.plans_anew:
         reject_other_options(stored, request)
         return differences(stored, spec)
-    found = differences(stored, spec)
-    found += tuple(f"{flag} was {then} and is {now}" for flag, then, now in other_options(stored, request))
-    return found or tuple(
+    reasons = differences(stored, spec)
+    reasons += tuple(f"{flag} was {then} and is {now}" for flag, then, now in other_options(stored, request))
+    return reasons or tuple(
         f"the callables of the stage {stage_id} have changed"
         for stage_id, code in stage_digests(spec, stored.plan, data).items()
         if code_run(files, folder, stage_id, stored.generation) not in ("", code)
@@ -218,7 +218,7 @@ def _options_read(run: RunPlan, request: RunRequest) -> dict[str, Any]:
 
 def _create_topics(run: RunPlan, systems: Mapping[str, System]) -> None:
     """Create the topics that stages write; topics that exist stay."""
-    wanted: dict[str, list[StreamSpec]] = {}
+    topics: dict[str, list[StreamSpec]] = {}
     for stage in run.plan.stages:
         if run.kept_generation(stage.stage_id) is not None:
             continue
@@ -226,8 +226,8 @@ def _create_topics(run: RunPlan, systems: Mapping[str, System]) -> None:
             own = run.is_own(stream_id)
             stream = run.intermediate(stream_id, Generation(run.generation, 1)) if own else run.stream(stream_id)
             if not own or stream.spec.schema is not None:  # Catalyst knows the columns: the stage creates it
-                wanted.setdefault(stream.system, []).append(stream.spec)
-    for name, specs in wanted.items():
+                topics.setdefault(stream.system, []).append(stream.spec)
+    for name, specs in topics.items():
         systems[name].admin.create(specs)
 
 

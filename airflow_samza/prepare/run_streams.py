@@ -71,12 +71,12 @@ def known_metadata(
     for stream in bound.values():
         if stream.role != StreamRole.INTERMEDIATE.value:
             by_system.setdefault(stream.system, []).append(stream)
-    found: dict[str, StreamMetadata] = {}
+    by_stream: dict[str, StreamMetadata] = {}
     for name, streams in by_system.items():
         metadata = systems[name].admin.metadata([stream.spec for stream in streams])
         for stream in streams:
             if stream.spec.name in metadata:
-                found[stream.stream_id] = metadata[stream.spec.name]
+                by_stream[stream.stream_id] = metadata[stream.spec.name]
             elif stream.role == StreamRole.INPUT.value and spec.inputs[stream.stream_id].shared:
                 raise SectionOpen(
                     f"The shared stream {stream.stream_id!r} does not exist yet: the system {name!r} has no stream "
@@ -97,22 +97,22 @@ def known_metadata(
                 )
             elif stream.role == SIDE_INPUT:
                 raise side_input_missing(spec, stream)
-    return found
+    return by_stream
 
 
 def input_schemas(run: RunPlan, metadata: Mapping[str, StreamMetadata]) -> dict[str, Schema]:
     """Return the columns of the inputs whose columns the systems know and the application does not declare."""
-    found: dict[str, Schema] = {}
+    schemas: dict[str, Schema] = {}
     for stream in run.streams.values():
         if stream.role in (StreamRole.INPUT.value, SIDE_INPUT) and stream.spec.schema is None:
             ddl = (stream.slice or {}).get("schema") or (
                 metadata[stream.stream_id].schema if stream.stream_id in metadata else None
             )
             if ddl is not None:
-                found[stream.stream_id] = (
+                schemas[stream.stream_id] = (
                     reported_columns(Schema.of(str(ddl))) if stream.role == SIDE_INPUT else Schema.of(str(ddl))
                 )
-    return found
+    return schemas
 
 
 def with_schemas(
@@ -121,11 +121,11 @@ def with_schemas(
     """Return the streams; the run's own topics with the columns that reach them, where Catalyst is not needed."""
     streams = dict(run.streams)
     for stream_id in spec.intermediates:
-        found = compiled.get(spec.input_operator(stream_id).op_id)
-        if found is not None and found.schema is not None:
+        operator = compiled.get(spec.input_operator(stream_id).op_id)
+        if operator is not None and operator.schema is not None:
             bound = streams[stream_id]
             streams[stream_id] = dataclasses.replace(
-                bound, spec=dataclasses.replace(bound.spec, schema=found.schema.ddl())
+                bound, spec=dataclasses.replace(bound.spec, schema=operator.schema.ddl())
             )
     return streams
 

@@ -94,10 +94,10 @@ def section_slice(
     deadline, looks = time.monotonic() + wait_seconds, Looks(pace)
     while True:
         whole = system.slice(stream.spec)
-        found = system.sections(stream.spec)
-        history.reject_replaced_sections(stream, found)
+        sections = system.sections(stream.spec)
+        history.reject_replaced_sections(stream, sections)
         try:
-            chosen, read = _chosen(stream, found, named, version)
+            chosen, read = _chosen(stream, sections, named, version)
             break
         except SectionOpen:
             if time.monotonic() >= deadline:
@@ -116,16 +116,16 @@ def section_slice(
 
 
 def _chosen(
-    stream: BoundStream, found: Sequence[Section], named: str | None, version: Version | None
+    stream: BoundStream, sections: Sequence[Section], named: str | None, version: Version | None
 ) -> tuple[list[Section], list[str]]:
     """Return the sections to read, and the marks of all that the state then knows."""
     marks = version.sections.get(stream.stream_id, ()) if version is not None else ()
     before = {mark.rpartition("@")[0]: mark for mark in marks}
     if named is None:
-        chosen = [section for section in found if section.is_complete and section.run not in before]
+        chosen = [section for section in sections if section.is_complete and section.run not in before]
     else:
-        chosen = [section for section in found if _is_named(named, section.run)]
-        newer = next((section for section in found if any(_is_named(named, run) for run in section.replaced)), None)
+        chosen = [section for section in sections if _is_named(named, section.run)]
+        newer = next((section for section in sections if any(_is_named(named, run) for run in section.replaced)), None)
         if not chosen and newer is not None:
             raise TopicError(
                 f"The section of the shared stream {stream.stream_id!r} that the run {named!r} wrote is not there any "
@@ -145,7 +145,7 @@ def _chosen(
             )
         chosen = [section for section in chosen if section.run not in before]
     # What has expired meanwhile needs no remembering: it cannot come again.
-    left = {section.run for section in found}
+    left = {section.run for section in sections}
     return chosen, [mark for run, mark in before.items() if run in left] + [section.mark for section in chosen]
 
 

@@ -75,13 +75,13 @@ def check_pushes(
     spec: ApplicationSpec, bound: Mapping[str, BoundStream], kept: Mapping[str, Mapping[str, Any]]
 ) -> list[SamzaError]:
     """Return the errors of pushed tables that lie where no versions are kept."""
-    found: list[SamzaError] = []
+    errors: list[SamzaError] = []
     for table in spec.tables.values():
         stream = bound.get(push_stream(table) or "")
         kind = "" if stream is None else str(kept[stream.system]["kind"])
         if stream is not None and not traits_of(kind).keeps_versions:
-            found.append(keeps_no_versions(table.table_id, stream.system, kind))
-    return found
+            errors.append(keeps_no_versions(table.table_id, stream.system, kind))
+    return errors
 
 
 class SideInputSlices:
@@ -189,15 +189,15 @@ def _reading(run: RunPlan, stream_id: str) -> str:
     offsets = slice_.get("offsets")
     if offsets is None:
         return "reads all of it into the table"
-    pinned = next((PinnedTable(**found) for found in run.tables.values() if found["stream_id"] == stream_id), None)
+    pinned = next((PinnedTable(**text) for text in run.tables.values() if text["stream_id"] == stream_id), None)
     if pinned is not None:
         return f"reads {pinned.text}" + ("" if pinned.asked == CURRENT else f", asked for as {pinned.asked}")
     count = sum(int(end) - int(start) for start, end in offsets)
     gone = sum(int(start) for start, _ in offsets)
-    found = f"reads {count_text(count, 'offset')} up to the latest offset at plan"
+    text = f"reads {count_text(count, 'offset')} up to the latest offset at plan"
     if gone:
-        found += f"; {gone:,} older {'one has' if gone == 1 else 'ones have'} expired"
+        text += f"; {gone:,} older {'one has' if gone == 1 else 'ones have'} expired"
     if COMPACTION in slice_:
         keeps = duration_text(slice_[COMPACTION]["keeps_ms"])
-        found += f"; compacted, and promises to keep what is overwritten for {keeps}"
-    return found
+        text += f"; compacted, and promises to keep what is overwritten for {keeps}"
+    return text

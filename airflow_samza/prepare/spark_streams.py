@@ -91,9 +91,9 @@ def _source(spec: ApplicationSpec, run: RunPlan, system: CarriedByDriver, stream
 
 
 def _outputs(run: RunPlan, systems: Mapping[str, System]) -> list[tuple[str, CarriedByDriver]]:
-    found = []
+    outputs = []
     for stream_id in sorted({stream_id for stage in run.plan.stages for stream_id in stage.outputs}):
         system = systems[run.stream(stream_id).system]
         if not run.is_own(stream_id) and isinstance(system, CarriedByDriver):
-            found.append((stream_id, system))
-    return found
+            outputs.append((stream_id, system))
+    return outputs

@@ -70,23 +70,23 @@ def former_names(spec: ApplicationSpec, version: Version) -> dict[str, str]:
     Tables stand as ``table:<id>``. What the version knows by its present id was renamed before: ``renamed_from=`` may
     stay in the code.
     """
-    known = {
+    present = {
         name
         for stage in version.plan.stages
         for name in (*stage.operators, *(f"table:{table_id}" for table_id in stage.tables))
     }
-    found = {}
+    names = {}
     for operator in spec.operators:
         former = operator.renamed_from
-        if former is not None and operator.op_id not in known:
+        if former is not None and operator.op_id not in present:
             prefix = operator.op_id.removesuffix(operator.name)
-            found[operator.op_id] = f"{prefix}{former}"
-            found[operator.name] = former  # the intermediate stream of a partition_by is named like it
-            found[f"{spec.name}-{spec.app_id}-input-{operator.name}"] = f"{spec.name}-{spec.app_id}-input-{former}"
+            names[operator.op_id] = f"{prefix}{former}"
+            names[operator.name] = former  # the intermediate stream of a partition_by is named like it
+            names[f"{spec.name}-{spec.app_id}-input-{operator.name}"] = f"{spec.name}-{spec.app_id}-input-{former}"
     for table_id, table in spec.tables.items():
-        if table.renamed_from is not None and f"table:{table_id}" not in known:
-            found[f"table:{table_id}"] = f"table:{table.renamed_from}"
-    return found
+        if table.renamed_from is not None and f"table:{table_id}" not in present:
+            names[f"table:{table_id}"] = f"table:{table.renamed_from}"
+    return names
 
 
 def _starts(

@@ -48,10 +48,10 @@ class InputHistory:
     def reject_superseded(self, stream: BoundStream, system: System) -> None:
         """Reject an input of whose messages the state holds some that were superseded since they were read."""
         stream_id = stream.stream_id
-        known = self.version.read.get(stream_id) if self.version is not None else None
-        if self.version is None or known is None or not isinstance(system, SupersedesOutput):
+        positions = self.version.read.get(stream_id) if self.version is not None else None
+        if self.version is None or positions is None or not isinstance(system, SupersedesOutput):
             return
-        found = system.superseded(stream.spec, known, known["first"], self.version.offsets[stream_id])
+        found = system.superseded(stream.spec, positions, positions["first"], self.version.offsets[stream_id])
         if found:
             first = found[0]
             reader = self._reader(lambda version: _has_read(version, stream_id, first))

@@ -33,21 +33,21 @@ def differences(run: RunPlan, spec: ApplicationSpec) -> tuple[str, ...]:
 
 def reject_changed(run: RunPlan, spec: ApplicationSpec, hint: str = PLAN_ANEW) -> None:
     """Reject to run an application that is not the one that was planned."""
-    found = differences(run, spec)
-    if found:
-        raise changed(run, found, hint)
+    reasons = differences(run, spec)
+    if reasons:
+        raise changed(run, reasons, hint)
 
 
-def changed(run: RunPlan, found: tuple[str, ...], hint: str) -> PlanChanged:
+def changed(run: RunPlan, reasons: tuple[str, ...], hint: str) -> PlanChanged:
     """Return the error for a run whose plan its application no longer fits."""
     return PlanChanged(
         f"The application {run.application!r} is not the one of which the run {run.run_id!r} was planned: "
-        f"{first_of(found)}.",
+        f"{first_of(reasons)}.",
         hint=hint,
         application=run.application,
         run=run.run_id,
         generation=run.generation,
-        differences=list(found),
+        differences=list(reasons),
     )
 
 
@@ -80,20 +80,20 @@ def other_options(run: RunPlan, asked: RunRequest) -> list[tuple[str, str, str]]
     """
     now = asked.options()
     defaults = RunRequest(asked.application, asked.run_id).options()
-    found = []
+    differing = []
     for option in option_fields():
         flag, whole = option.metadata["flag"], option.metadata["whole"]
         given, planned = now[option.name], run.options.get(option.name)
         if not isinstance(given, Mapping):
             if given not in (defaults[option.name], planned):
-                found.append((flag, str(planned or "not set"), str(given)))
+                differing.append((flag, str(planned or "not set"), str(given)))
             continue
         before = planned or {}
         for key in sorted({*given, *(before if whole else ())}):
             if before.get(key) != given.get(key):
                 former, new = (_shown(key, values.get(key), quoted=whole) for values in (before, given))
-                found.append((f"{flag} {key}", former, new))
-    return found
+                differing.append((f"{flag} {key}", former, new))
+    return differing
 
 
 def _shown(key: str, value: str | None, *, quoted: bool) -> str:

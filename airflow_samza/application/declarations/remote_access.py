@@ -77,38 +77,38 @@ class RemoteAccess:
     cache_ttl_ms: int = _DEFAULT_TTL_MS
 
 
-def remote_access(where: str, reader: Any, writer: Any, said: RemoteAccessOptions) -> RemoteAccess:
+def remote_access(where: str, reader: Any, writer: Any, options: RemoteAccessOptions) -> RemoteAccess:
     """Return the checked options. ``where`` names the table."""
     _check_function(reader, f"the reader of {where}", 1, "Give a callable from key to row or None.")
     _check_function(
         writer,
         f"the writer of {where}",
-        1 if said.get("batch_writes") else 2,
+        1 if options.get("batch_writes") else 2,
         "Give a callable that takes key and row.",
     )
     coroutines = [function for function in (reader, writer) if function is not None and is_coroutine_function(function)]
     if not coroutines:
         for word in ("concurrency", "timeout"):
-            if said.get(word) is not None:
+            if options.get(word) is not None:
                 _reject(
                     where,
-                    f"{word}={said.get(word)!r} and no coroutine function",
+                    f"{word}={options.get(word)!r} and no coroutine function",
                     f"Leave {word}= out, or make the functions coroutine functions: async def.",
                 )
-    if said.get("cache_ttl") is not None and said.get("cache_rows") is None:
+    if options.get("cache_ttl") is not None and options.get("cache_rows") is None:
         _reject(where, "cache_ttl= and no cache", "Say how many rows it keeps: cache_rows=10_000.")
     with located():
         return RemoteAccess(
-            batch_reads=_count(where, "batch_reads", said.get("batch_reads"), 1),
-            batch_writes=_count(where, "batch_writes", said.get("batch_writes"), 1),
-            calls_per_second=_rate(where, said.get("rate")),
-            concurrency=_count(where, "concurrency", said.get("concurrency"), 1) or 1,
-            timeout_ms=_duration(said.get("timeout")),
-            retries=_retries(where, said.get("retries", 3)),
-            backoff_ms=_duration(said.get("backoff")) or RemoteAccess.backoff_ms,
-            retry_on=_errors(where, said.get("retry_on", Exception)),
-            cache_rows=_count(where, "cache_rows", said.get("cache_rows"), 1),
-            cache_ttl_ms=_duration(said.get("cache_ttl")) or _DEFAULT_TTL_MS,
+            batch_reads=_count(where, "batch_reads", options.get("batch_reads"), 1),
+            batch_writes=_count(where, "batch_writes", options.get("batch_writes"), 1),
+            calls_per_second=_rate(where, options.get("rate")),
+            concurrency=_count(where, "concurrency", options.get("concurrency"), 1) or 1,
+            timeout_ms=_duration(options.get("timeout")),
+            retries=_retries(where, options.get("retries", 3)),
+            backoff_ms=_duration(options.get("backoff")) or RemoteAccess.backoff_ms,
+            retry_on=_errors(where, options.get("retry_on", Exception)),
+            cache_rows=_count(where, "cache_rows", options.get("cache_rows"), 1),
+            cache_ttl_ms=_duration(options.get("cache_ttl")) or _DEFAULT_TTL_MS,
         )
 
 
@@ -126,41 +126,41 @@ def _check_function(function: Callable[..., Any] | None, where: str, takes: int,
         check_callable(function, where, takes, hint=hint)
 
 
-def _duration(said: str | int | timedelta | None) -> int | None:
-    return None if said is None else duration_ms(said)
+def _duration(length: str | int | timedelta | None) -> int | None:
+    return None if length is None else duration_ms(length)
 
 
-def _count(where: str, word: str, said: object, least: int) -> int | None:
-    if said is None:
+def _count(where: str, word: str, number: object, least: int) -> int | None:
+    if number is None:
         return None
-    if isinstance(said, bool) or not isinstance(said, int) or said < least:
-        _reject(where, f"{word}={said!r}", f"Write a whole number from {least}.")
-    return said
+    if isinstance(number, bool) or not isinstance(number, int) or number < least:
+        _reject(where, f"{word}={number!r}", f"Write a whole number from {least}.")
+    return number
 
 
-def _retries(where: str, said: object) -> int:
-    return _count(where, "retries", said, 0) or 0
+def _retries(where: str, number: object) -> int:
+    return _count(where, "retries", number, 0) or 0
 
 
-def _rate(where: str, said: object) -> float | None:
-    if said is None:
+def _rate(where: str, rate: object) -> float | None:
+    if rate is None:
         return None
-    match = _RATE.fullmatch(said) if isinstance(said, str) else None
+    match = _RATE.fullmatch(rate) if isinstance(rate, str) else None
     if match is None or float(match[1]) <= 0:
         _reject(
             where,
-            f"rate={said!r}, which is no rate",
+            f"rate={rate!r}, which is no rate",
             'Write calls per second, minute or hour, of all tasks together: rate="100/second".',
         )
     return float(match[1]) / _UNITS[match[2]]
 
 
-def _errors(where: str, said: object) -> tuple[type[BaseException], ...]:
-    kinds = said if isinstance(said, tuple) else (said,)
+def _errors(where: str, declared: object) -> tuple[type[BaseException], ...]:
+    kinds = declared if isinstance(declared, tuple) else (declared,)
     if not kinds or not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
         _reject(
             where,
-            f"retry_on={said!r}",
+            f"retry_on={declared!r}",
             "Name exceptions after which another try is worth it: retry_on=(OSError, TimeoutError).",
         )
     return kinds

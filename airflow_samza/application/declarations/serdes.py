@@ -68,11 +68,11 @@ def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: s
                 stream=stream_id,
             )
         return name
-    wanted = OF_ONE_COLUMN.get(name)
-    if wanted is not None and [field.type.name for field in schema.fields] != [wanted]:
+    column_type = OF_ONE_COLUMN.get(name)
+    if column_type is not None and [field.type.name for field in schema.fields] != [column_type]:
         reject(
             f"{where} has serde={name!r} and the columns {schema.ddl()}",
-            hint=f'This serde is for one column of type {wanted}: schema="value {wanted}".',
+            hint=f'This serde is for one column of type {column_type}: schema="value {column_type}".',
             stream=stream_id,
         )
     return name

@@ -64,12 +64,12 @@ class ConfiguredSideInputs:
         """Return whether anything is configured for a store."""
         return bool(self.of(store)) or self.factory(store) is not None
 
-    def processor(self, store: str, said: object) -> object:
+    def processor(self, store: str, in_code: object) -> object:
         """Return the processor of a table: that of the code, else the configured one; two must be equal."""
         configured = self.factory(store)
-        if configured is None or said is None:
-            return configured if said is None else said
-        name = processor_name(said)
+        if configured is None or in_code is None:
+            return configured if in_code is None else in_code
+        name = processor_name(in_code)
         if name.replace(":", ".") != configured.replace(":", "."):
             key = _factory_key(store)
             reject(
@@ -79,7 +79,7 @@ class ConfiguredSideInputs:
                 key=key,
                 value=configured,
             )
-        return said
+        return in_code
 
     def check_same(self, store: str, streams: Sequence[StreamDescriptor]) -> None:
         """Reject other side inputs than those that the code names."""

@@ -112,10 +112,10 @@ class PushedTableOptions(TypedDict, total=False):
     """The former id of the table, under which its rows are found."""
 
 
-def check_words(said: Mapping[str, object], where: str, known: type = StreamOptions) -> None:
+def check_words(arguments: Mapping[str, object], where: str, known: type = StreamOptions) -> None:
     """Reject a parameter that does not exist, with the one that was meant."""
     words = [*known.__annotations__, "schema"]
-    for word in said:
+    for word in arguments:
         if word not in words:
             reject_unknown(word, words, where)
 
@@ -245,15 +245,15 @@ def options_of(options: Mapping[str, object] | None) -> tuple[tuple[str, str], .
 
 def options_with_mode(options: Mapping[str, object] | None, mode: object, where: str) -> dict[str, str]:
     """Return the options of an output with its mode; the option and the parameter may not differ."""
-    found = dict(options_of(options))
+    pairs = dict(options_of(options))
     if not isinstance(mode, str) or not mode.strip():
         reject(f"{where} has mode={mode!r}", hint='Write the mode as a text: mode="append".')
-    if found.get("mode", mode) != mode:
+    if pairs.get("mode", mode) != mode:
         reject(
-            f"{where} has mode={mode!r}, and the option mode={found['mode']!r}",
+            f"{where} has mode={mode!r}, and the option mode={pairs['mode']!r}",
             hint="The parameter is short for the option: write one of the two.",
         )
-    return {**found, "mode": mode}
+    return {**pairs, "mode": mode}
 
 
 def _inside(shape: Schema | None, options: Mapping[str, object] | None) -> Schema | None:
@@ -275,11 +275,11 @@ def _strategy(
     if max_delay is None and watermarks is None:
         return None
     with located():
-        made = bounded_delay(max_delay) if max_delay is not None else watermark_strategy(watermarks, where)
+        strategy = bounded_delay(max_delay) if max_delay is not None else watermark_strategy(watermarks, where)
     if timestamp is None:
-        said = "max_delay" if max_delay is not None else "watermarks"
-        reject(f"{where} has {said} and no timestamp", hint='Name the event-time column: timestamp="at".')
-    return made
+        parameter = "max_delay" if max_delay is not None else "watermarks"
+        reject(f"{where} has {parameter} and no timestamp", hint='Name the event-time column: timestamp="at".')
+    return strategy
 
 
 def _check_slice(slice: object, timestamp: str | None, where: str) -> None:

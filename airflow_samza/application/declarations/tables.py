@@ -318,8 +318,8 @@ class TableDeclarations:
         table = replace(table, partitions=partitions, side_inputs=(stream.stream_id,), processor=checked)
         return self._added(table, stream)
 
-    def _processor(self, table: TableDescriptor, said: Callable[..., Any] | str | None, where: str) -> Any:
-        return checked_processor(self._configured.processor(table.table_id, said), where)
+    def _processor(self, table: TableDescriptor, processor: Callable[..., Any] | str | None, where: str) -> Any:
+        return checked_processor(self._configured.processor(table.table_id, processor), where)
 
     def _side_input(self, named: object, table: TableDescriptor, where: str) -> StreamDescriptor:
         if isinstance(named, SideInput | MessageStream):
