@@ -72,8 +72,7 @@ def _imported(module_name: str, name: str) -> object:
         raise InvalidApplication(
             f"Module {module_name!r} of the application {name!r} needs the module {missing!r}, which is not installed.",
             hint=f"Install the package that provides {missing!r} where the application is planned, or, if only "
-            "stages need it, "
-            "import it in the functions that use it.",
+            "stages need it, import it in the functions that use it.",
             name=name,
         ) from error
     except SamzaError:

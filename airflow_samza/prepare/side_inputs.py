@@ -46,8 +46,7 @@ def side_input_missing(spec: ApplicationSpec, stream: BoundStream) -> TopicError
     table = next(table for table in spec.tables.values() if stream.stream_id in table.side_inputs)
     return TopicError(
         f"The side input {stream.stream_id!r} of the table {table.table_id!r} does not exist: the system "
-        f"{stream.system!r} has no stream "
-        f"{stream.spec.name!r}.",
+        f"{stream.system!r} has no stream {stream.spec.name!r}.",
         hint=(
             "Push the table first (SamzaTablePushOperator, airflow-samza tables push): without a push there is "
             "nothing to look up."
@@ -157,8 +156,7 @@ def pin_versions(files: Filesystem, run: RunPlan) -> None:
         if not version.may_be_read(stream.slice or {}):
             raise NoSuchVersion(
                 f"Version {version.number} of table {version.table!r} was compacted while the run was planned, and "
-                "what it was made of is "
-                "given up.",
+                "what it was made of is given up.",
                 hint="Plan the run again.",
                 table=version.table,
                 wanted=version.number,

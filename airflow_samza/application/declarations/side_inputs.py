@@ -134,8 +134,7 @@ class ConfiguredSideInputs:
                     raise ConfigError(
                         f"{key} is {text!r}, and the application {application!r} declares no table {store!r}.",
                         hint=f'Declare it: app.table("{store}", key=…, schema=…), since a configuration does not say '
-                        "what its rows are; "
-                        "or set the key only for the application that has it.",
+                        "what its rows are; or set the key only for the application that has it.",
                         key=key,
                         value=text,
                     )
