@@ -312,7 +312,7 @@ class StageLost(StageError):
 
 
 class UpstreamCleared(StageError):
-    """Error for a running stage whose producer was cleared; a new generation reads the new output.
+    """Error for a running stage whose producer was cleared; a new generation reads the new output (decision 11).
 
     Facts: ``upstream``.
     """

@@ -1,4 +1,4 @@
-"""Key → partition: one hash and one null rule, bit-equal in Python, on Arrow batches and in Spark SQL.
+"""Key → partition: one hash and one null rule, bit-equal in Python, on Arrow batches and in Spark SQL (decision 1).
 
 The hash is Spark's Murmur3 (seed 42) of the key columns in order, the partition its ``pmod`` by the partition count:
 

@@ -1,4 +1,4 @@
-"""Durable records: JSON objects with a format version, one encoder and one decoder for all of them.
+"""Durable records: JSON objects with a format version, one encoder and one decoder for all of them (decision 15).
 
 A record is a dataclass that :func:`durable` has registered. Its JSON form has the fields' names as keys, and ``format``
 beside them: the version of its form. A reader ignores keys that it does not know, and knows what records without a

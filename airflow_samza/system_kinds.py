@@ -2,6 +2,7 @@
 
 A new kind is a folder below ``systems/`` and one line in :data:`BUILT_IN`. An installed package adds a kind of its own
 by an entry point of the group :data:`GROUP`, whose name is the kind and whose object is a :class:`SystemKind`.
+See decision 74.
 """
 
 from __future__ import annotations

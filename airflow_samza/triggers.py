@@ -1,4 +1,7 @@
-"""The triggers of this provider; they read records under a root, or ask brokers of Kafka, and need no Spark."""
+"""The triggers of this provider; they read records under a root, or ask brokers of Kafka, and need no Spark.
+
+Decision 68.
+"""
 
 from __future__ import annotations
 

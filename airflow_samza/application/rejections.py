@@ -1,4 +1,4 @@
-"""Rejection of wrong use: at the call, with file and line of the user's code in the sentence.
+"""Rejection of wrong use: at the call, with file and line of the user's code in the sentence (decision 18).
 
 Failures of the user's own code are put into sentences here, too.
 """

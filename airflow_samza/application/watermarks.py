@@ -3,7 +3,7 @@
 A watermark promises that later messages are not older. An input's is made per partition by its strategy
 (``bounded_delay``, ``punctuated``, or a user's), and only where the input is not bounded; a bounded one ends, and
 nothing of it is ever late. A callable of ``filter``, ``map`` or ``flat_map`` may change watermarks on their way.
-Source: Samza's WatermarkFunction; control-messages, "InputWatermark = min { OutputWatermark(task) … }".
+Source: Samza's WatermarkFunction; control-messages, "InputWatermark = min { OutputWatermark(task) … }" (decision 19).
 """
 
 from __future__ import annotations

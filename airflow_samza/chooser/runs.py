@@ -1,4 +1,4 @@
-"""Choosing among consecutive messages of partitions, whole or one by one.
+"""Choosing among consecutive messages of partitions, whole or one by one (decision 22).
 
 Source: rules M6, M7.
 """

@@ -2,7 +2,7 @@
 
 Control messages of different runs never meet: a task count of one says nothing about another, and a run that ends
 leaves the others open. What a consumer sees of them together is what a source would say. Source: rule C10 (and
-rules C2–C6 within a section).
+rules C2–C6 within a section) (decision 21).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Watermarks: the bookkeeping of a consuming task per producer and partition, and minima of streams and operators.
 
-Source: control-messages, "the reconciliation process"; rules C2–C6, C8, C9.
+Source: control-messages, "the reconciliation process"; rules C2–C6, C8, C9 (decision 104).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables of compacted topics that no longer are what they were when the run was planned (rule S1).
+"""Tables of compacted topics that no longer are what they were when the run was planned (rule S1; decision 93).
 
 A compacted topic may lose the value that a key had at the planned head, once a later one has come. Within the time that
 the topic promises to keep such values nothing is lost. Behind it, a clear compares its rows with those that the stage

@@ -1,4 +1,4 @@
-"""The tables of a stage that side inputs feed, from epoch to epoch.
+"""The tables of a stage that side inputs feed, from epoch to epoch (decision 53).
 
 In a continuous run they follow their side inputs, and never hold the main input up.
 

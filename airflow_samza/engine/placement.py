@@ -1,4 +1,7 @@
-"""The placement of tasks: the executor that runs each, and the hosts with a copy of its state (rule S9). No Spark."""
+"""The placement of tasks: the executor that runs each, and the hosts with a copy of its state (rule S9). No Spark.
+
+Decision 46.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An attempt at a push: the source is read and checked, its rows are staged, and they become a version of the table.
 
-An attempt that finds everything staged, or published, reads nothing.
+An attempt that finds everything staged, or published, reads nothing (decision 47).
 """
 
 from __future__ import annotations

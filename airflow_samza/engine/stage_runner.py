@@ -1,7 +1,7 @@
 """The stage runner (the driver process): a detached process that holds one engine and runs the stages of one run.
 
 It claims its place under the run, watches its queue, and ends when the run is closed, or when nothing came for the idle
-time. Everything that it reports is in files under the root, so any process on any host can ask.
+time. Everything that it reports is in files under the root, so any process on any host can ask (decision 8).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The maker of archives of Spark's classes (:mod:`airflow_samza.launch.class_archive`).
+"""The maker of archives of Spark's classes (:mod:`airflow_samza.launch.class_archive`) (decisions 59 and 72).
 
 A small Spark runs, and Java writes what it has loaded into a new folder; the file is renamed when it is complete. A
 lock of the kernel lets one process of a host do the work; a process that dies releases it, and the next one removes its

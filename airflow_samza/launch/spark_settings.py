@@ -1,4 +1,7 @@
-"""Settings of Spark: those of every runner, reserved ones, and those that need a runner of their own."""
+"""Settings of Spark: those of every runner, reserved ones, and those that need a runner of their own.
+
+Decisions 57 and 60.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Joins whose streams have different partition counts, all of them, each with its way out (rules P4, P5)."""
+"""Joins whose streams have different partition counts, all of them, each with its way out (rules P4, P5).
+
+Decision 95.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The state of a run, as its ``plan`` step fixes it: version, lease, and the input ranges that continue it.
 
 An application carries state from run to run when it reads an input that is not bounded (as one with
-``slice="checkpoint"`` is not).
+``slice="checkpoint"`` is not) (decision 20).
 """
 
 from __future__ import annotations

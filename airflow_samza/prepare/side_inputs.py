@@ -1,7 +1,7 @@
 """The side inputs of a run: the streams that feed its tables, their input ranges, and the notes of the plan.
 
 The plan fixes a range from the oldest offset to the latest, so that every task, retry and clear fills the same tables
-(rule S1).
+(rule S1; decision 94).
 """
 
 from __future__ import annotations

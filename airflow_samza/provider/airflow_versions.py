@@ -1,4 +1,4 @@
-"""Names and abilities that Airflow's releases from 3.1 on have at different places, or not at all.
+"""Names and abilities that Airflow's releases from 3.1 on have at different places, or not at all (decision 79).
 
 This module alone knows Airflow's versions; each name is looked for where the newest release has it, then where older
 ones do. Modules of the provider, and tests of it, import these names from here.

@@ -1,6 +1,7 @@
 """The note that a ``plan`` task leaves for the page in Airflow: an XCom that says where a run's records are.
 
 The API server reads no Dag files, so the note names what it needs to open the root and the systems: connections, by id.
+See decision 98.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Airflow tasks of the stages that write what a stage reads, where stages run at the same time.
+"""The Airflow tasks of the stages that write what a stage reads, where stages run at the same time (decision 67).
 
 Records tell when a stage has started, and when it gave up. Whether a task that died, or was marked, will be tried
 again, Airflow alone

@@ -1,4 +1,4 @@
-"""SamzaTaskGroup: an application as a task group, plan → one task per stage → cleanup.
+"""SamzaTaskGroup: an application as a task group, plan → one task per stage → cleanup (decision 66).
 
 The Dag file is parsed all the time, so only the application's shape is planned here: no counts, no I/O, no Spark,
 milliseconds.

@@ -1,4 +1,4 @@
-"""The parts of a stage that Catalyst runs: built, analysed before the job runs, and kept narrow.
+"""The parts of a stage that Catalyst runs: built, analysed before the job runs, and kept narrow (decision 29).
 
 ``mapInArrow → DataFrame operators → mapInArrow``, all in one job without a shuffle: partition k stays task k from end
 to end.

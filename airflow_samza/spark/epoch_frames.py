@@ -1,4 +1,4 @@
-"""The DataFrames of a stage's epochs.
+"""The DataFrames of a stage's epochs (decision 63).
 
 One serves many where it can, because planning one takes as long as running it.
 """

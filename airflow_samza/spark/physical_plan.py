@@ -1,4 +1,4 @@
-"""Spark's physical plan as a tree, read from the text that ``explain("formatted")`` gives.
+"""Spark's physical plan as a tree, read from the text that ``explain("formatted")`` gives (decision 62).
 
 The only form that Spark Connect has, too.
 

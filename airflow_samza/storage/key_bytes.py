@@ -1,4 +1,4 @@
-"""Keys as bytes that have the order of the keys: one at a time, or a snapshot's columns at once.
+"""Keys as bytes that have the order of the keys: one at a time, or a snapshot's columns at once (decision 41).
 
 Whole numbers, dates and times are big-endian with the sign turned round; texts and bytes end in two zero bytes where a
 further column follows, and a zero byte among them becomes ``00 ff``.

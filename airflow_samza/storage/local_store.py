@@ -1,4 +1,4 @@
-"""The folder of a host where stores lie.
+"""The folder of a host where stores lie (decision 44).
 
 Built once, opened by any process of the host, rebuilt when damaged, swept when nobody uses them.
 

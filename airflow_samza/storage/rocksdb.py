@@ -1,4 +1,4 @@
-"""A store in RocksDB.
+"""A store in RocksDB (decision 40).
 
 Entries on the host's disk in key order, for state that is larger than memory or than one wants to load each epoch.
 

@@ -1,7 +1,7 @@
 """Values as bytes (decision 41): a mask of nulls, then columns of a fixed width, then texts and nested values.
 
 One row is turned at a time, or whole columns. The layout says the types, so the bytes do not. A nested value is
-MessagePack.
+MessagePack (decision 71).
 """
 
 from __future__ import annotations

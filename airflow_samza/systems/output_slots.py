@@ -2,7 +2,7 @@
 
 Whoever publishes, a run of the same application for the same slot replaces what an earlier one wrote. The order of runs
 is that in which they began to publish: a *turn* of a run at a slot has a number, and the newest that has published
-holds the slot. All systems follow the functions here; how they keep turns is their own.
+holds the slot. All systems follow the functions here; how they keep turns is their own (decision 103).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 - README.md is the site's front page, and the other pages of the repository's first folder are pages of the site.
 - A link to another file of the repository leads to a page that shows it.
 - ``<!-- generated: NAME -->`` on a page stands for what :mod:`scripts.site.reference` makes under that name.
-- No page loads anything from another host.
+- No page loads anything from another host (decision 100).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The versions of dependencies: one list in three files, with hashes where a file is installed as it stands."""
+"""The versions of dependencies: one list in three files, with hashes where a file is installed as it stands.
+
+Decision 101.
+"""
 
 from __future__ import annotations
 

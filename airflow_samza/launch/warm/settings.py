@@ -3,7 +3,7 @@
 A *warm runner* is a Java with a Spark that has started, which is lent to one run after another. ``2`` keeps two of
 them; ``2,idle=600,runs=50,age=21600,memory=4096`` also sets its bounds: seconds without a run, runs, seconds since its
 start, and MiB of all its processes. The setting is read from Airflow's configuration, and in the environment from
-``AIRFLOW__SAMZA__WARM_RUNNERS``, also by the command line.
+``AIRFLOW__SAMZA__WARM_RUNNERS``, also by the command line (decision 89).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names of datasets, for assets and for OpenLineage: by where the data lies, never by a connection.
+"""Names of datasets, for assets and for OpenLineage: by where the data lies, never by a connection (decision 97).
 
 A dataset keeps its name from run to run: of a path what varies with the run is left out, and a topic between stages is
 named without the run.

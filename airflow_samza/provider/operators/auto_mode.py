@@ -1,4 +1,7 @@
-"""``mode="auto"``: a run of little data in one task, of more data in a task per stage, as its plan task decides."""
+"""``mode="auto"``: a run of little data in one task, of more data in a task per stage, as its plan task decides.
+
+Decision 87.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application behind the page: its routes, its errors, and the files that a browser loads."""
+"""The application behind the page: its routes, its errors, and the files that a browser loads (decision 99)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Triggers on topics of Kafka: new messages, as a watcher of an asset, and a consumer group that has caught up.
 
-What waits for brokers runs in threads of clients, so that it holds up nobody else's trigger.
+What waits for brokers runs in threads of clients, so that it holds up nobody else's trigger (decision 90).
 """
 
 from __future__ import annotations

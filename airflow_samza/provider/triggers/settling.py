@@ -1,4 +1,4 @@
-"""Wait of a trigger until Airflow's scheduler knows that the process which deferred the task has ended.
+"""Wait of a trigger until Airflow's scheduler knows that the process which deferred the task has ended (decision 69).
 
 The scheduler learns of that end one to three seconds later, and on a busy host the process itself goes on for seconds
 after the deferral. If the task is queued again before the scheduler knows, it assumes that the process died, and fails

@@ -1,4 +1,4 @@
-"""The lease on an application's state.
+"""The lease on an application's state (decision 12).
 
 At most one run at a time carries it on, and who was replaced cannot write any more.
 

@@ -1,4 +1,4 @@
-"""The progress of a stage of a run, by partition and in all.
+"""The progress of a stage of a run, by partition and in all (decision 17).
 
 :func:`airflow_samza.runs.progress.stage_progress.stage_progress` makes them,
 :mod:`airflow_samza.runs.progress.progress_text` has the words for people.

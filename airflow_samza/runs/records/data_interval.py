@@ -1,4 +1,4 @@
-"""The data interval of a run, and paths over it."""
+"""The data interval of a run, and paths over it (decision 105)."""
 
 from __future__ import annotations
 

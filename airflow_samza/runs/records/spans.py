@@ -1,4 +1,4 @@
-"""Times for which attempts have run a stage, measured by a clock that neither jumps nor runs on.
+"""Times for which attempts have run a stage, measured by a clock that neither jumps nor runs on (decision 102).
 
 The time of a stage is that of its attempts: what passes between a failure and the retry is nobody's.
 """

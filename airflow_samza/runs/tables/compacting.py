@@ -1,4 +1,4 @@
-"""Compacting a version of a pushed table.
+"""Compacting a version of a pushed table (decision 49).
 
 When it is time, and how what tasks have staged becomes the version's one section.
 

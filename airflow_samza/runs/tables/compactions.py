@@ -1,4 +1,4 @@
-"""The same rows once more, as one section.
+"""The same rows once more, as one section (decision 50).
 
 What a compaction of a version of a pushed table leaves, and who may read which of the two.
 

@@ -1,4 +1,4 @@
-"""Marks that say "this may no longer be read", made only where no pin says "this is read".
+"""Marks that say "this may no longer be read", made only where no pin says "this is read" (decision 48).
 
 Of the two one always wins, for good.
 

@@ -3,7 +3,7 @@
 A version is one record, ``tables/<system>/<topic>/versions/<number>.json``, written once: before it stands, nothing of
 a push is visible, and of two pushes that want the same number one gets it. Records are never deleted: one that
 retention has given up is marked beside it, so that a number is never used twice and a push id is known for ever.
-Source: rule S7.
+Source: rule S7 (decision 51).
 """
 
 from __future__ import annotations

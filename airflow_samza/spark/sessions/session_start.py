@@ -1,4 +1,4 @@
-"""Set-up of the Spark session of a stage runner, and the settings that need a runner of their own."""
+"""Set-up of the Spark session of a stage runner, and the settings that need a runner of their own (decision 61)."""
 
 from __future__ import annotations
 

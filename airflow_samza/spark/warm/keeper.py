@@ -1,7 +1,7 @@
 """The keeper of a warm runner: ``python -m airflow_samza.spark.warm.keeper FOLDER``, settings on standard input.
 
 It listens in its folder, starts Spark, lends it to one run at a time, cleans it between two of them, and ends when it
-has been idle for too long, is too old, has served enough runs, has grown too large, or is not well.
+has been idle for too long, is too old, has served enough runs, has grown too large, or is not well (decision 77).
 """
 
 from __future__ import annotations

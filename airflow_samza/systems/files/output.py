@@ -1,4 +1,4 @@
-"""Output of files: a task attempt writes one file, and it is staged until its epoch is published."""
+"""Output of files: a task attempt writes one file, and it is staged until its epoch is published (decision 84)."""
 
 from __future__ import annotations
 

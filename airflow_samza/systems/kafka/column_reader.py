@@ -1,6 +1,6 @@
 """Turns messages of a partition into columns: first what is wanted of each message, then whole columns by the serdes.
 
-The client's messages are objects, and cost most where many are alive: so a few at a time are taken apart.
+The client's messages are objects, and cost most where many are alive: so a few at a time are taken apart (decision 91).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A topic that is not the run's own may come from another team. What stands in its files is data to us, never a reason to
 trust: a batch that unpacks to a thousand times its size is rejected before it is unpacked, and offsets and texts are
-validated before anybody follows them.
+validated before anybody follows them (decision 16).
 """
 
 from __future__ import annotations

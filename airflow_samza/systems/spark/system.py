@@ -1,4 +1,4 @@
-"""The system of kind ``spark``: whatever a DataFrame reader reads and a writer writes.
+"""The system of kind ``spark``: whatever a DataFrame reader reads and a writer writes (decision 64).
 
 Tasks and planners never have a Spark session, so both directions go through a topic of the run
 (``StreamSpec.through``): the stage runner fills it from the reader once, before the stage reads it, and writes it out

@@ -1,4 +1,4 @@
-"""Spark SQL text → compiled expressions.
+"""Spark SQL text → compiled expressions (decision 30).
 
 Sqlglot reads, and every node outside the known list is rejected with a reason.
 """

@@ -1,4 +1,4 @@
-"""The operator that calls a coroutine function per message, several at a time."""
+"""The operator that calls a coroutine function per message, several at a time (decision 28)."""
 
 from __future__ import annotations
 

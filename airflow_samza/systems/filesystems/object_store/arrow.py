@@ -1,7 +1,7 @@
 """An object store as a filesystem of Arrow, with which the file formats read and write it: the client of roots.
 
 So files have the options, the credentials and the counted requests of a root, and a footer, a row group or a column
-costs its own bytes only.
+costs its own bytes only (decision 82).
 """
 
 from __future__ import annotations

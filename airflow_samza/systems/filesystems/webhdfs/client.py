@@ -2,6 +2,7 @@
 
 A request goes to the NameNode that answered last; one that is down or standby passes it on to the next. What carries
 data goes to the DataNode that the NameNode names. Failures that may pass are tried again for ``patience`` seconds.
+See decision 70.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Store of the messages of runs' own topics: one topic at the brokers for each.
+"""Store of the messages of runs' own topics: one topic at the brokers for each (decision 92).
 
 A note under the root stands before a topic is made at the brokers, and goes after it was deleted there: a run that died
 leaves none that nobody knows of.

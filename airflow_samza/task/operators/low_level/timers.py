@@ -1,4 +1,4 @@
-"""A task's timers: which are set, which are due, and how they are kept from epoch to epoch."""
+"""A task's timers: which are set, which are due, and how they are kept from epoch to epoch (decision 27)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contents of the topics between stages.
+"""The contents of the topics between stages (decision 6).
 
 They are only columns that are read later, and partial results where an aggregation follows. They are decided once per
 run, on its whole plan, and kept in its record: writers and readers follow it, whatever they know of schemas by then.
