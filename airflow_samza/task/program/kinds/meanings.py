@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from airflow_samza.application.windows import Aggregation, WindowSpec, duration_text
+from airflow_samza.application.times import duration_text
+from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.errors import SamzaError
 from airflow_samza.schema import Schema
 from airflow_samza.task.program.kinds.operator_kind import Inputs
