@@ -22,7 +22,7 @@ import pyarrow as pa
 from airflow_samza import count, stream_application, sum_
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.runs.progress.run_requests import run_requests
+from airflow_samza.runs.progress.run_costs import run_requests
 from airflow_samza.runs.upkeep.kept_runs import Keep
 from airflow_samza.systems.filesystems.object_store.requests import KINDS, take
 from airflow_samza.systems.filesystems.opening import open_filesystem

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from airflow_samza.runs.lineage.lease_holder import finished_stage
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 

@@ -11,12 +11,12 @@ import typer
 from airflow_samza.cli.options import ROOT, SAY_YES, Json, Place, Yes, at_place, look_from_here
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import StateError
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.lease import newest_lease
-from airflow_samza.runs.lineage.state_upkeep import StateReport, report_state
-from airflow_samza.runs.lineage.state_upkeep import abandon as abandon_run
-from airflow_samza.runs.lineage.state_upkeep import reset as reset_state
-from airflow_samza.runs.lineage.versions import Version, find_version, is_reset, newest_number, state_bytes
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.lease import newest_lease
+from airflow_samza.runs.state_history.state_upkeep import StateReport, report_state
+from airflow_samza.runs.state_history.state_upkeep import abandon as abandon_run
+from airflow_samza.runs.state_history.state_upkeep import reset as reset_state
+from airflow_samza.runs.state_history.versions import Version, find_version, is_reset, newest_number, state_bytes
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
@@ -35,9 +35,9 @@ Copy = Annotated[
 @at_place(ROOT)
 def show(place: Place, application: Name, app_id: Copy = "1", as_json: Json = False) -> None:
     """Show the versions of an application's state, the run that left each, and the run that holds it now."""
-    files, lineage = _lineage(application, place, app_id)
-    report = report_state(files, lineage)
-    typer.echo(json_line(report_facts(lineage, report)) if as_json else report_text(lineage, report))
+    files, history = _history(application, place, app_id)
+    report = report_state(files, history)
+    typer.echo(json_line(report_facts(history, report)) if as_json else report_text(history, report))
 
 
 @state.command(epilog="Example: airflow-samza state files page-views")
@@ -52,13 +52,13 @@ def files(
     as_json: Json = False,
 ) -> None:
     """Show which files an application has read of inputs with slice="checkpoint"."""
-    root, lineage = _lineage(application, place, app_id)
-    found = find_version(root, lineage, version or newest_number(root, lineage))
+    root, history = _history(application, place, app_id)
+    found = find_version(root, history, version or newest_number(root, history))
     if as_json:
         for facts in files_facts(found):
             typer.echo(json_line(facts))
         return
-    typer.echo(files_text(lineage, found))
+    typer.echo(files_text(history, found))
 
 
 @state.command(epilog="Example: airflow-samza state abandon page-views RUN")
@@ -72,18 +72,18 @@ def abandon(
     yes: Yes = False,
 ) -> None:
     """Give up a run that will not finish. Its output stays, and the next run reads its input range again."""
-    files, lineage = _lineage(application, place, app_id)
+    files, history = _history(application, place, app_id)
     question = (
-        f"Give up the run {run!r} of {lineage.application!r}? What it has written stays, and the next run "
+        f"Give up the run {run!r} of {history.application!r}? What it has written stays, and the next run "
         "writes it again."
     )
     if not yes and not typer.confirm(question, err=True):
         raise StateError("Nothing was given up.", hint=SAY_YES, run=run)
-    left = abandon_run(files, lineage, run, force=force)
+    left = abandon_run(files, history, run, force=force)
     if left is not None:
         typer.echo(f"The run {run!r} had finished: it left version {left.number}, and nothing was given up.")
     else:
-        typer.echo(f"The run {run!r} is given up; the next run of {lineage.application!r} may start.")
+        typer.echo(f"The run {run!r} is given up; the next run of {history.application!r} may start.")
 
 
 @state.command(epilog="Example: airflow-samza state reset page-views --to 4")
@@ -99,32 +99,32 @@ def reset(
 
     Outputs stay as they are. The versions in between stay for a while.
     """
-    files, lineage = _lineage(application, place, app_id)
-    if not newest_number(files, lineage) and newest_lease(files, lineage) is None:
+    files, history = _history(application, place, app_id)
+    if not newest_number(files, history) and newest_lease(files, history) is None:
         raise StateError(
-            f"No run of {lineage.application!r} has left a state under {files.location('')}, so there is nothing to "
+            f"No run of {history.application!r} has left a state under {files.location('')}, so there is nothing to "
             "set back.",
             hint="Check the name of the application, its --app-id, and where its root is (--env, --root).",
-            application=lineage.application,
+            application=history.application,
         )
     what = f"version {to}" if to else "nothing: the next run reads its inputs from the oldest offset on"
-    if not yes and not typer.confirm(f"Set the state of {lineage.application!r} back to {what}?", err=True):
-        raise StateError("Nothing was changed.", hint=SAY_YES, application=lineage.application)
-    made = reset_state(files, lineage, to)
+    if not yes and not typer.confirm(f"Set the state of {history.application!r} back to {what}?", err=True):
+        raise StateError("Nothing was changed.", hint=SAY_YES, application=history.application)
+    made = reset_state(files, history, to)
     typer.echo(
-        f"The state of {lineage.application!r} is that of {f'version {to}' if to else 'no run'} again (version "
+        f"The state of {history.application!r} is that of {f'version {to}' if to else 'no run'} again (version "
         f"{made.number})."
     )
 
 
-def report_facts(lineage: LineageFolder, report: StateReport) -> dict[str, Any]:
+def report_facts(history: StateHistory, report: StateReport) -> dict[str, Any]:
     """Return a state as ``state show --json`` has it; ``offsets`` are the next ones to read, by input and partition."""
     holder = None
     if report.holder is not None and report.standing is not None:
         holder = {"run": report.holder.run, "fence": report.holder.fence, "standing": report.standing.why}
     return {
-        "application": lineage.application,
-        "app_id": lineage.app_id,
+        "application": history.application,
+        "app_id": history.app_id,
         "versions": [
             {
                 "version": version.number,
@@ -144,7 +144,7 @@ def report_facts(lineage: LineageFolder, report: StateReport) -> dict[str, Any]:
     }
 
 
-def report_text(lineage: LineageFolder, report: StateReport) -> str:
+def report_text(history: StateHistory, report: StateReport) -> str:
     """Print a state for people."""
     lines = []
     if report.versions:
@@ -161,7 +161,7 @@ def report_text(lineage: LineageFolder, report: StateReport) -> str:
         ]
         lines.append(columns(["VERSION", "FROM", "LEFT BY", "AT (UTC)", "OFFSETS", "BYTES"], rows))
     else:
-        lines.append(f"No run of {lineage.application!r} has left a state here.")
+        lines.append(f"No run of {history.application!r} has left a state here.")
     if report.holder is not None and report.standing is not None:
         lines.append(f"The run {report.holder.run!r} holds it (fence {report.holder.fence}); it {report.standing.why}.")
     if report.apart:
@@ -177,10 +177,10 @@ def files_facts(version: Version | None) -> Iterator[dict[str, Any]]:
             yield {"input": stream, "file": name, "bytes": int(bytes_), "changed": at}
 
 
-def files_text(lineage: LineageFolder, version: Version | None) -> str:
+def files_text(history: StateHistory, version: Version | None) -> str:
     """Print the records of files in a version for people."""
     if version is None or not version.arrived:
-        return f"The state of {lineage.application!r} has no record of files."
+        return f"The state of {history.application!r} has no record of files."
     rows: list[list[object]] = []
     sums = []
     for stream, known in sorted(version.arrived.items()):
@@ -208,13 +208,13 @@ def _read(version: Version) -> list[str]:
     return [f"{stream} {text}" for stream, text in sorted([*offsets, *files])]
 
 
-def _lineage(application: str, place: Place, app_id: str) -> tuple[Filesystem, LineageFolder]:
+def _history(application: str, place: Place, app_id: str) -> tuple[Filesystem, StateHistory]:
     environment = place.environment()
     files = open_filesystem(environment.root)
     if ":" not in application:
-        return files, LineageFolder(application, app_id)
+        return files, StateHistory(application, app_id)
     from airflow_samza.application.loader import load_application
 
     look_from_here()
     spec = load_application(application).spec(environment.config)
-    return files, LineageFolder(spec.name, spec.app_id)
+    return files, StateHistory(spec.name, spec.app_id)

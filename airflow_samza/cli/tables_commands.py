@@ -31,8 +31,7 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.rollback import PREVIOUS
-from airflow_samza.runs.tables.table_version import FULL, ROLLBACK, TableVersion, now
-from airflow_samza.runs.tables.version_text import describe_version, rollback_text
+from airflow_samza.runs.tables.table_version import FULL, ROLLBACK, TableVersion, describe_version, now, rollback_text
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
 from airflow_samza.systems.filesystems.opening import open_filesystem

@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import suppress
 
-from airflow_samza.engine.troubles import Troubles
+from airflow_samza.engine.repeated_failures import RepeatedFailures
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.folders import RunFolder, replace
 from airflow_samza.runs.records.names import Generation
@@ -60,7 +60,7 @@ class AttemptState:
         self._ended_at: float | None = None
         self._knows_former = request.attempt <= 1
         self._lock = threading.Lock()
-        self._troubles = Troubles(log, f"{self.group}: writing the status")
+        self._failures = RepeatedFailures(log, f"{self.group}: writing the status")
 
     def write_status(self, state: str | None = None, error: SamzaError | None = None) -> None:
         """Replace the attempt's status; without arguments only its time is new.
@@ -87,10 +87,10 @@ class AttemptState:
                 replace(self._files, self.handle.folder.attempt(self.handle.attempt, "status"), record)
             except (SamzaError, OSError) as failure:
                 self._is_written = False
-                self._troubles.met(failure)
+                self._failures.met(failure)
             else:
                 self._is_written = True
-                self._troubles.over()
+                self._failures.over()
 
     def report(self, progress: StageProgress) -> None:
         """Note progress; the status shows it after a fraction of a second at the latest, and with every heartbeat."""

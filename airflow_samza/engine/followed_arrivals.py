@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_samza.runs.lineage.arrivals import Look, Looks
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.state_history.arrivals import Look, Looks
 from airflow_samza.systems.capabilities import TakesArrivals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NoReturn
 
-from airflow_samza.engine.push_context import PushContext
-from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_context import PushContext, StageContext, reject_stopped
 from airflow_samza.engine.stage_setup import StageSetup, bindings_of_tasks, program_source, set_up_stage
 from airflow_samza.engine.table_compaction import CompactionTask
 from airflow_samza.engine.task_section import TaskSection
-from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.engine.worker_errors import error_of_task
 from airflow_samza.errors import NotYet, SamzaError
 from airflow_samza.launch.bindings import bindings_to_json
@@ -103,7 +101,7 @@ class LocalStage:
     def run_epoch(self, intent: Intent) -> None:
         """Run every task of the epoch."""
         context = self._context
-        reject_unwanted(context.files, context.attempt)
+        reject_stopped(context.files, context.attempt)
         attempt = uuid.uuid4().hex
         for place in range(len(intent.running)):
             if context.attempt.cancel_asked():

@@ -10,12 +10,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_samza.engine.push_context import PushContext
 from airflow_samza.engine.push_task import empty_manifest
-from airflow_samza.engine.stage_context import Attempt
+from airflow_samza.engine.stage_context import Attempt, PushContext, reject_stopped
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.table_compaction import compacting
-from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.engine.worker_errors import shown_as_written
 from airflow_samza.errors import PushError, SamzaError
 from airflow_samza.runs.failpoints import reach
@@ -26,9 +24,8 @@ from airflow_samza.runs.tables.push_checks import PushTotals
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
 from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.push_request import PushRequest, request_path, standing_request
-from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL
+from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL, describe_version
 from airflow_samza.runs.tables.version_errors import needs_base
-from airflow_samza.runs.tables.version_text import describe_version
 from airflow_samza.schema import Field, Schema, parse_type
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -60,7 +57,7 @@ def run_push(
             _stage(engine, push)
         except SamzaError as error:
             raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
-    reject_unwanted(files, attempt)
+    reject_stopped(files, attempt)
     version = finish_push(files, system, request, compacting(push, lambda work: engine.compact(push, work)))
     log.info("%s", describe_version(version))
 

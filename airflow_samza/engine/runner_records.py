@@ -10,7 +10,7 @@ import threading
 import time
 
 from airflow_samza.engine.attempt_state import AttemptState
-from airflow_samza.engine.troubles import Troubles
+from airflow_samza.engine.repeated_failures import RepeatedFailures
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.runs.records.folders import read, write_once
 from airflow_samza.runs.stages.stage_runners import RunnerEnd, RunnerFolder, StageRequest
@@ -35,7 +35,7 @@ class RunnerRecords:
         """The record of this runner's end, once it has to be written."""
         self._is_closed = False
         self._closing = threading.Lock()
-        self._troubles = Troubles(log, "writing that this runner ends")
+        self._failures = RepeatedFailures(log, "writing that this runner ends")
         self.is_replaced = threading.Event()
         """Set when this runner was regarded as dead: it takes no more requests."""
 
@@ -74,10 +74,10 @@ class RunnerRecords:
                 try:
                     write_once(self._files, self._folder.closed, self._ending)
                 except (SamzaError, OSError) as error:
-                    self._troubles.met(error)
+                    self._failures.met(error)
                 else:
                     self._is_closed = True
-                    self._troubles.over()
+                    self._failures.over()
             return self._is_closed
 
     def reject_all(self, error: SamzaError, why: str) -> None:

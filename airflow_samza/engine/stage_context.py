@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from airflow_samza.errors import StageCancelled
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.spans import Stopwatch
 from airflow_samza.runs.stages.stage_runners import StageRequest
-from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress
+from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress, cancelled, superseded_by
+from airflow_samza.runs.tables.push_request import PushRequest
+from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.system import System, SystemBinding
+from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 
 
 class Attempt(Protocol):
@@ -49,3 +52,46 @@ class StageContext:
     def handle(self) -> StageHandle:
         """The generation of the stage that is run."""
         return self.attempt.handle
+
+
+def reject_stopped(files: Filesystem, attempt: Attempt) -> None:
+    """Stop an attempt that was cancelled, or whose stage has a newer generation."""
+    handle = attempt.handle
+    if attempt.cancel_asked():
+        raise cancelled(handle)
+    newest = handle.run.generations(files, handle.stage_id)[-1]
+    if newest > handle.generation:
+        raise StageCancelled(
+            superseded_by(handle, newest),
+            hint="Nothing is lost: the newer generation does the work.",
+            stage=handle.stage_id,
+            run=handle.run_id,
+        )
+
+
+@dataclass(frozen=True)
+class PushContext:
+    """One attempt at a push: the root's files, the systems' bindings, the table's system, and the request.
+
+    ``origins`` maps the paths of shipped code to where the user wrote it, for what errors show.
+    """
+
+    files: Filesystem
+    bindings: Mapping[str, SystemBinding] = field(repr=False)  # they hold secrets
+    system: System
+    request: PushRequest
+    attempt: Attempt
+    origins: Mapping[str, str]
+
+
+class PushSource(Protocol):
+    """The source of a push, opened and checked."""
+
+    @property
+    def schema(self) -> Schema:
+        """The table's columns."""
+        ...
+
+    def stage(self, stream: StreamSpec, epoch: int) -> None:
+        """Write the rows as segments of the push stream, with a manifest for each partition that has any."""
+        ...

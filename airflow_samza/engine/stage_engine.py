@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from airflow_samza.engine.push_context import PushContext, PushSource
-from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_context import PushContext, PushSource, StageContext
 from airflow_samza.engine.stage_setup import StageSetup
 from airflow_samza.engine.table_compaction import CompactionTask
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent

@@ -15,10 +15,8 @@ from airflow_samza.engine.available_inputs import AvailableInputs
 from airflow_samza.engine.followed_tables import FollowedTables
 from airflow_samza.engine.positions import TaskPosition, lag
 from airflow_samza.engine.producers import Producers
-from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_context import StageContext, reject_stopped
 from airflow_samza.engine.stage_engine import RunningStage, StageEngine
-from airflow_samza.engine.waiting import Waiting
-from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.errors import StageError
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.finish import finish_epoch
@@ -38,6 +36,7 @@ from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.stages.pruning import prune_epochs, state_folders, sweep_state
 from airflow_samza.runs.stages.run_ends import is_ending
 from airflow_samza.runs.stages.stage_state import StageProgress, restored_bytes
+from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace
 
 DEFAULT_MAX_MESSAGES = 1_000_000
 """Of a task in an epoch, unless configured: some tenths of a second of work, so that consumers see it soon."""
@@ -188,7 +187,7 @@ class StageLoop:
         if not all(str(task) in done for task in intent.running):
             stage.run_epoch(intent)
         else:
-            reject_unwanted(self._files, self._attempt)
+            reject_stopped(self._files, self._attempt)
 
     def _is_over(self, intent: Intent, tables: FollowedTables) -> bool:
         """Commit and publish an epoch, unless it is the last one; return whether it is."""
@@ -236,7 +235,7 @@ class StageLoop:
     # -- what may stop it ----------------------------------------------------------------------------------------------
 
     def _reject_unwanted(self) -> None:
-        reject_unwanted(self._files, self._attempt)
+        reject_stopped(self._files, self._attempt)
         self._producers.reject_lost()
 
     def _reject_stuck(self, inputs: Mapping[str, InputIntent], available: AvailableInputs) -> None:
@@ -272,3 +271,34 @@ class StageLoop:
                 restored=restored_bytes(totals.facts) if totals is not None else {},
             )
         )
+
+
+# A look at the folders of a local root costs some tens of microseconds; what comes soon after something else is seen
+# soon.
+SHORTEST_SECONDS = 0.01
+LONGEST_SECONDS = 0.1
+
+LONG_SECONDS = 0.25
+
+
+class Waiting:
+    """Pauses that grow while nothing comes, at the pace of the storage that is looked at."""
+
+    def __init__(self, pace: Pace = FREE) -> None:
+        self._looks = Looks(pace)
+        self._pause = SHORTEST_SECONDS
+        self._looked = time.monotonic()
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether it is time again to look at what seldom changes; true once per quarter of a second."""
+        now = time.monotonic()
+        if now - self._looked < self._looks.pause(LONG_SECONDS):
+            return False
+        self._looked = now
+        return True
+
+    def pause(self) -> None:
+        """Sleep for a moment."""
+        time.sleep(self._looks.pause(self._pause))
+        self._pause = min(self._pause * 1.2, LONGEST_SECONDS)

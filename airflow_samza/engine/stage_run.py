@@ -13,10 +13,9 @@ from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.engine.producers import Producers
-from airflow_samza.engine.stage_context import Attempt, StageContext
+from airflow_samza.engine.stage_context import Attempt, StageContext, reject_stopped
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.stage_loop import StageLoop
-from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.engine.worker_errors import shown_as_written
 from airflow_samza.errors import SamzaError
 from airflow_samza.prepare.bound_systems import bind_systems
@@ -66,7 +65,7 @@ def run_stage(
                 intent = _run_epoch(engine, context)
         except SamzaError as error:  # the runner, too, imported the application from what was shipped
             raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
-    reject_unwanted(files, attempt)
+    reject_stopped(files, attempt)
     attempt.watch.start()  # where everything was staged before
     result = finish_stage(
         files, systems, run, handle.stage_id, handle.generation, handle.folder, intent, watch=attempt.watch

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from airflow_samza.engine.attempt_state import AttemptState
-from airflow_samza.engine.heart import LEAVE_SECONDS, Heart
+from airflow_samza.engine.heartbeat import LEAVE_SECONDS, RunnerHeartbeat
 from airflow_samza.engine.push import is_push, run_push
+from airflow_samza.engine.repeated_failures import RepeatedFailures
 from airflow_samza.engine.runner_records import RunnerRecords
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.stage_run import run_stage
-from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
 from airflow_samza.launch.bindings import bindings_from_json, take_root_access
 from airflow_samza.launch.java.installed_java import why_java_ended
@@ -73,15 +73,15 @@ class StageRunner:
         self._stop = threading.Event()
         self._engine: StageEngine
         self._open_engine = open_engine
-        self._heart = Heart(files, folder, self._records, settings.get("output", ""))
+        self._heartbeat = RunnerHeartbeat(files, folder, self._records, settings.get("output", ""))
         self._gone: SamzaError | None = None
-        self._troubles = Troubles(log, "looking at the queue")
+        self._failures = RepeatedFailures(log, "looking at the queue")
         self._looks = Looks(files.pace)
         self._taken_at = self._next_look_at = -math.inf
 
     def serve(self) -> None:
         """Run until it is time to end; attempts that still run then are cancelled."""
-        self._heart.start()
+        self._heartbeat.start()
         signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
         started = time.monotonic()
         try:
@@ -90,7 +90,7 @@ class StageRunner:
             self._reject_all(error, DID_NOT_START)
             return
         log.info("Spark is up after %.1f s", time.monotonic() - started)
-        self._heart.listen_to(self._engine)
+        self._heartbeat.listen_to(self._engine)
         self._note_page()
         last_busy = last_change = time.monotonic()
         was_busy = False
@@ -100,10 +100,10 @@ class StageRunner:
                 busy = (looks and self._take_requests()) or self._busy()
                 self._pass_on_cancels()
                 over = looks and self._run_is_over()
-                self._troubles.over()
+                self._failures.over()
             except (SamzaError, OSError) as error:
-                self._troubles.met(error)
-                busy, over = self._busy(), self._troubles.seconds > PATIENCE_SECONDS
+                self._failures.met(error)
+                busy, over = self._busy(), self._failures.seconds > PATIENCE_SECONDS
             last_busy = time.monotonic() if busy else last_busy
             if busy != was_busy:
                 last_change = time.monotonic()
@@ -111,7 +111,7 @@ class StageRunner:
             was_busy = busy
             if over:
                 break
-            self._gone = self._gone or self._heart.gone
+            self._gone = self._gone or self._heartbeat.gone
             if self._gone is not None:
                 self._drain()
                 self._reject_all(self._gone, "Spark is gone")
@@ -136,7 +136,7 @@ class StageRunner:
         until = time.monotonic() + seconds
         at_work = any(thread.is_alive() for thread in self._threads)
         while (left := until - time.monotonic()) > 0 and not self._stop.wait(min(left, POLL_SECONDS)):
-            if self._heart.gone is not None or (at_work and not self._busy()):
+            if self._heartbeat.gone is not None or (at_work and not self._busy()):
                 return
 
     def _start_engine(self) -> None:
@@ -216,7 +216,7 @@ class StageRunner:
             self._gone = error
         if not attempt.cancelled.is_set():
             log.error("%s: %s", attempt.group, error)
-            self._heart.bring_log()  # before the status: whoever reads that looks into the log next
+            self._heartbeat.bring_log()  # before the status: whoever reads that looks into the log next
             attempt.write_status(FAILED, error)
 
     def _busy(self) -> bool:
@@ -241,7 +241,7 @@ class StageRunner:
         # The folder can be gone altogether (a test's folder, a wiped root): nobody will ever come back then.
         if self._files.pace.is_free:
             return self._files.exists(self._folder.run.closed) or not self._files.exists(self._folder.claim)
-        return self._files.exists(self._folder.run.closed) or not self._heart.is_there
+        return self._files.exists(self._folder.run.closed) or not self._heartbeat.is_there
 
     def _looks_now(self) -> bool:
         """Return whether to look at queue and run; while a stage runs, news of either is rare."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.engine.push_context import PushContext
+from airflow_samza.engine.stage_context import PushContext
 from airflow_samza.errors import TopicError
 from airflow_samza.launch.bindings import bindings_from_json, bindings_to_json, with_root_access
 from airflow_samza.records import made

@@ -31,9 +31,7 @@ from airflow_samza.prepare.kept_stages import keep_result
 from airflow_samza.prepare.plan_step import prepare_run, preview_run
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.unchanged import PLAN_ANEW
-from airflow_samza.runs.deliveries import stage_deliveries
-from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.lineage.state_left import leave_state, reject_fenced
+from airflow_samza.runs.finish import finish_stage, stage_deliveries
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.data_interval import DataInterval
@@ -52,6 +50,7 @@ from airflow_samza.runs.stages.stage_state import (
     ask_to_cancel,
     stage_status,
 )
+from airflow_samza.runs.state_history.state_at_end import leave_state, reject_fenced
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.push_finish import finish_push
 from airflow_samza.runs.tables.push_request import standing_request

@@ -20,7 +20,7 @@ from airflow_samza.runs.lineage.lease import Lease
 from airflow_samza.runs.lineage.state_taken import Patience, give_back, source_version, take_lease
 from airflow_samza.runs.lineage.versions import Version, find_version, newest_number, version_of_run
 from airflow_samza.runs.records.data_interval import DataInterval
-from airflow_samza.runs.records.run_state import LINEAGE, OWN, RunState
+from airflow_samza.runs.records.run_state import CARRIED, OWN, RunState
 from airflow_samza.systems.capabilities import TakesArrivals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec
@@ -72,7 +72,7 @@ def take_state(
     except BaseException:
         give_back(files, lineage, lease)
         raise
-    return TakenState(RunState(LINEAGE, lease.start, None, lease.fence, keep=keep), version_, lease)
+    return TakenState(RunState(CARRIED, lease.start, None, lease.fence, keep=keep), version_, lease)
 
 
 def previewed_state(files: Filesystem, spec: ApplicationSpec, source: str) -> Version | None:

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.runs.lineage.state_changes import input_meaning
-from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.data_interval import fixed_folder
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.records.state_meaning import (
@@ -28,6 +26,8 @@ from airflow_samza.runs.records.state_meaning import (
     WHOLE,
     StateMeaning,
 )
+from airflow_samza.runs.state_history.state_changes import input_meaning
+from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.systems.capabilities import LocatesStreams, TakesArrivals
 from airflow_samza.systems.system import System

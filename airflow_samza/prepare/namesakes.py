@@ -11,10 +11,10 @@ from airflow_samza.errors import ConfigError, RecordUnreadable
 from airflow_samza.planner.declaration import are_alike
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import plan_shape
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.versions import Version, is_reset
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.versions import Version, is_reset
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
@@ -73,9 +73,9 @@ def with_writer_of_state(
 
 def _writer(files: Filesystem, version: Version) -> RunPlan | None:
     """Return the plan of the run that left a version, or the version that a reset has brought back; None: unknown."""
-    lineage = LineageFolder(version.plan.application, version.plan.app_id)
+    history = StateHistory(version.plan.application, version.plan.app_id)
     with suppress(RecordUnreadable):  # fsck names it; it is needed for a warning alone
         if is_reset(version):
-            version = read(files, lineage.version(version.copy_of), Version) or version
+            version = read(files, history.version(version.copy_of), Version) or version
         return read(files, RunFolder(version.plan.application, version.run).plan(version.plan_generation), RunPlan)
     return None

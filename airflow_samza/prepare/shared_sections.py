@@ -17,9 +17,9 @@ from airflow_samza.errors import ConfigError, PlanError, SectionOpen, TopicError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.carried_state import is_carried_on
 from airflow_samza.prepare.superseded_inputs import InputHistory
-from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import HasSections
 from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace

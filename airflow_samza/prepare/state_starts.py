@@ -14,12 +14,12 @@ from airflow_samza.errors import PlanChanged
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.prepare.input_positions import with_present_inputs
 from airflow_samza.records import made, plain
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_changes import lies_by_partitions
-from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_changes import lies_by_partitions
+from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.task.checkpoint import TaskCheckpoint
 
@@ -166,7 +166,7 @@ def _reject_fewer_tasks(
                     f"The stage {stage.stage_id!r} has {stage.task_count} tasks, and {key!r} keeps state in "
                     f"{max(tasks) + 1}.",
                     hint="Give its inputs their former partition counts; or start with fresh state: "
-                    + LineageFolder(version.plan.application, version.plan.app_id).reset_command(),
+                    + StateHistory(version.plan.application, version.plan.app_id).reset_command(),
                     stage=stage.stage_id,
                     operator=key,
                     tasks=stage.task_count,

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import StateError
 from airflow_samza.prepare.input_positions import with_present_inputs
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.systems.capabilities import Superseded, SupersedesOutput
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import run_of
@@ -41,9 +41,9 @@ class InputHistory:
         return self.spec.name
 
     @property
-    def lineage(self) -> LineageFolder:
+    def history(self) -> StateHistory:
         """The records of its state."""
-        return LineageFolder(self.spec.name, self.spec.app_id)
+        return StateHistory(self.spec.name, self.spec.app_id)
 
     def reject_superseded(self, stream: BoundStream, system: System) -> None:
         """Reject an input of whose messages the state holds some that were superseded since they were read."""
@@ -88,7 +88,7 @@ class InputHistory:
         """
         found = self.version
         while found is not None and found.parent:
-            before = read(self.files, self.lineage.version(found.parent), Version)
+            before = read(self.files, self.history.version(found.parent), Version)
             if before is None:
                 return None
             before = with_present_inputs(self.spec, before)
@@ -96,7 +96,7 @@ class InputHistory:
                 break
             found = before
         if found is not None and found.copy_of:
-            found = read(self.files, self.lineage.version(found.copy_of), Version)
+            found = read(self.files, self.history.version(found.copy_of), Version)
         return found
 
     def _replaced(self, what: str, stream_id: str, producer: str, newer: str, reader: Version | None) -> StateError:
@@ -116,13 +116,13 @@ class InputHistory:
             return (
                 "The run that read it is too long ago to be cleared (job.state.versions.keep says how many are kept): "
                 "remove what earlier runs wrote, and forget the state, so that the next run reads anew all that is "
-                f"there: {self.lineage.reset_command()}"
+                f"there: {self.history.reset_command()}"
             )
         if reader.number == self.version.number:
             return f"Clear the run that read it, {reader.run!r}, from its plan on; then it reads the newer one."
         return (
             f"First undo the run that read it, {reader.run!r}, and those after it: "
-            f"{self.lineage.reset_command(reader.parent)}; "
+            f"{self.history.reset_command(reader.parent)}; "
             "then clear them from their plans on, in their order."
         )
 

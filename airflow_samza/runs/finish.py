@@ -13,9 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_samza.errors import StageLost
-from airflow_samza.runs.deliveries import stage_deliveries
+from airflow_samza.planner.wording import operator_title
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.lineage.state_left import before_commit
 from airflow_samza.runs.records.epoch_records import (
     Commit,
     Intent,
@@ -31,8 +30,9 @@ from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.spans import Span, Stopwatch, seconds_of
 from airflow_samza.runs.records.stage_result import CODE, InputResult, OutputResult, StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle, newest_attempt, newest_request, spans_before
-from airflow_samza.systems.capabilities import ReplacesSlots, TellsWhatIsRead
-from airflow_samza.systems.delivery import after_a_retry
+from airflow_samza.runs.state_history.state_at_end import before_commit
+from airflow_samza.systems.capabilities import Delivery, ReplacesSlots, TellsWhatIsRead
+from airflow_samza.systems.delivery import after_a_retry, delivery_of
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.system import Publication, System
@@ -308,3 +308,25 @@ def _output(
         else {name: value for name, value in facts.items() if isinstance(value, str)},
         unit=run_plan.unit(stream_id),
     )
+
+
+CALLED_AGAIN = Delivery(False, "its function is called again with the messages of an epoch that is run again")
+WRITTEN_AGAIN = Delivery(False, "the rows of an epoch that is run again are written again")
+
+
+def stage_deliveries(run: RunPlan, systems: Mapping[str, System], stage_id: str) -> dict[str, Delivery]:
+    """Return them by the words for what they are of; topics of the run itself are left out, which readers see once."""
+    stage = run.plan.stage(stage_id)
+    found = {}
+    for stream_id in stage.outputs:
+        if not run.is_own(stream_id):
+            bound = run.stream(stream_id)
+            found[f"the output {stream_id!r}"] = delivery_of(systems[bound.system], bound.spec)
+    for op_id in stage.operators:
+        operator = run.plan.operator(op_id)
+        if operator.op == "sink":
+            found[f"the calls of {operator_title(operator)}"] = CALLED_AGAIN
+    for table in run.plan.tables:
+        if table.kind == "remote" and set(table.writers) & set(stage.operators):
+            found[f"the remote table {table.table_id!r}"] = WRITTEN_AGAIN
+    return found

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.rejections import USER_ERRORS, let_interrupts_through
-from airflow_samza.engine.push_context import PushContext
 from airflow_samza.engine.push_task import PushTask
-from airflow_samza.engine.wanted import reject_unwanted
+from airflow_samza.engine.stage_context import PushContext, reject_stopped
 from airflow_samza.engine.worker_errors import find_error, from_worker
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.bindings import with_root_access
@@ -45,7 +44,7 @@ def open_source(driver: DriverSession, push: PushContext) -> Iterator[SparkSourc
 
 
 class SparkSource:
-    """A DataFrame with the table's columns: a :class:`~airflow_samza.engine.push_context.PushSource`."""
+    """A DataFrame with the table's columns: a :class:`~airflow_samza.engine.stage_context.PushSource`."""
 
     def __init__(
         self, driver: DriverSession, spark: SparkSession, push: PushContext, rows: DataFrame, schema: Schema
@@ -73,13 +72,13 @@ class SparkSource:
             messages_shown=request.messages_shown,
         )
         frame = partitioned(request, self._rows, self.schema).mapInArrow(PushJob(task), _RESULT)
-        reject_unwanted(self._push.files, attempt)
+        reject_stopped(self._push.files, attempt)
         description = f"push {request.push_id} of table {request.table}"
         try:
             with driver.tagged(self._spark, attempt.group, description, pool=request.table):
                 frame.collect()
         except Exception as error:
-            reject_unwanted(self._push.files, attempt)
+            reject_stopped(self._push.files, attempt)
             found = find_error(str(error), self._push.origins)
             if found is not None:
                 raise found from error

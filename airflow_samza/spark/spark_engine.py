@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import TransformSpec
-from airflow_samza.engine.push_context import PushContext
-from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_context import PushContext, StageContext, reject_stopped
 from airflow_samza.engine.stage_setup import StageSetup, bindings_of_tasks, program_source, set_up_stage
 from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.engine.table_compaction import CompactionTask
-from airflow_samza.engine.wanted import reject_unwanted
 from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.launch.bindings import bindings_from_json
 from airflow_samza.launch.class_archive import make_in_background, wanted
@@ -103,7 +101,7 @@ class SparkEngine:
         with self.driver.stage_session(attempt.request.spark_conf, own=True) as spark:
             bindings = self.driver.for_workers(spark, bindings_from_json(work.bindings))
             job = CompactionJob(dataclasses.replace(work, bindings=bindings))
-            reject_unwanted(push.files, attempt)
+            reject_stopped(push.files, attempt)
             description = f"compaction of table {request.table} after push {request.push_id}"
             with self.driver.tagged(spark, attempt.group, description, pool=request.table):
                 spark.range(0, tasks, 1, tasks).mapInArrow(job, _COMPACTION_RESULT).collect()

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from airflow_samza.engine.stage_context import StageContext
-from airflow_samza.engine.wanted import reject_unwanted
+from airflow_samza.engine.stage_context import StageContext, reject_stopped
 from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageFailed, StageLost
 from airflow_samza.launch.log_lines import WHOLE_ERROR
@@ -49,7 +48,7 @@ def run_job(
     """Collect the stage's frame. It raises a SamzaError, or an error by which Spark itself is gone."""
     attempt, handle = context.attempt, context.handle
     for tries in range(1, JOB_TRIES + 1):
-        reject_unwanted(context.files, attempt)
+        reject_stopped(context.files, attempt)
         try:
             started = time.monotonic()
             description = f"stage {handle.stage_id} of {handle.application}, run {handle.run_id}"

@@ -35,7 +35,7 @@ from airflow_samza.errors import InvalidApplication, SchemaError, StageError, Un
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.memory.system import MemoryProducer, MemorySystem
 from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition, is_unreadable

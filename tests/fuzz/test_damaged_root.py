@@ -21,12 +21,12 @@ import pytest
 
 from airflow_samza.cli.tables_commands import versions_text
 from airflow_samza.errors import SamzaError, StageFailed
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_upkeep import report_state
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.run_list import known_runs, plan_of
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle, stage_status
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_upkeep import report_state
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.systems.log.fsck import fsck
 from tests.support.damage import SECONDS, damaged
@@ -94,7 +94,7 @@ def readers(here: Here) -> dict[str, Callable[[], object]]:
 
     return {
         "list the runs": runs,
-        "show the state": lambda: report_state(files, LineageFolder("counting")),
+        "show the state": lambda: report_state(files, StateHistory("counting")),
         "show progress": progress,
         "resume a run": resume,
         "plan a further run": lambda: here.whole(COUNTING, "run-3"),

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_samza.errors import StateError
-from airflow_samza.runs.lineage.lease import is_free, newest_lease
-from airflow_samza.runs.lineage.state_left import leave_state
-from airflow_samza.runs.lineage.state_taken import Patience
-from airflow_samza.runs.lineage.state_upkeep import abandon
-from airflow_samza.runs.lineage.versions import find_version, newest_number
 from airflow_samza.runs.records.folders import must_read, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
+from airflow_samza.runs.state_history.lease import is_free, newest_lease
+from airflow_samza.runs.state_history.state_at_end import leave_state
+from airflow_samza.runs.state_history.state_at_start import Patience
+from airflow_samza.runs.state_history.state_upkeep import abandon
+from airflow_samza.runs.state_history.versions import find_version, newest_number
 from tests.support.budgets import share
 from tests.support.carried import STAGES, Carried
 
@@ -50,7 +50,7 @@ class Model:
                 run_id, max(former, 1) + (action == "clear" and former > 0), patience=patience
             )
         elif action == "abandon":
-            if abandon(carried.files, carried.lineage, run_id, force=True) is None:
+            if abandon(carried.files, carried.history, run_id, force=True) is None:
                 self.abandoned.add(run_id)
         elif known is not None and action in STAGES:
             if action == STAGES[0] or carried.files.exists(
@@ -67,17 +67,17 @@ class Model:
 
     def holder(self) -> set[str]:
         """The run that holds the state, and may have come half way."""
-        lease = newest_lease(self.carried.files, self.carried.lineage)
+        lease = newest_lease(self.carried.files, self.carried.history)
         return (
-            {lease.run} if lease is not None and not is_free(self.carried.files, self.carried.lineage, lease) else set()
+            {lease.run} if lease is not None and not is_free(self.carried.files, self.carried.history, lease) else set()
         )
 
     def chain(self) -> list[tuple[str, int, int]]:
-        """The runs of the lineage with their slices, oldest first."""
+        """The runs of the history with their slices, oldest first."""
         found = []
-        number = newest_number(self.carried.files, self.carried.lineage)
+        number = newest_number(self.carried.files, self.carried.history)
         while number:
-            version = find_version(self.carried.files, self.carried.lineage, number)
+            version = find_version(self.carried.files, self.carried.history, number)
             assert version is not None
             record = self.carried.folder(version.run).plan(version.plan_generation)
             start, end = self._slice(record)

@@ -18,11 +18,11 @@ import pytest
 from airflow_samza.errors import SectionOpen
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.versions import newest_number
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import Claim
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.versions import newest_number
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
@@ -98,7 +98,7 @@ def test_windows_go_on_from_run_to_run_and_the_consumer_ends_by_the_end_of_strea
         ("nl", 3): 5,
         ("de", 3): 5,
     }  # every minute once and whole, also the one that both runs have visits of
-    assert newest_number(dags.files, LineageFolder("counting-visits")) == 2
+    assert newest_number(dags.files, StateHistory("counting-visits")) == 2
     totals = Counter(dict.fromkeys(("nl", "de"), 0))
     for row in dags.rows("totals"):
         totals[row["country"]] += row["visits"]

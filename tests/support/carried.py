@@ -7,15 +7,14 @@ from typing import Any
 
 from airflow_samza.planner.plan import ExecutionPlan, Partitioning, PlannedStream, Stage
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_left import leave_state
-from airflow_samza.runs.lineage.state_taken import Patience, take_lease
-from airflow_samza.runs.lineage.versions import Version, find_version
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest, Staged
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.records.run_state import LINEAGE, OWN, RunState
+from airflow_samza.runs.records.run_plan import CARRIED, OWN, BoundStream, RunPlan, RunState
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_at_end import leave_state
+from airflow_samza.runs.state_history.state_at_start import Patience, take_lease
+from airflow_samza.runs.state_history.versions import Version, find_version
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import Publication, StreamSpec
 
@@ -59,7 +58,7 @@ class Carried:
 
     def __init__(self, root: Path) -> None:
         self.files = LocalFilesystem(root)
-        self.lineage = LineageFolder("app")
+        self.history = StateHistory("app")
         self.sink = Sink()
         self.head = 0
 
@@ -67,7 +66,7 @@ class Carried:
         return RunFolder("app", run_id)
 
     def version(self, number: int) -> Version:
-        found = find_version(self.files, self.lineage, number)
+        found = find_version(self.files, self.history, number)
         assert found is not None
         return found
 
@@ -78,11 +77,11 @@ class Carried:
         known = read(self.files, self.folder(run_id).plan(generation), RunPlan)
         if known is not None:
             return known
-        lease = take_lease(self.files, self.lineage, run_id, generation, patience or Patience())
-        start = find_version(self.files, self.lineage, lease.start)
+        lease = take_lease(self.files, self.history, run_id, generation, patience or Patience())
+        start = find_version(self.files, self.history, lease.start)
         begin = start.offsets["views"][0] if start is not None else 0
         self.head = max(self.head, begin + step)
-        state = RunState(LINEAGE, lease.start, fence=lease.fence, keep=keep)
+        state = RunState(CARRIED, lease.start, fence=lease.fence, keep=keep)
         return self.store(run_id, generation, state, begin)
 
     def apart(self, run_id: str, version: Version | None, *, keep: int = 5) -> RunPlan:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.program.column_lineage import column_lineage
 from airflow_samza.task.program.column_sources import Sources, StreamLineage, lineage_through

@@ -32,27 +32,25 @@ from airflow_samza.planner.plan import (
     Stage,
 )
 from airflow_samza.records import FORMS, encode, plain
-from airflow_samza.runs.lineage import lease
-from airflow_samza.runs.lineage.arrivals import Known, Look
-from airflow_samza.runs.lineage.lease import FINISHED, Begun, Ended, Lease
-from airflow_samza.runs.lineage.versions import Version, VersionPin
 from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, control_entries
 from airflow_samza.runs.records.first_events import FirstEvent
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.records.run_code import RunCode
-from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.records.run_state import RunState
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan, RunState, TopicContent
 from airflow_samza.runs.records.spans import Span
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
 from airflow_samza.runs.records.stage_start import NeedsRunner, StageStart, StageTopics, TaskLeft
 from airflow_samza.runs.records.state_meaning import StateMeaning
-from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.runs.records.totals import Totals
 from airflow_samza.runs.stages.run_ends import Abort, EndRequest, RunEnd
 from airflow_samza.runs.stages.spark_page import SparkPage
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerEnd, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import Cancellation, EpochTasks, StageProgress, StatusRecord
+from airflow_samza.runs.state_history import lease
+from airflow_samza.runs.state_history.arrivals import Known, Look
+from airflow_samza.runs.state_history.lease import FINISHED, Begun, Ended, Lease
+from airflow_samza.runs.state_history.versions import Version, VersionPin
 from airflow_samza.runs.tables.compacting import CompactionPart
 from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.marks import Mark, MarkAttempt, Verdict

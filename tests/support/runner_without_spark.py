@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.engine import heart, pulse
+from airflow_samza.engine import engine_liveness, heartbeat
 from airflow_samza.engine.local_engine import LocalEngine, LocalStage
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_runner import end_process, run_process
@@ -164,9 +164,9 @@ def grow_impatient() -> None:
 
     A stand-in does so only when it is frozen: on a machine under load anybody is silent for seconds.
     """
-    pulse.SILENT_AFTER_SECONDS = float(os.environ.get(PULSE_SECONDS, pulse.SILENT_AFTER_SECONDS))
-    pulse.ASK_SECONDS = min(pulse.ASK_SECONDS, pulse.SILENT_AFTER_SECONDS / 4)
-    heart.LEAVE_SECONDS = min(heart.LEAVE_SECONDS, pulse.SILENT_AFTER_SECONDS)
+    engine_liveness.SILENT_AFTER_SECONDS = float(os.environ.get(PULSE_SECONDS, engine_liveness.SILENT_AFTER_SECONDS))
+    engine_liveness.ASK_SECONDS = min(engine_liveness.ASK_SECONDS, engine_liveness.SILENT_AFTER_SECONDS / 4)
+    heartbeat.LEAVE_SECONDS = min(heartbeat.LEAVE_SECONDS, engine_liveness.SILENT_AFTER_SECONDS)
 
 
 def open_engine(dials: Dials) -> DialledEngine:

@@ -59,8 +59,8 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "runs": (
         ("failpoints", "records"),
-        ("deliveries", "stages"),
-        ("kept_results", "lineage", "tables"),
+        ("stages",),
+        ("kept_results", "state_history", "tables"),
         ("finish", "progress"),
         ("upkeep",),
     ),

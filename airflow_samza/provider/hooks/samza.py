@@ -24,7 +24,6 @@ from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks.root import RootHook
 from airflow_samza.provider.push_source import SOURCE_TYPES, source_options
-from airflow_samza.runs.lineage.lease_holder import holder_works
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records import liveness
@@ -32,6 +31,7 @@ from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.run_plan import STAGED
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, stage_status
+from airflow_samza.runs.state_history.lease_holder import holder_works
 from airflow_samza.system_kinds import KINDS_OF_NAMES
 from airflow_samza.systems.filesystems.root_access import access_within
 
@@ -496,7 +496,7 @@ class SamzaHook(RootHook):
         :param config: Configuration keys, over those of the application.
         """
         from airflow_samza.runs.tables.rollback import rollback
-        from airflow_samza.runs.tables.version_text import rollback_text
+        from airflow_samza.runs.tables.table_version import rollback_text
         from airflow_samza.runs.tables.versions import newest
         from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
 

@@ -35,8 +35,7 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.push_request import push_handle
 from airflow_samza.runs.tables.rollback import PREVIOUS
-from airflow_samza.runs.tables.table_version import FULL, TableVersion
-from airflow_samza.runs.tables.version_text import describe_version
+from airflow_samza.runs.tables.table_version import FULL, TableVersion, describe_version
 from airflow_samza.systems.filesystems.pace import Looks
 
 

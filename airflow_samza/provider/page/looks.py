@@ -22,18 +22,18 @@ from airflow_samza.provider.page.heads import Heads
 from airflow_samza.provider.page.opened_run import OpenedRun
 from airflow_samza.provider.page.parallel import of_each
 from airflow_samza.provider.page.stage_answers import ended_stage, stage_answer
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.versions import version_of_run
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
+from airflow_samza.runs.progress.run_costs import run_requests
 from airflow_samza.runs.progress.run_facts import OPEN, run_state
-from airflow_samza.runs.progress.run_requests import run_requests
 from airflow_samza.runs.progress.stage_progress import newest_generation, stage_progress
-from airflow_samza.runs.progress.task_told import TaskTold, read_told
+from airflow_samza.runs.progress.task_facts import TaskFacts, read_told
 from airflow_samza.runs.records.epoch_records import read_commit
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, SUCCEEDED, StageHandle, newest_attempt
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.versions import version_of_run
 from airflow_samza.runs.tables.versions import newest
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -72,11 +72,11 @@ class _Known:
     at: float = 0.0
     marks: Mapping[str, TaskMark] = field(default_factory=dict)
     stages: dict[str, tuple[TaskMark | None, Stage]] = field(default_factory=dict)
-    tasks: OrderedDict[str, TaskTold] = field(default_factory=OrderedDict)
+    tasks: OrderedDict[str, TaskFacts] = field(default_factory=OrderedDict)
     tables: dict[str, HeldTable] | None = None
     titles: dict[str, str] = field(default_factory=dict)
 
-    def read_tasks(self, files: Filesystem, paths: Sequence[str]) -> list[TaskTold | None]:
+    def read_tasks(self, files: Filesystem, paths: Sequence[str]) -> list[TaskFacts | None]:
         """Return what manifests tell, which never change."""
         unknown = [path for path in paths if path not in self.tasks]
         read = of_each(files, lambda path: read_told(files, [path])[0], unknown)
@@ -226,7 +226,7 @@ def _state_version(opened: OpenedRun, stages: list[Stage]) -> int | None:
     run = opened.run
     if run.state is None or any(stage.state != SUCCEEDED for stage in stages):
         return None
-    left = version_of_run(opened.files, LineageFolder(run.application, run.app_id), run.run_id)
+    left = version_of_run(opened.files, StateHistory(run.application, run.app_id), run.run_id)
     return None if left is None else left.number
 
 

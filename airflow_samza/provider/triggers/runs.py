@@ -30,13 +30,13 @@ from airflow_samza.provider.triggers import class_path
 from airflow_samza.provider.triggers.deferred_progress import DeferredProgress, WatchedSystems
 from airflow_samza.provider.triggers.settling import settled
 from airflow_samza.provider.triggers.user_kills import ended_by_a_user
-from airflow_samza.runs.lineage.lease_holder import holder_works
 from airflow_samza.runs.progress.run_list import is_over
 from airflow_samza.runs.progress.stage_progress import stage_progress, systems_asked
 from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
+from airflow_samza.runs.state_history.lease_holder import holder_works
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.pace import FREE, Pace

@@ -13,14 +13,14 @@ from typing import Literal
 from airflow_samza.errors import SamzaError
 from airflow_samza.planner.plan import Stage
 from airflow_samza.runs.kept_results import replaced, why_never
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.versions import Version, newest_number, version_of_run
 from airflow_samza.runs.progress.progress import NOT_STARTED
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.folders import RunFolder, numbers, read, read_told
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, StageHandle, stage_status, written_by
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.versions import Version, newest_number, version_of_run
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -203,9 +203,9 @@ def _section_readers(files: Filesystem, run: RunPlan, written: Collection[str]) 
     """Yield the applications whose newest state holds messages of this run."""
     mark = f"{run.application}/{run.run_id}"
     names = {run.stream(stream_id).spec.name: stream_id for stream_id in written}
-    for lineage in files.list("state") if names else ():
-        known = numbers(files, f"state/{lineage}/versions")
-        version = read(files, f"state/{lineage}/versions/{known[-1]:020}.json", Version) if known else None
+    for history in files.list("state") if names else ():
+        known = numbers(files, f"state/{history}/versions")
+        version = read(files, f"state/{history}/versions/{known[-1]:020}.json", Version) if known else None
         if version is None:
             continue
         for stream_id, sections in version.sections.items():
@@ -237,11 +237,11 @@ def _sentences(files: Filesystem, run: RunPlan, *, downstream: bool, plan: bool)
     if files.exists(RunFolder(run.application, run.run_id).closed):
         yield "The run is over, and is opened again; cleanup runs again behind it."
     if run.keeps_state and run.state is not None:
-        lineage = LineageFolder(run.application, run.app_id)
-        left = version_of_run(files, lineage, run.run_id)
-        newest = newest_number(files, lineage)
+        history = StateHistory(run.application, run.app_id)
+        left = version_of_run(files, history, run.run_id)
+        newest = newest_number(files, history)
         if left is not None and newest > left.number:
             yield (
                 f"Later runs have continued from the state that this run left (version {left.number}, now {newest}): "
-                f"undo them first ({lineage.reset_command(left.parent)}), and clear them, too."
+                f"undo them first ({history.reset_command(left.parent)}), and clear them, too."
             )

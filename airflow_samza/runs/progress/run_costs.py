@@ -9,13 +9,16 @@ from statistics import linear_regression, median
 from typing import Any
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.lineage.lease_holder import finished_stage
 from airflow_samza.runs.progress.run_facts import run_state
 from airflow_samza.runs.progress.run_list import KnownRun, known_runs, plan_of
-from airflow_samza.runs.records.folders import read_fixed
+from airflow_samza.runs.records.folders import RunFolder, numbers, read_fixed, read_told
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.stage_result import StageResult, run_seconds
+from airflow_samza.runs.records.stage_result import StageResult, requests_of, run_seconds
+from airflow_samza.runs.stages.run_ends import RunEnd
+from airflow_samza.runs.stages.stage_runners import RunnerEnd, StageRequest, all_runners
+from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.object_store.requests import added
 
 
 @dataclass(frozen=True)
@@ -201,3 +204,27 @@ def _rows(known: Sequence[tuple[int, int]], wanted: int) -> int:
 
 _APART = 2
 """Times that the greatest amount has to be of the least one."""
+
+
+def run_requests(files: Filesystem, run: RunPlan) -> dict[str, int]:
+    """Return the requests of a run so far, by kind; none on a root where they cost nothing.
+
+    They are those of planning, of submitting, of its runners and tasks, and of its end. Looks of tasks that only wait
+    are in no record.
+    """
+    if files.pace.is_free:
+        return {}
+    folder = RunFolder(run.application, run.run_id)
+    parts = [run.requests]
+    for stage in run.plan.stages:
+        for generation in folder.generations(files, stage.stage_id):
+            records = folder.stage(stage.stage_id, generation)
+            for attempt in numbers(files, records.attempts):
+                asked = read_told(files, records.attempt(attempt, "request"), StageRequest)
+                parts += [asked.requests] if asked is not None else []
+            result = read_told(files, records.result, StageResult)
+            parts += [result.requests, requests_of(result.task_facts)] if result is not None else []
+    ends = [read_told(files, runner.closed, RunnerEnd) for runner in all_runners(files, folder)]
+    parts += [end.requests for end in ends if end is not None]
+    closed = read_told(files, folder.closed, RunEnd)
+    return added([*parts, closed.requests if closed is not None else {}])

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import UnknownName
 from airflow_samza.records import durable
-from airflow_samza.runs.lineage.lease_holder import finished_stage
 from airflow_samza.runs.records.folders import RunFolder, must_read, read, read_told, write_once
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import Claim, all_runners
+from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 

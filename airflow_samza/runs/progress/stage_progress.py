@@ -12,8 +12,8 @@ from typing import Any
 
 from airflow_samza.control.end_of_stream import producing_task_count
 from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
-from airflow_samza.runs.progress.task_told import Reached, TaskTold
-from airflow_samza.runs.progress.task_told import read_told as read_tasks_told
+from airflow_samza.runs.progress.task_facts import Reached, TaskFacts
+from airflow_samza.runs.progress.task_facts import read_told as read_tasks_told
 from airflow_samza.runs.records.epoch_records import Commit, Intent, newest_intent, read_commit
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, read, read_told
 from airflow_samza.runs.records.names import Generation
@@ -41,7 +41,7 @@ Counts = Mapping[str, int]
 RATE_SECONDS = 30.0
 """About how far back the present rate looks."""
 
-ReadTold = Callable[[Filesystem, Sequence[str]], "list[TaskTold | None]"]
+ReadTold = Callable[[Filesystem, Sequence[str]], "list[TaskFacts | None]"]
 
 LATE = "late_messages"
 DROPPED = "dropped_messages"
@@ -183,7 +183,7 @@ def _seconds(files: Filesystem, handle: StageHandle, status: StageStatus, totals
     return max(at - totals.began_at, 0.0)  # its runner tells it with the next sign of life
 
 
-def _tasks_done(intent: Intent, committed: Commit | None, told: Sequence[TaskTold], status: StageStatus) -> int:
+def _tasks_done(intent: Intent, committed: Commit | None, told: Sequence[TaskFacts], status: StageStatus) -> int:
     """Return how many tasks have nothing left to do in the open epoch."""
     if committed is not None and committed.epoch == intent.epoch:
         return intent.tasks
@@ -213,7 +213,7 @@ def counted(facts: Mapping[str, Any], name: str) -> int:
 
 def _told(
     files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None, read_tasks: ReadTold
-) -> list[TaskTold]:
+) -> list[TaskFacts]:
     """Return what the newest manifest of each task tells that counts; of the open epoch where there is no other."""
     if committed is not None:
         standing = committed.standing
@@ -224,7 +224,7 @@ def _told(
     return [told for told in read_tasks(files, paths) if told is not None]
 
 
-def _open_totals(intent: Intent, tasks: Iterable[TaskTold]) -> Totals:
+def _open_totals(intent: Intent, tasks: Iterable[TaskFacts]) -> Totals:
     """Return the sums of those tasks of a first epoch that have finished already."""
     did = ((told.read, told.written, told.facts, told.seconds) for told in tasks)
     return Totals(began_at=intent.decided_at).plus(did)
@@ -330,7 +330,7 @@ def _partitions(
     run: RunPlan,
     stage_id: str,
     intent: Intent,
-    tasks: Iterable[TaskTold],
+    tasks: Iterable[TaskFacts],
 ) -> tuple[PartitionProgress, ...]:
     known: dict[tuple[str, int], _Known] = {}
     for told in tasks:

@@ -12,7 +12,6 @@ from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import UnknownName
-from airflow_samza.runs.lineage.lease_holder import finished_stage
 from airflow_samza.runs.progress.run_list import KnownRun, known_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.epoch_records import newest_intent, read_commit
@@ -20,6 +19,7 @@ from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import written_by
+from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 

@@ -57,19 +57,19 @@ def run_folder(application: str, run_id: str) -> str:
     return f"runs/{safe(application)}/{safe(run_id)}"
 
 
-def lineage_folder(application: str, app_id: str) -> str:
+def state_folder(application: str, app_id: str) -> str:
     """The folder under the root of the state that an application carries from run to run.
 
     No two pairs have one folder: behind the last ``-`` stands an id that has none, and any other is set off by a dot.
 
-    >>> lineage_folder("page-views", "1"), lineage_folder("a", "b-1"), lineage_folder("a-b", "1")
+    >>> state_folder("page-views", "1"), state_folder("a", "b-1"), state_folder("a-b", "1")
     ('state/page-views-1', 'state/a.b-1', 'state/a-b-1')
     """
     name, copy = _part(application), _part(app_id)
     return f"state/{name}.{copy}" if "-" in copy else f"state/{name}-{copy}"
 
 
-def former_lineage_folder(application: str, app_id: str) -> str:
+def former_state_folder(application: str, app_id: str) -> str:
     """Return the folder of that state in releases in which two applications could have one folder."""
     return f"state/{safe(application)}-{safe(app_id)}"
 

@@ -13,12 +13,49 @@ from typing import Any
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.records import durable
 from airflow_samza.runs.records.names import NAMES, Generation, intermediate_topic, producer_id
-from airflow_samza.runs.records.run_state import RunState
 from airflow_samza.runs.records.state_meaning import StateMeaning
-from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.output_slots import OutputSlot, appends
 from airflow_samza.systems.system import StreamSpec
+
+
+@dataclass(frozen=True)
+class TopicContent:
+    """The content of one topic instead of whole messages.
+
+    ``columns`` are those that a later operator reads, and the key; None: all. ``combined_for`` is the id of the
+    aggregation whose partial results go through instead of messages; ``schema`` (DDL) is then the schema of the
+    messages.
+    """
+
+    columns: tuple[str, ...] | None = None
+    combined_for: str | None = None
+    schema: str | None = None
+
+
+CARRIED = "lineage"
+"""The run carries the application's state on (a run record's word): it holds the lease, and leaves the next version."""
+
+OWN = "own"
+"""The run has a state of its own (a backfill), fresh or from what another run left; the history stays as it is."""
+
+
+@dataclass(frozen=True)
+class RunState:
+    """The origin and destination of a run's state. ``version`` is the one that it starts from; 0: nothing yet.
+
+    ``source`` is the run that left that version, where the run was told to start from one. ``fence`` is the number of
+    the lease. ``starts`` are paths of records, by stage: what each of its tasks goes on from; a stage without one
+    starts empty. ``keep``: how many versions are kept when this run leaves one.
+    """
+
+    kind: str = CARRIED
+    version: int = 0
+    source: str | None = None
+    fence: int | None = None
+    starts: Mapping[str, str] = field(default_factory=dict)
+    keep: int = 5
+
 
 STAGED, PIPELINED, CONTINUOUS = "staged", "pipelined", "continuous"
 """The modes of a run."""

@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.lease import is_free, newest_lease
-from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, numbers, read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.lease import is_free, newest_lease
+from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
 from airflow_samza.runs.upkeep.unread_outputs import UnreadOutputs
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
@@ -115,7 +115,7 @@ class Reasons:
             return
         for plan in run.plans:
             if plan.state is not None:
-                held = self._state(LineageFolder(plan.application, plan.app_id)).get(plan.run_id)
+                held = self._state(StateHistory(plan.application, plan.app_id)).get(plan.run_id)
                 if held is not None:
                     yield held
         try:
@@ -145,16 +145,16 @@ class Reasons:
                 yield f"its topic {name!r} is kept"
                 return
 
-    def _state(self, lineage: LineageFolder) -> Mapping[str, str]:
+    def _state(self, history: StateHistory) -> Mapping[str, str]:
         """The runs that an application's state needs, by id, and why."""
-        if lineage.path not in self._states:
-            found: dict[str, str] = dict.fromkeys(self._files.list(lineage.runs), "it has a state of its own")
-            for number in numbers(self._files, lineage.versions):
-                version = read(self._files, lineage.version(number), Version)
+        if history.path not in self._states:
+            found: dict[str, str] = dict.fromkeys(self._files.list(history.runs), "it has a state of its own")
+            for number in numbers(self._files, history.versions):
+                version = read(self._files, history.version(number), Version)
                 if version is not None:
                     found[version.run] = f"it left version {number} of the state"
-            lease = newest_lease(self._files, lineage)
-            if lease is not None and not is_free(self._files, lineage, lease):
+            lease = newest_lease(self._files, history)
+            if lease is not None and not is_free(self._files, history, lease):
                 found[lease.run] = "it holds the state"
-            self._states[lineage.path] = found
-        return self._states[lineage.path]
+            self._states[history.path] = found
+        return self._states[history.path]

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from airflow_samza.errors import SamzaError, StorageFull, TopicError
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_sweep import orphaned_state
-from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.folders import RunFolder, numbers, read
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.lease import Ended
+from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.runs.upkeep.kept_runs import Keep, OverRun, Reasons, SystemsOf, load_plans, over_runs
 from airflow_samza.runs.upkeep.run_removal import SweptRuns, is_slim, remove_run, slim_run
 from airflow_samza.runs.upkeep.topic_expiry import own_topics
@@ -69,7 +70,7 @@ def sweep_application(
     name = safe(application)
     reasons = Reasons(files, systems_of, now)
     runs = over_runs(files, name, now)
-    lineages: set[str] = set()
+    histories: set[str] = set()
     for number, run in reversed(list(enumerate(runs))):  # oldest first
         if until is not None and time.monotonic() >= until:
             swept.is_done = False
@@ -87,13 +88,13 @@ def sweep_application(
                     continue
                 swept.kept[f"{name}/{run.folder.run_id}"] = why
             slim_run(files, systems_of, run, now, swept, dry=dry)
-            lineages.update(_lineages(run.plans))
+            histories.update(_histories(run.plans))
         except SamzaError as error:  # the others need not wait until this one is repaired
             full = isinstance(error, StorageFull)
             what = "not all of it can be deleted on a full disk" if full else "it cannot be looked at"
             swept.kept[f"{name}/{run.folder.run_id}"] = f"{what}: {error.sentence.removesuffix('.')}"
-    for lineage in sorted(lineages):
-        for path in orphaned_state(files, lineage):
+    for history in sorted(histories):
+        for path in orphaned_state(files, history):
             swept.leftovers.append(path)
             if not dry:
                 files.delete_tree(path)
@@ -115,8 +116,8 @@ def _remove_run(
         remove_run(files, systems_of, run, now, swept, dry=dry)
 
 
-def _lineages(plans: Sequence[RunPlan]) -> set[str]:
-    return {LineageFolder(plan.application, plan.app_id).path for plan in plans if plan.state is not None}
+def _histories(plans: Sequence[RunPlan]) -> set[str]:
+    return {StateHistory(plan.application, plan.app_id).path for plan in plans if plan.state is not None}
 
 
 def sweep_root(
@@ -146,8 +147,8 @@ def sweep_root(
         found.logs[log.name] = sweep_log(files, log, now=now, dry=dry)
         for topic in _orphans(files, log, now):
             found.logs[log.name].take(functools.partial(deleting, topic, dry=dry))
-    for lineage in files.list("state"):
-        for path in _unless_link(orphaned_state, files, f"state/{lineage}"):
+    for history in files.list("state"):
+        for path in _unless_link(orphaned_state, files, f"state/{history}"):
             if path not in found.runs.leftovers:
                 found.runs.leftovers.append(path)
                 if not dry:
@@ -230,3 +231,28 @@ def _delete_temporary(files: Filesystem, directory: str, before: float) -> None:
     for name in names:
         if not name.endswith(_SUFFIXES):
             _delete_temporary(files, f"{directory}/{name}", before)
+
+
+def orphaned_state(files: Filesystem, history: str) -> list[str]:
+    """The folders of state files under a history's folder that nobody will read.
+
+    Their lease has ended, and no version names them.
+
+    A lease that has ended with a version that is not among the versions yet counts as one; the newest lease's files
+    stay in any case.
+    """
+    folder = f"{history}/versions"
+    versions = [read(files, f"{folder}/{number:020}.json", Version) for number in numbers(files, folder)]
+    needed = {version.files for version in versions if version is not None}
+    newest = max((version.number for version in versions if version is not None), default=0)
+    fences = numbers(files, f"{history}/leases")
+    found = []
+    for fence in numbers(files, f"{history}/files"):
+        path = f"{history}/files/{fence:020}"
+        if path in needed or not fences or fence >= fences[-1]:
+            continue
+        ended = read(files, f"{history}/leases/{fence:020}/ended.json", Ended)
+        if ended is not None and ended.version is not None and ended.version["number"] > newest:
+            continue
+        found.append(path)
+    return found

@@ -8,7 +8,6 @@ from typing import Any
 
 from airflow_samza.errors import SamzaError, StoreError
 from airflow_samza.records import parse_object
-from airflow_samza.runs.lineage.arrivals import Known, Look
 from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read
@@ -19,6 +18,7 @@ from airflow_samza.runs.records.stage_start import NeedsRunner, StageStart, Stag
 from airflow_samza.runs.stages.run_ends import Abort, EndRequest, RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerEnd, StageRequest
 from airflow_samza.runs.stages.stage_state import StatusRecord
+from airflow_samza.runs.state_history.arrivals import Known, Look
 from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushResult
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.upkeep.run_removal import Removal, Slimmed

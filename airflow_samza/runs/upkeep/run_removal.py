@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 
 from airflow_samza.errors import StorageFull
 from airflow_samza.records import durable
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.lease_holder import finished_stage
 from airflow_samza.runs.records.folders import RunFolder, read, replace, write_once
-from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.run_state import LINEAGE
+from airflow_samza.runs.records.run_plan import CARRIED, RunPlan
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.upkeep.kept_runs import OverRun, SystemsOf, is_half_removed, over_since
 from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
@@ -212,11 +211,11 @@ def _has_left(files: Filesystem, plan: RunPlan) -> bool:
     """Return whether what a run leaves lies in the application's state, or there is nothing to leave."""
     if plan.state is None:
         return True
-    lineage = LineageFolder(plan.application, plan.app_id)
-    if plan.state.kind != LINEAGE:
-        return files.exists(lineage.own_state(plan.run_id, plan.generation))
+    history = StateHistory(plan.application, plan.app_id)
+    if plan.state.kind != CARRIED:
+        return files.exists(history.own_state(plan.run_id, plan.generation))
     assert plan.state.fence is not None
-    return files.exists(lineage.lease(plan.state.fence, "ended"))
+    return files.exists(history.lease(plan.state.fence, "ended"))
 
 
 def _release_pins(files: Filesystem, run: OverRun) -> None:
@@ -227,7 +226,7 @@ def _release_pins(files: Filesystem, run: OverRun) -> None:
     readers = {f"{plan.application}/{plan.run_id}" for plan in run.plans}
     for plan in run.plans:
         if plan.state is not None:
-            files.delete(LineageFolder(plan.application, plan.app_id).pin(plan.state.version, plan.run_id))
+            files.delete(StateHistory(plan.application, plan.app_id).pin(plan.state.version, plan.run_id))
     for system in files.list("tables"):
         for topic in files.list(f"tables/{system}"):
             table = TableFolder(system, topic)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.lineage.lease import Begun, Ended, Lease
-from airflow_samza.runs.lineage.versions import Version, VersionPin
 from airflow_samza.runs.records.folders import numbers, read
+from airflow_samza.runs.state_history.lease import Begun, Ended, Lease
+from airflow_samza.runs.state_history.versions import Version, VersionPin
 from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.folder import GIVEN_UP
 from airflow_samza.runs.tables.marks import Mark

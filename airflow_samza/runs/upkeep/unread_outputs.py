@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.folders import RunFolder, numbers, read
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.systems.capabilities import CountsOutput
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System
@@ -32,8 +32,8 @@ class UnreadOutputs:
         self._files = files
         self._readers: dict[str, list[_Reader]] = {}
         self._written: dict[str, Mapping[str, tuple[int, ...]]] = {}
-        for lineage in files.list("state"):
-            self._take(f"state/{lineage}/versions")
+        for history in files.list("state"):
+            self._take(f"state/{history}/versions")
 
     def _take(self, versions: str) -> None:
         known = numbers(self._files, versions)

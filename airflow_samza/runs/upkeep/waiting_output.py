@@ -12,12 +12,12 @@ from typing import Any
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.finish import end_stage, finish_epoch, output_stream, watch_of_finisher
-from airflow_samza.runs.lineage.state_left import reject_fenced
 from airflow_samza.runs.records.epoch_records import newest_intent, read_commit, read_manifests
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.runs.state_history.state_at_end import reject_fenced
 from airflow_samza.systems.capabilities import StagesOutput
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System

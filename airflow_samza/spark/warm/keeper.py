@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from airflow_samza.engine.pulse import AGAIN
+from airflow_samza.engine.engine_liveness import AGAIN
 from airflow_samza.errors import StageLost
 from airflow_samza.launch.own_scratch import leave_scratch
 from airflow_samza.launch.warm.messages import END, SERVE, STATE, receive, send

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from airflow_samza.engine.pulse import AGAIN
+from airflow_samza.engine.engine_liveness import AGAIN
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.errors import SamzaError, StageLost
 from airflow_samza.launch.warm.messages import receive

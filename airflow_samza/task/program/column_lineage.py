@@ -14,7 +14,7 @@ from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
 from airflow_samza.application.operator_spec import OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToSpec, TaskSpec, WindowOperatorSpec
-from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.program.column_sources import (
     FILTER,

@@ -14,7 +14,7 @@ from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.operator_spec import ARROW, OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToSpec, SendToTableSpec, TableJoinSpec
 from airflow_samza.errors import SamzaError, SchemaError
-from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.operators.aggregation.combiner import Combining
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator, KnownSchemas

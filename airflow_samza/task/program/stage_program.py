@@ -20,7 +20,7 @@ from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.quoting import one_line
 from airflow_samza.records import durable
-from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator

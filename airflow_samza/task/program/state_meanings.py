@@ -12,8 +12,8 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
 from airflow_samza.errors import SchemaError
 from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.runs.records.state_meaning import TABLE, StateMeaning
-from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.program.kinds.meanings import known_facets, typed
 from airflow_samza.task.program.kinds.operator_kind import Inputs

@@ -16,8 +16,8 @@ import psutil
 
 from airflow_samza.cli.environment import find_environment
 from airflow_samza.cli.warm_commands import end_runners
-from airflow_samza.engine.heart import Heart
-from airflow_samza.engine.pulse import silent
+from airflow_samza.engine.engine_liveness import silent
+from airflow_samza.engine.heartbeat import RunnerHeartbeat
 from airflow_samza.engine.runner_records import RunnerRecords
 from airflow_samza.launch import spark_versions
 from airflow_samza.launch.java import installed_java
@@ -297,8 +297,8 @@ def _(scene: Scene) -> str:
     java.symlink_to(shutil.which("sleep") or "sleep")
     started = subprocess.Popen([str(java), "600"])
     started.send_signal(signal.SIGSTOP)
-    scene.monkeypatch.setattr("airflow_samza.engine.heart.HEARTBEAT_SECONDS", 41.0)
-    heart = Heart(files, folder, RunnerRecords(files, folder), "")
+    scene.monkeypatch.setattr("airflow_samza.engine.heartbeat.HEARTBEAT_SECONDS", 41.0)
+    heart = RunnerHeartbeat(files, folder, RunnerRecords(files, folder), "")
     while heart.gone is None:
         heart._look_after_start()
     started.wait()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_upkeep import abandon
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.stages.run_ends import RunEnd
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_upkeep import abandon
 from airflow_samza.systems.system import Publication, StreamSpec
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.rows_plan import PLAN
@@ -264,7 +264,7 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     here = _runs(scene)
     here.whole(APPLICATION, "run-1")
-    return raised(lambda: abandon(here.log.filesystem, LineageFolder("page-views"), "run-2"))
+    return raised(lambda: abandon(here.log.filesystem, StateHistory("page-views"), "run-2"))
 
 
 @row("state", "A run whose state another run has taken over", STAGE)

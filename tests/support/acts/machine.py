@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 import pytest
 
 from airflow_samza.application import loader
-from airflow_samza.engine import stage_task, task_section, waiting, warm_tables
+from airflow_samza.engine import stage_loop, stage_task, task_section, warm_tables
 from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.engine.local_engine import LocalEngine
 from airflow_samza.engine.stage_runner import StageRunner
@@ -291,9 +291,9 @@ class Machine:
             for module in (stage_wait, run_together):
                 patch.setattr(module, "POLL_SECONDS", 0.002)
             patch.setattr(Looks, "pause", self._pause(Looks.pause))
-            patch.setattr(waiting, "SHORTEST_SECONDS", 0.001)
-            patch.setattr(waiting, "LONGEST_SECONDS", 0.005)
-            patch.setattr(waiting, "LONG_SECONDS", 0.05)
+            patch.setattr(stage_loop, "SHORTEST_SECONDS", 0.001)
+            patch.setattr(stage_loop, "LONGEST_SECONDS", 0.005)
+            patch.setattr(stage_loop, "LONG_SECONDS", 0.05)
             patch.setattr(code_shipping, "sys", _OwnModules())
             patch.setattr(sys, "dont_write_bytecode", True)
             patch.syspath_prepend(str(self.code))

@@ -18,12 +18,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.lease import Lease
 from airflow_samza.runs.records.folders import RunFolder, must_read, replace
 from airflow_samza.runs.records.liveness import process_is_there
 from airflow_samza.runs.stages.stage_runners import Heartbeat, all_runners
 from airflow_samza.runs.stages.stage_state import RUNNING
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.lease import Lease
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support.looping import APPLICATION, Place
 from tests.support.runner_without_spark import VARIABLE, Dials
@@ -75,7 +75,7 @@ class Shell:
 
     def make_it_older(self, application: str) -> None:
         """A minute passes after the first run was killed."""
-        lease = LineageFolder(application, "1").lease(1, "taken")
+        lease = StateHistory(application, "1").lease(1, "taken")
         replace(
             self.files, lease, dataclasses.replace(must_read(self.files, lease, Lease), claimed_at=time.time() - 60)
         )

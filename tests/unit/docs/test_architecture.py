@@ -18,7 +18,12 @@ PAGES = [
     *(DOCS / "reference" / f"{name}.md" for name in ("layout", "runtime", "semantics")),
     *(page for room in ("decisions", "how-to-add") for page in sorted((DOCS / room).glob("*.md"))),
 ]
-LAYOUT_MODULES = ["runs/records/folders.py", "runs/lineage/folder.py", "runs/tables/folder.py", "systems/log/topic.py"]
+LAYOUT_MODULES = [
+    "runs/records/folders.py",
+    "runs/state_history/folder.py",
+    "runs/tables/folder.py",
+    "systems/log/topic.py",
+]
 
 
 def words(page: Path) -> set[str]:

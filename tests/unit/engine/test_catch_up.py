@@ -10,11 +10,11 @@ import pytest
 
 from airflow_samza.errors import ConfigError, StateBusy, TopicError
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_upkeep import abandon, reset
-from airflow_samza.runs.lineage.versions import version_of_run
 from airflow_samza.runs.records.folders import must_read
 from airflow_samza.runs.records.stage_start import StageStart
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_upkeep import abandon, reset
+from airflow_samza.runs.state_history.versions import version_of_run
 from tests.support.budgets import extended_but
 from tests.support.runs_here import Here, slice_of
 
@@ -126,7 +126,7 @@ def test_a_run_may_start_from_the_state_of_a_named_one(here: Here) -> None:
     again = here.whole(COUNTING, "again", state_from="run-1")
     assert sum(end - start for start, end in slice_of(again, "clicks")["offsets"]) == 6
     assert numbered(here) == sorted(expected(12) + [row for row in expected(12) if row not in expected(6)])
-    left = version_of_run(here.log.filesystem, LineageFolder("counting"), "again")
+    left = version_of_run(here.log.filesystem, StateHistory("counting"), "again")
     assert left is not None
     assert left.parent == 1
 
@@ -180,7 +180,7 @@ def test_what_cannot_be_planned_holds_no_lease(here: Here) -> None:
 def test_an_abandoned_runs_slice_is_read_by_the_next(here: Here) -> None:
     clicks(here, 0, 6)
     here.plan(COUNTING, "run-1")
-    abandon(here.log.filesystem, LineageFolder("counting"), "run-1", force=True)
+    abandon(here.log.filesystem, StateHistory("counting"), "run-1", force=True)
     here.whole(COUNTING, "run-2")
     assert numbered(here) == expected(6)
 
@@ -211,7 +211,7 @@ def test_any_sequence_of_runs_gives_what_one_run_gives(here: Here, seed: int) ->
         plan = here.plan(COUNTING, run_id)
         fate = rng.choice(["whole", "retried", "cleared stage", "planned anew", "never ran", "not closed"])
         if fate == "never ran":
-            abandon(here.log.filesystem, LineageFolder("counting"), run_id, force=True)
+            abandon(here.log.filesystem, StateHistory("counting"), run_id, force=True)
             continue
         here.stages(plan)
         if fate == "retried":
@@ -258,5 +258,5 @@ def test_the_plan_says_what_is_read_since_which_run(here: Here) -> None:
 def test_a_plan_after_a_reset_names_the_reset_and_no_run(here: Here) -> None:
     clicks(here, 0, 5)
     here.whole(COUNTING, "run-1")
-    reset(here.log.filesystem, LineageFolder("counting", "1"), 1)
+    reset(here.log.filesystem, StateHistory("counting", "1"), 1)
     assert here.plan(COUNTING, "run-2").notes["clicks"]["clicks"].endswith("since the reset (version 2)")

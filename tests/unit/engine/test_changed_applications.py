@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import PlanChanged
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_upkeep import reset
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_upkeep import reset
 from tests.support.changing_modules import ChangingModules
 from tests.support.runs_here import Here
 
@@ -89,7 +89,7 @@ def test_an_input_with_another_partition_count_is_rejected_with_the_way_out(here
     with pytest.raises(PlanChanged, match=r"The stream 'left' has 3 partitions .* and had 1 in plan") as caught:
         run(here, written(), "run-2")
     assert "Give 'left' its 1 partitions back" in caught.value.hint
-    reset(here.log.filesystem, LineageFolder("changing"), 0)
+    reset(here.log.filesystem, StateHistory("changing"), 0)
     assert run(here, written(), "run-3").plan.stream("left").partitions == 3
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from airflow_samza.errors import PlanChanged, PlanErrors, SamzaError
 from airflow_samza.records import decode, encode
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_upkeep import reset
-from airflow_samza.runs.lineage.versions import Version, find_version
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_upkeep import reset
+from airflow_samza.runs.state_history.versions import Version, find_version
 from tests.support.changing_modules import ChangingModules
 from tests.support.runs_here import Here
 
@@ -242,7 +242,7 @@ def test_all_that_changed_is_reported_at_once(here: Here, written: Write) -> Non
 def test_after_a_reset_changed_operators_start_anew(here: Here, written: Write) -> None:
     append(here, 3)
     here.whole(written(aggregate()), "run-1")
-    reset(here.log.filesystem, LineageFolder("changing"), 0)
+    reset(here.log.filesystem, StateHistory("changing"), 0)
     assert here.plan(written(aggregate('total=max_("n")')), "run-2").state is not None
 
 
@@ -394,7 +394,7 @@ def test_rejects_a_table_of_other_columns_than_its_rows(
 def test_a_version_tells_what_its_state_means(here: Here, written: Write) -> None:
     append(here, 3)
     here.whole(written(aggregate()), "run-1")
-    version = find_version(here.log.filesystem, LineageFolder("changing"), 1)
+    version = find_version(here.log.filesystem, StateHistory("changing"), 1)
     assert version is not None
     assert version.meanings["changing-1-aggregate-per-member"].facets == {
         "key": "member bigint",
@@ -405,7 +405,7 @@ def test_a_version_tells_what_its_state_means(here: Here, written: Write) -> Non
 def test_a_version_of_before_meanings_were_kept_is_gone_on_from(here: Here, written: Write) -> None:
     append(here, 3)
     here.whole(written(aggregate()), "run-1")
-    version = find_version(here.log.filesystem, LineageFolder("changing"), 1)
+    version = find_version(here.log.filesystem, StateHistory("changing"), 1)
     assert version is not None
     former = json.loads(encode(version))
     del former["meanings"]

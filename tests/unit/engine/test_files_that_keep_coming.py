@@ -16,8 +16,8 @@ from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.cli.app import app as command_line
 from airflow_samza.errors import ConfigError, StateError, TopicError
 from airflow_samza.prepare.carried_state import carried_slice
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_upkeep import abandon, reset
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_upkeep import abandon, reset
 from airflow_samza.systems.files import slicing
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import Publication, StreamSpec
@@ -69,7 +69,7 @@ def test_a_run_that_is_planned_anew_reads_its_files_again_and_those_that_came(la
 def test_the_files_of_a_run_that_was_given_up_are_read_by_the_next(lake: Lake) -> None:
     lake.file("a.json", 0)
     lake.plan("run-1")
-    abandon(lake.here.log.filesystem, LineageFolder(APPLICATION), "run-1", force=True)
+    abandon(lake.here.log.filesystem, StateHistory(APPLICATION), "run-1", force=True)
     lake.file("b.json", 3)
     assert lake.whole("run-2") == ["a.json", "b.json"]
     assert lake.numbered() == expected(6)
@@ -80,9 +80,9 @@ def test_a_reset_brings_the_record_of_files_back(lake: Lake) -> None:
     lake.whole("run-1")
     lake.file("b.json", 3)
     lake.whole("run-2")
-    reset(lake.here.log.filesystem, LineageFolder(APPLICATION), 1)
+    reset(lake.here.log.filesystem, StateHistory(APPLICATION), 1)
     assert lake.whole("run-3") == ["b.json"]
-    reset(lake.here.log.filesystem, LineageFolder(APPLICATION), 0)
+    reset(lake.here.log.filesystem, StateHistory(APPLICATION), 0)
     assert lake.whole("run-4") == ["a.json", "b.json"]
 
 

@@ -186,6 +186,6 @@ def test_a_damaged_look_is_noticed(lake: Lake) -> None:
 
 def failpoints_users() -> list[object]:
     from airflow_samza.engine import stage_loop, task_section
-    from airflow_samza.runs.lineage import arrivals
+    from airflow_samza.runs.state_history import arrivals
 
     return [stage_loop, task_section, arrivals]

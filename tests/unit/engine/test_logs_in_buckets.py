@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_samza.engine.heart import Heart
+from airflow_samza.engine.heartbeat import RunnerHeartbeat
 from airflow_samza.engine.runner_records import RunnerRecords
 from airflow_samza.errors import StageFailed
 from airflow_samza.provider.runner_lines import runner_logged
@@ -25,7 +25,7 @@ def test_the_lines_before_a_failure_are_in_the_bucket_and_in_the_tasks_log(s3: S
     files = open_filesystem(s3.url(tmp_path.name))
     folder = RunnerFolder(RunFolder("page-views", "run-1"), "key", 1)
     output = tmp_path / "driver.log"
-    heart = Heart(files, folder, RunnerRecords(files, folder), str(output))
+    heart = RunnerHeartbeat(files, folder, RunnerRecords(files, folder), str(output))
     said: list[str] = []
     log = SimpleNamespace(info=lambda event, *args: said.append(event % args if args else event))
     service = SimpleNamespace(last_lines=lambda path: last_lines(files, path))
@@ -63,7 +63,7 @@ def test_a_slow_copy_of_the_log_does_not_replace_a_newer_one(s3: S3Server, tmp_p
 
     folder = RunnerFolder(RunFolder("page-views", "run-1"), "key", 1)
     output = tmp_path / "driver.log"
-    heart = Heart(SlowAtFirst(), folder, RunnerRecords(files, folder), str(output))  # type: ignore[arg-type]
+    heart = RunnerHeartbeat(SlowAtFirst(), folder, RunnerRecords(files, folder), str(output))  # type: ignore[arg-type]
     output.write_text("Spark is up\n")
     first = threading.Thread(target=heart.bring_log)
     first.start()

@@ -16,11 +16,11 @@ from airflow_samza.errors import PlanChanged, PlanErrors, SamzaError, StateError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import encode
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_upkeep import reset
-from airflow_samza.runs.lineage.versions import Version, find_version
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_upkeep import reset
+from airflow_samza.runs.state_history.versions import Version, find_version
 from airflow_samza.systems.system import SystemBinding
 from tests.support.changing_modules import ChangingModules
 from tests.support.runs_here import Here, slice_of
@@ -100,7 +100,7 @@ class Place:
         return caught.value
 
     def version(self, number: int = 1) -> Version:
-        found = find_version(self.here.log.filesystem, LineageFolder("changing"), number)
+        found = find_version(self.here.log.filesystem, StateHistory("changing"), number)
         assert found is not None
         return found
 
@@ -286,7 +286,7 @@ def test_fresh_state_and_a_reset_know_no_former_input(place: Place, written: Wri
     renamed = written(files("views"), f"rows.{WINDOW}")
     assert place.plan(renamed, "fresh", state_from="fresh").state is not None
     assert "'events'" in place.rejected(renamed, "from", state_from="run-1").sentence
-    reset(place.here.log.filesystem, LineageFolder("changing"), 0)
+    reset(place.here.log.filesystem, StateHistory("changing"), 0)
     assert place.plan(renamed, "run-3").state is not None
 
 
@@ -428,11 +428,11 @@ def test_a_bounded_input_may_go_and_move(place: Place, written: Write) -> None:
 def test_a_version_of_before_inputs_were_compared_is_read_by_what_it_holds(place: Place, written: Write) -> None:
     place.file("in/a.json", 3)
     place.run(written(files(), f"rows.{WINDOW}"), "run-1")
-    lineage, version = LineageFolder("changing"), place.version()
+    history, version = StateHistory("changing"), place.version()
     former = dataclasses.replace(version, meanings={k: m for k, m in version.meanings.items() if ":" not in k})
     assert len(former.meanings) == len(version.meanings) - 1
-    (place.here.root / lineage.version(1)).unlink()
-    (place.here.root / lineage.version(1)).write_bytes(encode(former))
+    (place.here.root / history.version(1)).unlink()
+    (place.here.root / history.version(1)).write_bytes(encode(former))
     assert "how far the input 'events' was read" in place.rejected(written(files("views"), f"rows.{WINDOW}")).sentence
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.engine.push_context import PushContext
+from airflow_samza.engine.stage_context import PushContext
 from airflow_samza.engine.table_compaction import CompactionTask, compact_here, compacting, compaction_task
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
 from airflow_samza.records import plain

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.application.loader import function_module
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_upkeep import reset
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_upkeep import reset
 from tests.support.changing_modules import ChangingModules
 from tests.support.runs_here import Here
 
@@ -54,7 +54,7 @@ def test_the_plan_warns_of_a_state_of_another_module_that_a_reset_has_brought_ba
     run(here, "first", "run-1")
     run(here, "second", "run-2")
     files = here.log.filesystem
-    reset(files, LineageFolder("numbering", "1"), 1)
+    reset(files, StateHistory("numbering", "1"), 1)
     assert run(here, "second", "run-3").plan.warnings == (WARNED.format(3, "run-1", "first", "second"),)
 
 

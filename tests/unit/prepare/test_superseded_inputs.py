@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import StateError, TopicError
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_upkeep import reset
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_upkeep import reset
 from airflow_samza.systems.log.maintenance import compact, expire, mark_expired, sweep
 from airflow_samza.systems.log.topic import Topic
 from tests.support.runs_here import Here
@@ -73,7 +73,7 @@ def test_a_consumer_rejects_what_was_written_anew_and_names_the_run_to_clear(her
 def test_the_way_out_gives_each_message_once(here: Here) -> None:
     fed = both(here, 6)
     clear(here, fed[3])
-    reset(here.log.filesystem, LineageFolder("recounting"), 3)
+    reset(here.log.filesystem, StateHistory("recounting"), 3)
     for run in (3, 4, 5):
         here.whole(READING, f"read-{run}", generation=2)
     here.whole(READING, "read-6")

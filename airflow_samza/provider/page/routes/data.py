@@ -32,12 +32,12 @@ from airflow_samza.provider.page.routes.addresses import OF_PLAN, StreamId
 from airflow_samza.provider.page.tables import table_answer
 from airflow_samza.provider.page.topics import find_topic, run_topics, topic_answer, topic_detail
 from airflow_samza.provider.shown import NOT_SHOWN, shows_samples
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_upkeep import report_state
-from airflow_samza.runs.lineage.versions import Version, is_reset, state_bytes
 from airflow_samza.runs.progress.clear_preview import clear_preview
 from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.folders import RunFolder, read_told
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_upkeep import report_state
+from airflow_samza.runs.state_history.versions import Version, is_reset, state_bytes
 
 router = APIRouter(tags=["data"], dependencies=OF_RUN)
 
@@ -91,7 +91,7 @@ def tables(opened: Opened, may_read: ReadableDags) -> Tables:
 def state(opened: Opened, may_read: ReadableDags) -> State:
     """Return the versions of the application's state, and the run that holds it."""
     run = opened.run
-    report = report_state(opened.files, LineageFolder(run.application, run.app_id))
+    report = report_state(opened.files, StateHistory(run.application, run.app_id))
     lease = None
     if report.holder is not None and report.standing is not None:
         lease = Lease(

@@ -11,8 +11,8 @@ from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.application.output_schemas import aggregated_schema, windowed_schema
+from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.runs.records.state_meaning import StateMeaning
-from airflow_samza.runs.records.topic_contents import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import Reading
 from airflow_samza.task.messages.output_writers import OutputWriter

@@ -18,7 +18,7 @@ from airflow_samza.application.operator_specs import (
 from airflow_samza.chooser.default import looks_at_messages
 from airflow_samza.config import Config
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.task.operators.aggregation.partial_groups import decomposable
 from airflow_samza.task.operators.windows.fixed import made_of_slices
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator

@@ -24,8 +24,6 @@ from airflow_samza.provider.producer_tasks import ProducerTasks
 from airflow_samza.provider.triggers import runs as triggers
 from airflow_samza.provider.triggers import settling, user_kills
 from airflow_samza.provider.triggers.runs import RunTrigger, SamzaProducersTrigger, SamzaStageTrigger, SamzaStateTrigger
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.lease import FINISHED, end, take
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, replace, write_once
 from airflow_samza.runs.records.liveness import identity
@@ -34,6 +32,8 @@ from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stages.run_ends import abort
 from airflow_samza.runs.stages.stage_runners import Claim, RunnerFolder, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import CANCELLED, RUNNING, StageHandle, StatusRecord
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.lease import FINISHED, end, take
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, access_of
@@ -300,15 +300,15 @@ def test_a_consumer_at_work_hears_that_its_producers_task_failed(run: Run, monke
 
 
 def test_a_run_waits_until_the_one_that_holds_the_state_is_over(run: Run) -> None:
-    lineage = LineageFolder("views")
-    lease = take(run.files, lineage, 1, "run-1", 1, start=0, head=0)
+    history = StateHistory("views")
+    lease = take(run.files, history, 1, "run-1", 1, start=0, head=0)
     assert lease is not None
     trigger = SamzaStateTrigger(root=run.root, poll_interval=0.01, application="views", app_id="1", grace_seconds=600.0)
-    assert event_of(trigger, lambda: end(run.files, lineage, lease, FINISHED)) == {"state": "free"}
+    assert event_of(trigger, lambda: end(run.files, history, lease, FINISHED)) == {"state": "free"}
 
 
 def test_a_run_that_was_silent_for_longer_than_its_grace_is_waited_for_no_more(run: Run) -> None:
-    assert take(run.files, LineageFolder("views"), 1, "run-1", 1, start=0, head=0) is not None
+    assert take(run.files, StateHistory("views"), 1, "run-1", 1, start=0, head=0) is not None
     run.files.delete(RunnerFolder(run.folder, "key", 1).claim)  # a runner that lives gives signs of life
     trigger = SamzaStateTrigger(root=run.root, poll_interval=0.01, application="views", app_id="1", grace_seconds=0.0)
     assert event_of(trigger) == {"state": "free"}

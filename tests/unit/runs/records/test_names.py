@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.records.names import (
     Generation,
-    former_lineage_folder,
+    former_state_folder,
     intermediate_topic,
-    lineage_folder,
     run_folder,
     safe,
+    state_folder,
     writer_attempt,
 )
 
@@ -71,12 +71,12 @@ def test_no_two_streams_share_a_topic_whatever_their_names_hold(
 @given(st.tuples(TEXTS, TEXTS), st.tuples(TEXTS, TEXTS))
 @example(("a", "b-1"), ("a-b", "1"))
 def test_no_two_applications_share_a_folder_of_state(one: tuple[str, str], other: tuple[str, str]) -> None:
-    assert (lineage_folder(*one) == lineage_folder(*other)) == (one == other)
+    assert (state_folder(*one) == state_folder(*other)) == (one == other)
 
 
 @pytest.mark.parametrize(("name", "copy"), [("page-views", "1"), ("a-b-c", "eu"), ("a-1-b", "2_3")])
 def test_a_folder_of_state_keeps_its_name_where_the_id_has_no_hyphen(name: str, copy: str) -> None:
-    assert lineage_folder(name, copy) == former_lineage_folder(name, copy) == f"state/{name}-{copy}"
+    assert state_folder(name, copy) == former_state_folder(name, copy) == f"state/{name}-{copy}"
 
 
 @pytest.mark.parametrize(("name", "stream"), [("page-views", "by-member"), ("v2-1st", "by-1"), ("a-11", "1-1-1")])

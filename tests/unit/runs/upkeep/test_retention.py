@@ -16,14 +16,14 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import TopicError, UnknownName
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.versions import find_version
 from airflow_samza.runs.progress.run_list import known_runs
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.versions import find_version
 from airflow_samza.runs.upkeep import run_removal
 from airflow_samza.runs.upkeep.kept_runs import SILENT_SECONDS, Keep
 from airflow_samza.runs.upkeep.retention import sweep_application, sweep_root
@@ -152,7 +152,7 @@ def test_the_code_and_the_second_copy_of_state_go_when_a_run_is_over(here: Here)
     swept = sweep(here, "counting")
     assert folder.code in swept.leftovers
     assert not [path for path in states if path.exists()]
-    version = find_version(here.log.filesystem, LineageFolder("counting"), 1)
+    version = find_version(here.log.filesystem, StateHistory("counting"), 1)
     assert version is not None
     assert sweep(here, "counting").leftovers == []
     runs(here, COUNTING, 1, first=1)
@@ -162,11 +162,11 @@ def test_the_code_and_the_second_copy_of_state_go_when_a_run_is_over(here: Here)
 
 def test_state_of_a_run_that_was_abandoned_half_way_goes(here: Here) -> None:
     runs(here, COUNTING, 2)
-    orphan = here.root / LineageFolder("counting").version_files(1)
-    version = here.root / LineageFolder("counting").version(1)
+    orphan = here.root / StateHistory("counting").version_files(1)
+    version = here.root / StateHistory("counting").version(1)
     version.unlink()  # a process died between the version and its files
     assert orphan.is_dir()
-    assert f"{LineageFolder('counting').version_files(1)}" in sweep(here, "counting").leftovers
+    assert f"{StateHistory('counting').version_files(1)}" in sweep(here, "counting").leftovers
     assert not orphan.exists()
 
 

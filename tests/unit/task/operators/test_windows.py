@@ -17,7 +17,7 @@ from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.application.windows import WindowSpec
 from airflow_samza.errors import InvalidApplication, MessageError
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.output_writers import OutputWriter, Sender
 from airflow_samza.task.operators.windows.grids import FixedGrid, ZonedGrid

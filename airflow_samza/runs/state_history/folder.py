@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from airflow_samza.runs.records.names import former_lineage_folder, lineage_folder, safe
+from airflow_samza.runs.records.names import former_state_folder, safe, state_folder
 
 
 @dataclass(frozen=True)
-class LineageFolder:
+class StateHistory:
     """The records of one application's state.
 
-    ``versions`` is the lineage; ``runs`` holds the states of runs apart from it (backfills).
+    ``versions`` is the history itself; ``runs`` holds the states of runs apart from it (backfills).
     """
 
     application: str
@@ -20,12 +20,12 @@ class LineageFolder:
     @property
     def path(self) -> str:
         """The folder, from the root."""
-        return lineage_folder(self.application, self.app_id)
+        return state_folder(self.application, self.app_id)
 
     @property
     def former_path(self) -> str:
         """The folder in which earlier releases kept it, which is the same one for most."""
-        return former_lineage_folder(self.application, self.app_id)
+        return former_state_folder(self.application, self.app_id)
 
     @property
     def versions(self) -> str:
@@ -78,7 +78,7 @@ class LineageFolder:
     def reset_command(self, to: int | None = None) -> str:
         """Return the command that goes back to a version; 0, or none: to no state.
 
-        >>> LineageFolder("page-views", "2").reset_command(to=4)
+        >>> StateHistory("page-views", "2").reset_command(to=4)
         'airflow-samza state reset page-views --app-id 2 --to 4'
         """
         words = ["airflow-samza state reset", self.application]

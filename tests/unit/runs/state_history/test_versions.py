@@ -1,4 +1,4 @@
-"""Versions of the lineage that runs leave, each made once, and states of runs apart from it."""
+"""Versions of the history that runs leave, each made once, and states of runs apart from it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from airflow_samza.errors import StateError
 from airflow_samza.records import decode, encode
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_left import leave_state, reject_fenced
-from airflow_samza.runs.lineage.state_taken import source_version
-from airflow_samza.runs.lineage.versions import Version, find_version, newest_number, version_of_run
 from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_at_end import leave_state, reject_fenced
+from airflow_samza.runs.state_history.state_at_start import source_version
+from airflow_samza.runs.state_history.versions import Version, find_version, newest_number, version_of_run
 from tests.support.carried import STAGES, Carried
 
 
@@ -39,14 +39,14 @@ def test_there_is_no_version_before_every_stage_has_succeeded(carried: Carried) 
     run = carried.plan("a")
     carried.run_stage(run, "views")
     assert leave_state(carried.files, run) is None
-    assert newest_number(carried.files, carried.lineage) == 0
+    assert newest_number(carried.files, carried.history) == 0
 
 
 def test_a_version_is_made_once_whoever_asks(carried: Carried) -> None:
     first = carried.whole("a")
     run = carried.plan("a")
     assert leave_state(carried.files, run) == first
-    assert newest_number(carried.files, carried.lineage) == 1
+    assert newest_number(carried.files, carried.history) == 1
 
 
 def test_the_state_outlives_the_runs_folder(carried: Carried) -> None:
@@ -75,8 +75,8 @@ def test_a_stage_that_is_cleared_later_changes_no_version(carried: Carried) -> N
 def test_old_versions_go_and_the_newest_stay(carried: Carried) -> None:
     for number in range(7):
         carried.whole(f"run-{number}", keep=3)
-    assert carried.files.list(carried.lineage.versions) == [f"{number:020}.json" for number in (5, 6, 7)]
-    assert carried.files.list(f"{carried.lineage.path}/files") == [f"{fence:020}" for fence in (5, 6, 7)]
+    assert carried.files.list(carried.history.versions) == [f"{number:020}.json" for number in (5, 6, 7)]
+    assert carried.files.list(f"{carried.history.path}/files") == [f"{fence:020}" for fence in (5, 6, 7)]
     with pytest.raises(StateError, match="Version 4 of the state of 'app' is not there any more"):
         carried.version(4)
 
@@ -84,13 +84,13 @@ def test_old_versions_go_and_the_newest_stay(carried: Carried) -> None:
 def test_a_run_apart_touches_neither_lineage_nor_lease(carried: Carried) -> None:
     carried.whole("a")
     holder = carried.plan("b")
-    backfill = carried.apart("backfill", source_version(carried.files, carried.lineage, "backfill", "a"))
+    backfill = carried.apart("backfill", source_version(carried.files, carried.history, "backfill", "a"))
     for stage in STAGES:
         carried.run_stage(backfill, stage)
     left = leave_state(carried.files, backfill)
     assert left is not None
     assert left.parent == 1
-    assert newest_number(carried.files, carried.lineage) == 1
+    assert newest_number(carried.files, carried.history) == 1
     for stage in STAGES:
         carried.run_stage(holder, stage)
     assert leave_state(carried.files, holder) is not None
@@ -103,12 +103,12 @@ def test_a_run_apart_may_go_on_from_another_one(carried: Carried) -> None:
         carried.run_stage(first, stage)
     left = leave_state(carried.files, first)
     assert left is not None
-    assert source_version(carried.files, carried.lineage, "two", "one") == left
+    assert source_version(carried.files, carried.history, "two", "one") == left
 
 
 def test_a_version_that_a_run_apart_reads_stays(carried: Carried) -> None:
     carried.whole("a", keep=2)
-    backfill = carried.apart("backfill", source_version(carried.files, carried.lineage, "backfill", "a"))
+    backfill = carried.apart("backfill", source_version(carried.files, carried.history, "backfill", "a"))
     for name in ("b", "c", "d"):
         carried.whole(name, keep=2)
     assert carried.state_of(carried.version(1)) == "10"
@@ -116,13 +116,13 @@ def test_a_version_that_a_run_apart_reads_stays(carried: Carried) -> None:
         carried.run_stage(backfill, stage)
     leave_state(carried.files, backfill)
     carried.whole("e", keep=2)
-    assert version_of_run(carried.files, carried.lineage, "a") is None
+    assert version_of_run(carried.files, carried.history, "a") is None
 
 
 def test_a_state_that_nobody_left_is_rejected_with_those_that_are(carried: Carried) -> None:
     carried.whole("a")
     with pytest.raises(StateError, match="is to start from the state of the run 'z', which left no state") as caught:
-        source_version(carried.files, carried.lineage, "backfill", "z")
+        source_version(carried.files, carried.history, "backfill", "z")
     assert caught.value.hint.startswith("Runs with a state are: a;")
 
 
@@ -130,7 +130,7 @@ def test_a_finished_run_that_left_no_version_yet_can_be_started_from(carried: Ca
     run = carried.plan("a")
     for stage in STAGES:
         carried.run_stage(run, stage)
-    assert source_version(carried.files, carried.lineage, "backfill", "a").number == 1
+    assert source_version(carried.files, carried.history, "backfill", "a").number == 1
 
 
 def test_old_states_of_runs_apart_go(carried: Carried) -> None:
@@ -140,7 +140,7 @@ def test_old_states_of_runs_apart_go(carried: Carried) -> None:
         for stage in STAGES:
             carried.run_stage(run, stage)
         leave_state(carried.files, run)
-    assert carried.files.list(carried.lineage.runs) == ["backfill-2", "backfill-3"]
+    assert carried.files.list(carried.history.runs) == ["backfill-2", "backfill-3"]
 
 
 def test_a_stage_whose_start_is_not_kept_any_more_is_rejected(carried: Carried) -> None:
@@ -160,7 +160,7 @@ def test_a_state_in_the_folder_of_an_earlier_release_is_gone_on_from(tmp_path: P
     carried = Carried(tmp_path)
     version = carried.whole("a")
     assert version is not None
-    mine = LineageFolder("app", "eu-1")
+    mine = StateHistory("app", "eu-1")
     for number, owner in ((3, "eu-1"), (4, "other")):  # the folder held the states of both
         plan = replace(version.plan, app_id=owner)
         record = replace(version, number=number, plan=plan)
@@ -169,13 +169,13 @@ def test_a_state_in_the_folder_of_an_earlier_release_is_gone_on_from(tmp_path: P
     taken = find_version(carried.files, mine, 3)
     assert taken is not None
     assert carried.state_of(taken) == "10"
-    assert newest_number(carried.files, LineageFolder("app", "eu-2")) == 0
+    assert newest_number(carried.files, StateHistory("app", "eu-2")) == 0
 
 
 def test_a_version_of_another_application_is_rejected(carried: Carried) -> None:
     version = carried.whole("a")
     assert version is not None
-    other = LineageFolder("other")
+    other = StateHistory("other")
     write_once(carried.files, other.version(1), version)
     with pytest.raises(StateError, match=r"Version 1 of the state of 'other' \(id '1'\) belongs to 'app' \(id '1'\)"):
         find_version(carried.files, other, 1)

@@ -1,4 +1,4 @@
-"""The pulse of Spark: a small question every two seconds, on a thread of its own, which may wait for ever."""
+"""The liveness of Spark: a small question every two seconds, on a thread of its own, which may wait for ever."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _IDLE_SHARE = 0.02
 """Of a core: what a frozen process does not use, and one that collects garbage does."""
 
 
-class Pulse:
+class EngineLiveness:
     """The signs of life of an engine."""
 
     def __init__(self, engine: StageEngine) -> None:
@@ -36,7 +36,7 @@ class Pulse:
         self._ticked = time.monotonic()
         self.answered_at = time.time()
         """Time of Spark's last answer (seconds since 1970)."""
-        threading.Thread(target=self._ask, name="pulse", daemon=True).start()
+        threading.Thread(target=self._ask, name="liveness", daemon=True).start()
 
     def tick(self) -> None:
         """Count the silence; to be called every second or so.

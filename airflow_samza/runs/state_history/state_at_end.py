@@ -11,11 +11,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.lineage.arrivals import known_at_end
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.lease import begin, load_lease, reject_ended
-from airflow_samza.runs.lineage.lease_holder import finished_stage
-from airflow_samza.runs.lineage.versions import (
+from airflow_samza.runs.records.epoch_records import newest_intent, read_commit, read_manifest
+from airflow_samza.runs.records.folders import adopt
+from airflow_samza.runs.records.names import safe
+from airflow_samza.runs.records.run_plan import CARRIED, SIDE_INPUT, RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.state_history.arrivals import known_at_end
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.lease import begin, load_lease, reject_ended
+from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.versions import (
     Version,
     commit_version,
     expire,
@@ -23,12 +28,6 @@ from airflow_samza.runs.lineage.versions import (
     find_version,
     finished_version,
 )
-from airflow_samza.runs.records.epoch_records import newest_intent, read_commit, read_manifest
-from airflow_samza.runs.records.folders import adopt
-from airflow_samza.runs.records.names import safe
-from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
-from airflow_samza.runs.records.run_state import LINEAGE
-from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 _EVERYTHING = 2**62
@@ -36,53 +35,50 @@ _EVERYTHING = 2**62
 
 
 def before_commit(files: Filesystem, run: RunPlan) -> None:
-    """To be called before anything of a run is committed: a run that has lost its lease is rejected (StateFenced)."""
+    """Reject a run that has lost its lease (StateFenced), before anything of it is committed."""
     if run.state is not None and run.state.fence is not None:
-        lineage = LineageFolder(run.application, run.app_id)
-        begin(files, lineage, load_lease(files, lineage, run.state.fence))
+        history = StateHistory(run.application, run.app_id)
+        begin(files, history, load_lease(files, history, run.state.fence))
 
 
 def reject_fenced(files: Filesystem, run: RunPlan) -> None:
-    """Rejects early what would be rejected at its commit, and a stage whose start is not kept any more."""
+    """Reject early what would be rejected at its commit, and a stage whose start is not kept any more."""
     if run.state is None:
         return
-    lineage = LineageFolder(run.application, run.app_id)
+    history = StateHistory(run.application, run.app_id)
     if run.state.fence is not None:
-        reject_ended(files, lineage, load_lease(files, lineage, run.state.fence))
+        reject_ended(files, history, load_lease(files, history, run.state.fence))
     if run.state.version:
-        find_version(files, lineage, run.state.version)
+        find_version(files, history, run.state.version)
 
 
 def leave_state(files: Filesystem, run: RunPlan) -> Version | None:
-    """The version that a run leaves, once all its stages have succeeded.
-
-    None while they have not, or when it carries no state.
-    """
+    """Return the version that a run leaves, once all its stages have succeeded; before, or without state, None."""
     if run.state is None:
         return None
-    lineage = LineageFolder(run.application, run.app_id)
-    if run.state.kind == LINEAGE:
+    history = StateHistory(run.application, run.app_id)
+    if run.state.kind == CARRIED:
         assert run.state.fence is not None
-        lease = load_lease(files, lineage, run.state.fence)
-        left = finished_version(files, lineage, lease)
+        lease = load_lease(files, history, run.state.fence)
+        left = finished_version(files, history, lease)
         if left is not None:
             return left
-        left = _version(files, lineage, run, lease.head + 1, lineage.version_files(lease.fence))
+        left = _version(files, history, run, lease.head + 1, history.version_files(lease.fence))
         if left is None:
             return None
-        standing = commit_version(files, lineage, lease, left)
-        expire(files, lineage, run.state.keep)
+        standing = commit_version(files, history, lease, left)
+        expire(files, history, run.state.keep)
         return standing
-    left = _version(files, lineage, run, 0, lineage.own_files(run.run_id, run.generation))
+    left = _version(files, history, run, 0, history.own_files(run.run_id, run.generation))
     if left is None:
         return None
-    standing = adopt(files, lineage.own_state(run.run_id, run.generation), left)
-    files.delete(lineage.pin(run.state.version, run.run_id))
-    expire_apart(files, lineage, run.state.keep)
+    standing = adopt(files, history.own_state(run.run_id, run.generation), left)
+    files.delete(history.pin(run.state.version, run.run_id))
+    expire_apart(files, history, run.state.keep)
     return standing
 
 
-def _version(files: Filesystem, lineage: LineageFolder, run: RunPlan, number: int, folder: str) -> Version | None:
+def _version(files: Filesystem, history: StateHistory, run: RunPlan, number: int, folder: str) -> Version | None:
     assert run.state is not None
     finished = {stage.stage_id: finished_stage(files, run, stage.stage_id) for stage in run.plan.stages}
     stages: dict[str, dict[int, Mapping[str, Any]]] = {}

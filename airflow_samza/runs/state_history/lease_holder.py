@@ -1,7 +1,7 @@
 """The standing of the run that holds a lease, from its records: whether the state can go on to another run.
 
-Nothing here has to be right about who lives: the lease's own records decide (:mod:`airflow_samza.runs.lineage.lease`).
-It says whom to wait for.
+Nothing here has to be right about who lives, because the lease's own records decide
+(:mod:`airflow_samza.runs.state_history.lease`). It says whom to wait for.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.lease import Lease, has_begun, is_free, newest_lease
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.liveness import is_alive
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.lease import Lease, has_begun, is_free, newest_lease
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 FREE = "free"
@@ -57,12 +57,12 @@ class Standing:
 
 
 def standing_of(
-    files: Filesystem, lineage: LineageFolder, lease: Lease, grace_seconds: float, *, now: float | None = None
+    files: Filesystem, history: StateHistory, lease: Lease, grace_seconds: float, *, now: float | None = None
 ) -> Standing:
     """Return the standing of a lease's run."""
-    if is_free(files, lineage, lease):
+    if is_free(files, history, lease):
         return Standing(FREE, "has given it back")
-    folder = RunFolder(lineage.application, lease.run)
+    folder = RunFolder(history.application, lease.run)
     run = read(files, folder.plan(lease.plan_generation), RunPlan)
     if run is None:
         lives = is_alive({**lease.who, "claimed_at": lease.claimed_at}, None)
@@ -90,7 +90,7 @@ def standing_of(
             since, until = _utc(heard), _utc(heard + grace_seconds)
             doing += f"; nothing was heard of it since {since}, and unless that changes it counts as dead at {until}"
             return Standing(AT_WORK, doing, done, len(stages), heard)
-    if has_begun(files, lineage, lease):
+    if has_begun(files, history, lease):
         return Standing(HALF_DONE, f"has committed a part of its work ({progress})", done, len(stages))
     return Standing(GONE, "ended before it committed anything", done, len(stages))
 
@@ -101,9 +101,9 @@ def _utc(at: float) -> str:
 
 def holder_works(files: Filesystem, application: str, app_id: str, grace_seconds: float) -> bool:
     """Return whether a run that is at work, or about to be, holds the state of an application: then waiting helps."""
-    lineage = LineageFolder(application, app_id)
-    lease = newest_lease(files, lineage)
-    return lease is not None and standing_of(files, lineage, lease, grace_seconds).state == AT_WORK
+    history = StateHistory(application, app_id)
+    lease = newest_lease(files, history)
+    return lease is not None and standing_of(files, history, lease, grace_seconds).state == AT_WORK
 
 
 def finished_stage(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle | None:

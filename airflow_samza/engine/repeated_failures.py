@@ -8,7 +8,7 @@ import time
 LOG_SECONDS = 60.0
 
 
-class Troubles:
+class RepeatedFailures:
     """The failures of one thing that is tried again and again.
 
     The log may lie on the very disk that is full, so little is logged.

@@ -14,11 +14,11 @@ from contextlib import suppress
 
 import psutil
 
-from airflow_samza.engine import pulse as pulse_module
-from airflow_samza.engine.pulse import Pulse, silent
+from airflow_samza.engine import engine_liveness
+from airflow_samza.engine.engine_liveness import EngineLiveness, silent
+from airflow_samza.engine.repeated_failures import RepeatedFailures
 from airflow_samza.engine.runner_records import RunnerRecords
 from airflow_samza.engine.stage_engine import StageEngine
-from airflow_samza.engine.troubles import Troubles
 from airflow_samza.errors import SamzaError, StageLost, StorageFull
 from airflow_samza.runs.records.folders import replace
 from airflow_samza.runs.stages.disk_room import SILENT_SECONDS
@@ -38,7 +38,7 @@ LEAVE_SECONDS = 10.0
 """Seconds that a runner's end waits for what still runs, and for statuses that are still to be written."""
 
 
-class Heart:
+class RunnerHeartbeat:
     """The heartbeat of one runner, with which it writes every status that could not be written before."""
 
     def __init__(self, files: Filesystem, folder: RunnerFolder, records: RunnerRecords, output: str) -> None:
@@ -47,7 +47,7 @@ class Heart:
         self._records = records
         self._output = output
         self._spark: StageEngine | None = None
-        self._pulse: Pulse | None = None
+        self._liveness: EngineLiveness | None = None
         self._frozen_seconds = 0.0
         self._carried, self._carried_at = -1, -math.inf
         self._bringing = threading.Lock()
@@ -65,10 +65,10 @@ class Heart:
 
     def listen_to(self, spark: StageEngine) -> None:
         """Look after Spark, too, from now on."""
-        self._spark, self._pulse = spark, Pulse(spark)
+        self._spark, self._liveness = spark, EngineLiveness(spark)
 
     def _beat(self) -> None:
-        troubles = Troubles(log, "writing the heartbeat")
+        failures = RepeatedFailures(log, "writing the heartbeat")
         full: StorageFull | None = None
         while True:
             # Also where there is room again by now: whoever waits has seen this silence.
@@ -76,10 +76,10 @@ class Heart:
                 self._give_up_attempts(full)
             try:
                 self._write()
-                troubles.over()
+                failures.over()
                 full = None
             except (SamzaError, OSError) as error:
-                troubles.met(error)
+                failures.met(error)
                 full = error if isinstance(error, StorageFull) else full
             self._look_after_spark()
             time.sleep(HEARTBEAT_SECONDS)
@@ -126,22 +126,22 @@ class Heart:
             self._records.look_who_took_over()
 
     def _sign_of_life(self) -> Heartbeat:
-        return Heartbeat(time.time(), self._pulse.answered_at if self._pulse is not None else None)
+        return Heartbeat(time.time(), self._liveness.answered_at if self._liveness is not None else None)
 
     def _look_after_spark(self) -> None:
         """Give up a Spark that has stopped to answer: its attempts fail, and a retry starts another runner."""
-        spark, pulse = self._spark, self._pulse
-        if spark is None or pulse is None:
+        spark, liveness = self._spark, self._liveness
+        if spark is None or liveness is None:
             self._look_after_start()
             return
-        pulse.tick()
-        if self.gone is not None or not pulse.is_gone:
+        liveness.tick()
+        if self.gone is not None or not liveness.is_gone:
             return
         at_work = [attempt for attempt in self._records.attempts() if not attempt.is_over]
-        gone = silent(spark, pulse.answered_at)
+        gone = silent(spark, liveness.answered_at)
         self._records.close("Spark does not answer", gone)
         for attempt in at_work:
-            error = silent(spark, pulse.answered_at, attempt.handle.stage_id)
+            error = silent(spark, liveness.answered_at, attempt.handle.stage_id)
             log.error("%s: %s", attempt.group, error)
             attempt.write_status(FAILED, error)
         self.gone = gone
@@ -152,11 +152,11 @@ class Heart:
         """End a Java that is frozen before it has become a Spark that could be asked; the wait for it then fails."""
         java = next((child for child in _children() if _is_frozen(child)), None)
         self._frozen_seconds = self._frozen_seconds + HEARTBEAT_SECONDS if java is not None else 0.0
-        if java is None or self.gone is not None or self._frozen_seconds < pulse_module.SILENT_AFTER_SECONDS:
+        if java is None or self.gone is not None or self._frozen_seconds < engine_liveness.SILENT_AFTER_SECONDS:
             return
         self.gone = StageLost(
             f"Java was frozen for {self._frozen_seconds:.0f} s before Spark was up (process {java.pid}).",
-            hint=pulse_module.AGAIN,
+            hint=engine_liveness.AGAIN,
         )
         log.error("%s", self.gone)
         with suppress(SamzaError, OSError):

@@ -7,8 +7,6 @@ from typing import Any
 
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.errors import PlanChanged
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.versions import Version
 from airflow_samza.runs.records.state_meaning import (
     ARRIVALS,
     AT,
@@ -21,6 +19,8 @@ from airflow_samza.runs.records.state_meaning import (
     WHOLE,
     StateMeaning,
 )
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.versions import Version
 
 _TIMES = frozenset({"reached", "watermark", "times"})
 """The tables of a state that only tell how far time has come."""
@@ -278,4 +278,4 @@ def _unread(version: Version, was: StateMeaning, new: list[StateMeaning], applic
 
 
 def _reset(version: Version) -> str:
-    return LineageFolder(version.plan.application, version.plan.app_id).reset_command()
+    return StateHistory(version.plan.application, version.plan.app_id).reset_command()

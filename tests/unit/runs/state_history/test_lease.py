@@ -12,15 +12,24 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import StateBusy, StateError, StateFenced
-from airflow_samza.runs.lineage.lease import ABANDONED, Lease, begin, end, newest_lease, reject_ended, take, take_away
-from airflow_samza.runs.lineage.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, PLANNING_SECONDS, standing_of
-from airflow_samza.runs.lineage.state_left import leave_state
-from airflow_samza.runs.lineage.state_taken import Patience, give_back, take_lease
 from airflow_samza.runs.records.folders import must_read, replace, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder
+from airflow_samza.runs.state_history.lease import (
+    ABANDONED,
+    Lease,
+    begin,
+    end,
+    newest_lease,
+    reject_ended,
+    take,
+    take_away,
+)
+from airflow_samza.runs.state_history.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, PLANNING_SECONDS, standing_of
+from airflow_samza.runs.state_history.state_at_end import leave_state
+from airflow_samza.runs.state_history.state_at_start import Patience, give_back, take_lease
 from tests.support.carried import Carried
 
 
@@ -30,13 +39,13 @@ def carried(tmp_path: Path) -> Carried:
 
 
 def lease_of(carried: Carried) -> Lease:
-    found = newest_lease(carried.files, carried.lineage)
+    found = newest_lease(carried.files, carried.history)
     assert found is not None
     return found
 
 
 def standing(carried: Carried, grace: float = 600.0, now: float | None = None) -> str:
-    return standing_of(carried.files, carried.lineage, lease_of(carried), grace, now=now).state
+    return standing_of(carried.files, carried.history, lease_of(carried), grace, now=now).state
 
 
 def close(carried: Carried, run: RunPlan) -> None:
@@ -63,7 +72,7 @@ def test_a_run_waits_for_the_one_that_is_about_to_start(carried: Carried) -> Non
 
 def test_who_waits_is_told_for_whom_since_when_it_is_silent_and_until_when(carried: Carried) -> None:
     carried.plan("a")
-    path = carried.lineage.lease(1, "taken")
+    path = carried.history.lease(1, "taken")
     replace(
         carried.files, path, dataclasses.replace(must_read(carried.files, path, Lease), claimed_at=time.time() - 60)
     )
@@ -79,7 +88,7 @@ def test_who_waits_is_told_for_whom_since_when_it_is_silent_and_until_when(carri
 
 def test_a_process_that_plans_for_too_long_holds_nobody_up(carried: Carried) -> None:
     """It writes no heartbeats; frozen, it would keep the state for ever. What it plans later is fenced."""
-    planning = take(carried.files, carried.lineage, 1, "a", 1, start=0, head=0)
+    planning = take(carried.files, carried.history, 1, "a", 1, start=0, head=0)
     assert planning is not None
     assert standing(carried) == AT_WORK
     assert standing(carried, now=time.time() + PLANNING_SECONDS + 1) == GONE
@@ -180,15 +189,15 @@ def test_a_half_done_run_that_is_planned_anew_is_not_passed_by(carried: Carried)
 
 def test_a_half_done_run_whose_new_plan_is_rejected_stays_half_done(carried: Carried) -> None:
     carried.run_stage(carried.plan("a"), "views")
-    lease = take_lease(carried.files, carried.lineage, "a", 2, Patience())
-    give_back(carried.files, carried.lineage, lease)
+    lease = take_lease(carried.files, carried.history, "a", 2, Patience())
+    give_back(carried.files, carried.history, lease)
     with pytest.raises(StateBusy, match="is held by the run 'a', which is being planned"):
         carried.plan("b")
     write_once(
-        carried.files, carried.lineage.lease(3, "taken"), dataclasses.replace(lease, fence=3, who={}, claimed_at=0.0)
+        carried.files, carried.history.lease(3, "taken"), dataclasses.replace(lease, fence=3, who={}, claimed_at=0.0)
     )  # long gone
     with pytest.raises(StateBusy, match="has committed a part of its work, and was not planned anew to the end"):
-        take_lease(carried.files, carried.lineage, "b", 1, Patience())
+        take_lease(carried.files, carried.history, "b", 1, Patience())
 
 
 def test_an_older_plan_does_not_replace_a_newer_one(carried: Carried) -> None:
@@ -200,7 +209,7 @@ def test_an_older_plan_does_not_replace_a_newer_one(carried: Carried) -> None:
 def test_an_abandoned_run_commits_nothing_more(carried: Carried) -> None:
     run = carried.plan("a")
     carried.run_stage(run, "views")
-    end(carried.files, carried.lineage, lease_of(carried), ABANDONED)
+    end(carried.files, carried.history, lease_of(carried), ABANDONED)
     with pytest.raises(StateFenced, match="the run was abandoned"):
         carried.run_stage(run, "by-member")
     assert carried.plan("b").state.version == 0  # type: ignore[union-attr]
@@ -209,18 +218,18 @@ def test_an_abandoned_run_commits_nothing_more(carried: Carried) -> None:
 def test_beginning_and_taking_over_exclude_each_other(carried: Carried) -> None:
     carried.plan("a")
     lease = lease_of(carried)
-    begin(carried.files, carried.lineage, lease)
-    assert not take_away(carried.files, carried.lineage, lease, "b")
-    reject_ended(carried.files, carried.lineage, lease)
+    begin(carried.files, carried.history, lease)
+    assert not take_away(carried.files, carried.history, lease, "b")
+    reject_ended(carried.files, carried.history, lease)
 
 
 def test_a_lease_given_back_is_free(carried: Carried) -> None:
-    give_back(carried.files, carried.lineage, take_lease(carried.files, carried.lineage, "a", 1, Patience()))
-    assert take_lease(carried.files, carried.lineage, "b", 1, Patience()).fence == 2
+    give_back(carried.files, carried.history, take_lease(carried.files, carried.history, "a", 1, Patience()))
+    assert take_lease(carried.files, carried.history, "b", 1, Patience()).fence == 2
 
 
 def test_the_planner_of_a_run_that_died_is_passed_by(carried: Carried) -> None:
-    taken = take(carried.files, carried.lineage, 1, "a", 1, start=0, head=0)
+    taken = take(carried.files, carried.history, 1, "a", 1, start=0, head=0)
     assert taken is not None
     assert standing(carried) == AT_WORK  # this process is planning it
     script = "from airflow_samza.runs.records.liveness import identity; import json; print(json.dumps(identity()))"
@@ -228,8 +237,8 @@ def test_the_planner_of_a_run_that_died_is_passed_by(carried: Carried) -> None:
 
     dead = json.loads(subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout)
     assert dead["place"] == identity()["place"]
-    end(carried.files, carried.lineage, taken, ABANDONED)
-    write_once(carried.files, carried.lineage.lease(2, "taken"), dataclasses.replace(taken, fence=2, who=dead))
+    end(carried.files, carried.history, taken, ABANDONED)
+    write_once(carried.files, carried.history.lease(2, "taken"), dataclasses.replace(taken, fence=2, who=dead))
     assert standing(carried) == GONE
 
 
@@ -254,13 +263,13 @@ def test_waiting_ends_when_the_run_before_has_finished(carried: Carried) -> None
 RACE = """
 import sys
 from airflow_samza.errors import StateBusy
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.state_taken import Patience, take_lease
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_at_start import Patience, take_lease
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 root, run_id = sys.argv[1:]
 sys.stdin.readline()
 try:
-    print(take_lease(LocalFilesystem(root), LineageFolder("app"), run_id, 1, Patience()).run)
+    print(take_lease(LocalFilesystem(root), StateHistory("app"), run_id, 1, Patience()).run)
 except StateBusy as error:
     print("busy with", error.facts["holder"])
 sys.stdout.flush()

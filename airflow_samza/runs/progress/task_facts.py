@@ -26,7 +26,7 @@ class Reached(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskTold:
+class TaskFacts:
     """The facts; ``in_epochs``: it is one of several epochs, and ends and watermarks are known.
 
     ``ended``: the task has nothing more to do.
@@ -41,9 +41,9 @@ class TaskTold:
     reached: tuple[Reached, ...]
 
 
-def told_of(manifest: Manifest) -> TaskTold:
+def facts_of_manifest(manifest: Manifest) -> TaskFacts:
     """Return what a manifest tells."""
-    return TaskTold(
+    return TaskFacts(
         manifest.seconds,
         manifest.read,
         {name: {"messages": staged.messages} for name, staged in manifest.staged.items()},
@@ -54,10 +54,10 @@ def told_of(manifest: Manifest) -> TaskTold:
     )
 
 
-def read_told(files: Filesystem, paths: Sequence[str]) -> list[TaskTold | None]:
+def read_told(files: Filesystem, paths: Sequence[str]) -> list[TaskFacts | None]:
     """Return the facts of the manifests at these paths; None where there is none."""
     found = (read(files, path, Manifest) for path in paths)
-    return [told_of(manifest) if manifest is not None else None for manifest in found]
+    return [facts_of_manifest(manifest) if manifest is not None else None for manifest in found]
 
 
 @understood("of a task's manifest")

@@ -1,4 +1,4 @@
-"""The lineage of an application's state: versions, each what one run left, and what every stage's tasks go on from.
+"""The history of an application's state: versions, each what one run left, and what every stage's tasks go on from.
 
 A version is decided once, by the end of its run's lease, which holds the whole record; the file among the versions is a
 copy of it that anybody may make. So a run has left its state wholly or not at all.
@@ -15,14 +15,14 @@ from airflow_samza.errors import StateError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.records import durable, made, plain
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.lease import FINISHED, Ended, Lease, begin, end, fenced
 from airflow_samza.runs.records.folders import newest, numbers, read, write_once
 from airflow_samza.runs.records.state_meaning import StateMeaning
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.lease import FINISHED, Ended, Lease, begin, end, fenced
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 _PINNED_SECONDS = 30 * 86400.0
-"""A run apart from the lineage takes hours, and may be cleared for some days; after that it is given up."""
+"""A run apart from the history takes hours, and may be cleared for some days; after that it is given up."""
 
 _RESET = "~reset-"
 """The beginning of the run of a version that a person made; no run of Airflow or the command line is named so."""
@@ -66,7 +66,7 @@ class Version:
 @durable("pin of a version of state")
 @dataclass(frozen=True)
 class VersionPin:
-    """A run apart from the lineage reads a version, which therefore stays."""
+    """A run apart from the history reads a version, which therefore stays."""
 
     run: str
     at: float
@@ -90,15 +90,15 @@ def state_bytes(stages: object) -> int:
     return 0
 
 
-def newest_number(files: Filesystem, lineage: LineageFolder) -> int:
+def newest_number(files: Filesystem, history: StateHistory) -> int:
     """The number of the newest version; 0 when there is none.
 
     A state that lies in its former folder is taken over first.
     """
-    return max(numbers(files, lineage.versions), default=0) or _taken_over(files, lineage)
+    return max(numbers(files, history.versions), default=0) or _taken_over(files, history)
 
 
-def _taken_over(files: Filesystem, lineage: LineageFolder) -> int:
+def _taken_over(files: Filesystem, history: StateHistory) -> int:
     """The newest version of a state that lies in the folder where earlier releases kept it, entered in today's.
 
     0: there is none.
@@ -106,11 +106,11 @@ def _taken_over(files: Filesystem, lineage: LineageFolder) -> int:
     Its files stay where they are, as the record names them. The former folder may hold the state of another
     application, too.
     """
-    former = lineage.former_path
-    for number in reversed(numbers(files, f"{former}/versions")) if former != lineage.path else ():
+    former = history.former_path
+    for number in reversed(numbers(files, f"{former}/versions")) if former != history.path else ():
         version = read(files, f"{former}/versions/{number:020}.json", Version)
-        if version is not None and _owner_of(version) == (lineage.application, lineage.app_id):
-            write_once(files, lineage.version(number), version)
+        if version is not None and _owner_of(version) == (history.application, history.app_id):
+            write_once(files, history.version(number), version)
             return number
     return 0
 
@@ -119,92 +119,92 @@ def _owner_of(version: Version) -> tuple[str, str]:
     return version.plan.application, version.plan.app_id
 
 
-def find_version(files: Filesystem, lineage: LineageFolder, number: int) -> Version | None:
+def find_version(files: Filesystem, history: StateHistory, number: int) -> Version | None:
     """A version by its number; None for 0, where everything begins."""
     if number == 0:
         return None
-    version = read(files, lineage.version(number), Version)
+    version = read(files, history.version(number), Version)
     if version is None:
         raise StateError(
-            f"Version {number} of the state of {lineage.application!r} is not there any more.",
+            f"Version {number} of the state of {history.application!r} is not there any more.",
             hint="Versions are kept as job.state.versions.keep says; clear the plan task, so that the run starts from "
             "the newest one.",
-            application=lineage.application,
+            application=history.application,
             version=number,
         )
-    if _owner_of(version) != (lineage.application, lineage.app_id):
+    if _owner_of(version) != (history.application, history.app_id):
         name, copy = _owner_of(version)
         raise StateError(
-            f"Version {number} of the state of {lineage.application!r} (id {lineage.app_id!r}) belongs to {name!r} "
+            f"Version {number} of the state of {history.application!r} (id {history.app_id!r}) belongs to {name!r} "
             f"(id {copy!r}).",
-            hint=f"Was {files.location(lineage.path)} copied from elsewhere? Move it away: the next run then starts "
+            hint=f"Was {files.location(history.path)} copied from elsewhere? Move it away: the next run then starts "
             "from nothing.",
-            application=lineage.application,
+            application=history.application,
             version=number,
         )
     return version
 
 
-def version_of_run(files: Filesystem, lineage: LineageFolder, run_id: str) -> Version | None:
-    """The newest version that a run left, in the lineage or apart from it; None when it left none, or it is expired."""
-    for number in reversed(numbers(files, lineage.versions)):
-        version = read(files, lineage.version(number), Version)
+def version_of_run(files: Filesystem, history: StateHistory, run_id: str) -> Version | None:
+    """The newest version that a run left, in the history or apart from it; None when it left none, or it is expired."""
+    for number in reversed(numbers(files, history.versions)):
+        version = read(files, history.version(number), Version)
         if version is not None and version.run == run_id:
             return version
     return newest(
-        files, lineage.own(run_id), lambda generation: read(files, lineage.own_state(run_id, generation), Version)
+        files, history.own(run_id), lambda generation: read(files, history.own_state(run_id, generation), Version)
     )
 
 
-def commit_version(files: Filesystem, lineage: LineageFolder, lease: Lease, version: Version) -> Version:
+def commit_version(files: Filesystem, history: StateHistory, lease: Lease, version: Version) -> Version:
     """Ends the lease with this version, once; whoever comes later gets the one that stands.
 
     A lost lease is a StateFenced.
     """
-    begin(files, lineage, lease)
+    begin(files, history, lease)
     reach("state-before-version")
-    ended = end(files, lineage, lease, FINISHED, plain(version))
+    ended = end(files, history, lease, FINISHED, plain(version))
     reach("state-after-end")
     if ended.how != FINISHED:
-        raise fenced(lineage, lease, f"it was {ended.how}")
-    return _publish(files, lineage, ended)
+        raise fenced(history, lease, f"it was {ended.how}")
+    return _publish(files, history, ended)
 
 
-def finished_version(files: Filesystem, lineage: LineageFolder, lease: Lease) -> Version | None:
+def finished_version(files: Filesystem, history: StateHistory, lease: Lease) -> Version | None:
     """The version that a lease ended with, put among the versions if nobody did yet; None when it has not ended so."""
-    ended = read(files, lineage.lease(lease.fence, "ended"), Ended)
-    return _publish(files, lineage, ended) if ended is not None and ended.how == FINISHED else None
+    ended = read(files, history.lease(lease.fence, "ended"), Ended)
+    return _publish(files, history, ended) if ended is not None and ended.how == FINISHED else None
 
 
-def _publish(files: Filesystem, lineage: LineageFolder, ended: Ended) -> Version:
+def _publish(files: Filesystem, history: StateHistory, ended: Ended) -> Version:
     version = made(Version, ended.version, "of the end of a lease")
-    write_once(files, lineage.version(version.number), version)
+    write_once(files, history.version(version.number), version)
     reach("state-after-version")
     return version
 
 
-def expire(files: Filesystem, lineage: LineageFolder, keep: int) -> list[int]:
-    """Delete all versions but the newest ``keep`` that runs left and those that a run apart from the lineage reads.
+def expire(files: Filesystem, history: StateHistory, keep: int) -> list[int]:
+    """Delete all versions but the newest ``keep`` that runs left and those that a run apart from the history reads.
 
     Return their numbers.
 
     Resets go with the versions before them: going back a few times takes none of the versions away that one may go back
     to.
     """
-    known = numbers(files, lineage.versions)
-    found = {number: read(files, lineage.version(number), Version) for number in known}
+    known = numbers(files, history.versions)
+    found = {number: read(files, history.version(number), Version) for number in known}
     left = [number for number, version in found.items() if version is not None and not is_reset(version)]
     oldest = left[-keep] if len(left) >= keep else 0
-    pinned = {number for number in numbers(files, lineage.pins) if _is_pinned(files, f"{lineage.pins}/{number:020}")}
+    pinned = {number for number in numbers(files, history.pins) if _is_pinned(files, f"{history.pins}/{number:020}")}
     gone = [number for number in known if number < oldest and number not in pinned]
     needed = {version.files for number, version in found.items() if version is not None and number not in gone}
     for number in gone:
         version = found[number]
-        files.delete(lineage.version(number))
+        files.delete(history.version(number))
         if version is not None and version.files is not None and version.files not in needed:
             files.delete_tree(version.files)
-    for fence in numbers(files, lineage.leases)[:-_LEASES_KEPT]:
-        files.delete_tree(f"{lineage.leases}/{fence:020}")
+    for fence in numbers(files, history.leases)[:-_LEASES_KEPT]:
+        files.delete_tree(f"{history.leases}/{fence:020}")
     return gone
 
 
@@ -214,14 +214,14 @@ def _is_pinned(files: Filesystem, folder: str) -> bool:
     return any(pin.at > time.time() - _PINNED_SECONDS for pin in pins if pin is not None)
 
 
-def expire_apart(files: Filesystem, lineage: LineageFolder, keep: int) -> list[str]:
-    """Deletes all states of runs apart from the lineage but the newest ``keep``; returns the folders' names."""
+def expire_apart(files: Filesystem, history: StateHistory, keep: int) -> list[str]:
+    """Deletes all states of runs apart from the history but the newest ``keep``; returns the folders' names."""
     ages = []
-    for name in files.list(lineage.runs):
-        folder = f"{lineage.runs}/{name}"
+    for name in files.list(history.runs):
+        folder = f"{history.runs}/{name}"
         left = (read(files, f"{folder}/{number}.json", Version) for number in numbers(files, folder))
         ages.append((max((version.at for version in left if version is not None), default=0.0), name))
     gone = [name for at, name in sorted(ages)[:-keep] if at]  # what has no record yet is being written
     for name in gone:
-        files.delete_tree(f"{lineage.runs}/{name}")
+        files.delete_tree(f"{history.runs}/{name}")
     return gone

@@ -1,1 +1,0 @@
-"""The state that an application carries from run to run: its versions, its lease, its sweep."""
