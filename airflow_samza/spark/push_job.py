@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from airflow_samza.application.rejections import USER_ERRORS, let_interrupts_through
 from airflow_samza.engine.push_task import PushTask
-from airflow_samza.engine.stage_context import PushContext, reject_stopped
-from airflow_samza.engine.worker_errors import find_error, from_worker
+from airflow_samza.engine.stage_context import PushContext
+from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.runs.tables.push_request import SOURCE
@@ -21,7 +21,7 @@ from airflow_samza.spark.push_failures import function_failed, job_failed
 from airflow_samza.spark.push_source import partitioned, read_source, table_columns
 from airflow_samza.spark.sealed_bindings import unsealed
 from airflow_samza.spark.sessions.driver_session import DriverSession, is_gone
-from airflow_samza.spark.stage_job import losses
+from airflow_samza.spark.stage_job import collect, losses
 from airflow_samza.spark.worker_rows import one_row
 from airflow_samza.systems.system import StreamSpec
 
@@ -72,20 +72,16 @@ class SparkSource:
             messages_shown=request.messages_shown,
         )
         frame = partitioned(request, self._rows, self.schema).mapInArrow(PushJob(task), _RESULT)
-        reject_stopped(self._push.files, attempt)
-        description = f"push {request.push_id} of table {request.table}"
-        try:
-            with driver.tagged(self._spark, attempt.group, description, pool=request.table):
-                frame.collect()
-        except Exception as error:
-            reject_stopped(self._push.files, attempt)
-            found = find_error(str(error), self._push.origins)
-            if found is not None:
-                raise found from error
-            if is_gone(error):
-                raise
-            log.exception("%s: the Spark job failed without an error of ours", attempt.group)
-            raise job_failed(request, str(error)) from error
+        # One try only: another one may read other rows of the source, and is an epoch of its own.
+        collect(
+            driver,
+            self._push,
+            self._spark,
+            lambda: frame,
+            lambda text, died: job_failed(request, text),
+            description=f"push {request.push_id} of table {request.table}",
+            pool=request.table,
+        )
 
 
 def _read(driver: DriverSession, spark: SparkSession, push: PushContext) -> DataFrame:

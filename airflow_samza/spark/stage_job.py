@@ -1,4 +1,4 @@
-"""The one Spark job of a stage's epoch: run under the attempt's tag, and tried again after a silent death."""
+"""Spark job of an attempt at a stage or a push: run under the attempt's tag, with its failures as our errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from airflow_samza.engine.stage_context import StageContext, reject_stopped
+from airflow_samza.engine.stage_context import PushContext, StageContext, reject_stopped
 from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageFailed, StageLost
 from airflow_samza.launch.log_lines import WHOLE_ERROR
@@ -45,29 +45,61 @@ def run_job(
     properties: Mapping[str, str] = NO_PROPERTIES,
     level: int = logging.INFO,
 ) -> None:
-    """Collect the stage's frame. It raises a SamzaError, or an error by which Spark itself is gone."""
-    attempt, handle = context.attempt, context.handle
-    for tries in range(1, JOB_TRIES + 1):
+    """Collect the frame of a stage's epoch, after a silent death a second time."""
+    handle = context.handle
+    collect(
+        driver,
+        context,
+        spark,
+        frame,
+        lambda text, died: _lacking(text, driver) or _failed(text, died, handle, program),
+        description=f"stage {handle.stage_id} of {handle.application}, run {handle.run_id}",
+        pool=handle.stage_id,
+        properties=properties,
+        level=level,
+        most_tries=JOB_TRIES,
+    )
+
+
+def collect(
+    driver: DriverSession,
+    context: StageContext | PushContext,
+    spark: SparkSession,
+    frame: Callable[[], DataFrame],
+    failed: Callable[[str, bool], SamzaError],
+    *,
+    description: str,
+    pool: str,
+    properties: Mapping[str, str] = NO_PROPERTIES,
+    level: int = logging.INFO,
+    most_tries: int = 1,
+) -> None:
+    """Collect a frame; raise a SamzaError, or an error by which Spark itself is gone.
+
+    ``failed`` makes the error of a job that has failed without one of ours, from its text and whether a worker died
+    silently, after which the job may be tried again.
+    """
+    attempt = context.attempt
+    for tries in range(1, most_tries + 1):
         reject_stopped(context.files, attempt)
         try:
             started = time.monotonic()
-            description = f"stage {handle.stage_id} of {handle.application}, run {handle.run_id}"
-            with driver.tagged(spark, attempt.group, description, pool=handle.stage_id, properties=properties):
+            with driver.tagged(spark, attempt.group, description, pool=pool, properties=properties):
                 frame().collect()
             log.log(level, "%s: the Spark job took %.2f s", attempt.group, time.monotonic() - started)
             return
         except Exception as error:
             if attempt.cancel_asked():
-                raise cancelled(handle) from error
-            found = find_error(str(error), context.origins)
-            if found is not None:
-                raise found from error
+                raise cancelled(attempt.handle) from error
+            ours = find_error(str(error), context.origins)
+            if ours is not None:
+                raise ours from error
             if is_gone(error):
                 raise
             log.exception("%s: the Spark job failed without an error of ours", attempt.group)
             died = any(words in str(error) for words in _WORKER_DIED)
-            if tries == JOB_TRIES or not died:
-                raise _lacking(str(error), driver) or _failed(str(error), died, handle, program) from error
+            if tries == most_tries or not died:
+                raise failed(str(error), died) from error
 
 
 @contextmanager
@@ -98,13 +130,9 @@ def _failed(text: str, died: bool, handle: StageHandle, program: StageProgram) -
     return StageFailed(
         f"The Spark job of the stage {handle.stage_id!r} failed{_suspects(program)}: {_first_line(text)}",
         hint=(
-            (
-                "A Python worker that dies without a word was killed or ran out of memory; give it more, or read less "
-                "per "
-                "task."
-            )
+            "A Python worker that dies without a word was killed or ran out of memory; give it more, or read less per task."
             if died
-            else (f"{WHOLE_ERROR} When it is a value: leave such rows out before, or use try_cast and its like.")
+            else f"{WHOLE_ERROR} When it is a value: leave such rows out before, or use try_cast and its like."
         ),
         stage=handle.stage_id,
         run=handle.run_id,
