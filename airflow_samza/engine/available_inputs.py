@@ -91,8 +91,8 @@ class AvailableInputs:
             if stream_id in self._arriving:
                 self._found[stream_id] = self._arrived(stream_id, None)
             elif self._grows(stream_id) and stream_id not in self._ended:
-                known = self._found.get(stream_id)
-                if known is None or _has_news(self._systems[bound.system], bound, known.slice):
+                available = self._found.get(stream_id)
+                if available is None or _has_news(self._systems[bound.system], bound, available.slice):
                     self._found[stream_id] = self._now(stream_id, bound)
         return {stream_id: self._ended.get(stream_id) or self._found[stream_id] for stream_id in self._streams}
 
@@ -105,8 +105,8 @@ class AvailableInputs:
             read = self._arrived(stream_id, final)
             if read.end is not None:
                 self._ended[stream_id] = read
-        known = self.look()
-        for stream_id, read in known.items():
+        available = self.look()
+        for stream_id, read in available.items():
             if self._run.is_own(stream_id) or stream_id in self._ended or stream_id in self._arriving:
                 continue
             offsets = read.slice.get("offsets")
@@ -167,9 +167,9 @@ class AvailableInputs:
         began = (bound.slice or {}).get("first") or [int(first) for first, _ in planned]
         heads = [[int(first), int(end)] for (first, _), (_, end) in zip(planned, former["offsets"], strict=True)]
         reached = [end for _, end in _reached(stream_id, heads, self._positions.values())]
-        found = system.superseded(bound.spec, former, began, reached)
-        if found:
-            raise replaced_while_running(self._run, stream_id, found[0])
+        successor = system.superseded(bound.spec, former, began, reached)
+        if successor:
+            raise replaced_while_running(self._run, stream_id, successor[0])
 
 
 def _goes_on(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> bool:
@@ -190,6 +190,6 @@ def _reached(stream_id: str, offsets: list[list[int]], positions: Iterable[TaskP
     return found
 
 
-def _has_news(system: System, bound: BoundStream, known: Mapping[str, Any]) -> bool:
+def _has_news(system: System, bound: BoundStream, former: Mapping[str, Any]) -> bool:
     """Return whether a stream may have grown; a system without a cheap answer is asked for all."""
-    return system.has_news(bound.spec, known) if isinstance(system, ReportsNews) else True
+    return system.has_news(bound.spec, former) if isinstance(system, ReportsNews) else True

@@ -75,10 +75,10 @@ class CompactionCheck:
             manifest = read_fixed(self.files, there.manifest(self.intent.epoch, self.task), Manifest)
             if intent is None or manifest is None or intent.side_inputs != self.intent.side_inputs:
                 continue
-            known = manifest.report.get("tables", {})
+            kept_tables = manifest.report.get("tables", {})
             for table in tables.tables:
                 fed = [stream_id for stream_id in streams if stream_id in table.table.side_inputs]
-                rows = known.get(table.table.table_id, {}).get("rows")
+                rows = kept_tables.get(table.table.table_id, {}).get("rows")
                 if fed and rows is not None and int(rows) != table.store.count:
                     raise _other_rows(table, fed[0], self.intent.stage, int(rows))
             return True
@@ -90,12 +90,12 @@ def _keys_behind(
 ) -> int:
     """Return how many messages behind the planned head have keys that are in no table of the stream."""
     rows = [table for table in tables.tables if stream_id in table.table.side_inputs and table.table.processor is None]
-    found = 0
+    keys = 0
     for partition in partitions if rows else ():
         for envelope in reader.behind(stream_id, partition, slice_):
             if isinstance(envelope, MessageRun):
-                found += max(table.lacking(stream_id, envelope) for table in rows)
-    return found
+                keys += max(table.lacking(stream_id, envelope) for table in rows)
+    return keys
 
 
 def _warn(stream_id: str, slice_: Mapping[str, Any], count: int) -> None:

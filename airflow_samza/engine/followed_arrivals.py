@@ -62,17 +62,17 @@ class FollowedArrivals:
             self._looked = None  # there may be more
 
     def _decided(self, number: int, final: bool | None) -> Look | None:
-        known = self._looks.known(number - 1)
-        if known is None:  # another stage has just decided the look
+        arrived = self._looks.known(number - 1)
+        if arrived is None:  # another stage has just decided the look
             return self._looks.find(number)
         if final is None or (final and not self._drained):
             self._drained = final is not None
-            found = self._system.arrived(
-                self._stream.spec, known, first_chunk=self._next_chunk, all_of_it=final is not None
+            news = self._system.arrived(
+                self._stream.spec, arrived, first_chunk=self._next_chunk, all_of_it=final is not None
             )
-            if found["files"] or found["known"]["names"] != known["names"]:
-                return self._looks.decide(number, found["known"], {k: v for k, v in found.items() if k != "known"})
-        return self._looks.decide(number, known, end=final) if final is not None else None
+            if news["files"] or news["known"]["names"] != arrived["names"]:
+                return self._looks.decide(number, news["known"], {k: v for k, v in news.items() if k != "known"})
+        return self._looks.decide(number, arrived, end=final) if final is not None else None
 
     @property
     def _next_chunk(self) -> int:

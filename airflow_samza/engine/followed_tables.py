@@ -63,7 +63,7 @@ class FollowedTables:
         self._heads: dict[str, InputIntent] = {}
         """All that there was of a stream when it was last asked, however little of it the epochs have taken."""
         self._bound = {stream_id: run.side_input(stream_id) for stream_id in self._held}
-        self._pinned = {found["stream_id"]: dict(found) for found in run.tables.values()}
+        self._pinned = {table["stream_id"]: dict(table) for table in run.tables.values()}
         self._follows = [stream_id for stream_id in self._held if run.mode == CONTINUOUS and self._goes_on(stream_id)]
         self._processed = {stream_id for stream_id in self._follows if self._has_processor(stream_id)}
         self._limits = dict.fromkeys(self._processed, UNMEASURED_MESSAGES)
@@ -89,27 +89,27 @@ class FollowedTables:
         self._ready = {
             name: read for name, read in self._ready.items() if not _covers(self._held[name].slice, read.slice)
         }
-        wanted, many = {**self._held, **self._ready}, {}
+        intents, many = {**self._held, **self._ready}, {}
         self.is_behind = False
         for stream_id in self._follows:
-            newer = self._newer(stream_id, wanted[stream_id])
+            newer = self._newer(stream_id, intents[stream_id])
             if newer is None:
                 continue
-            known = wanted[stream_id].slice
-            if self._are_few(stream_id, known, newer.slice):
-                wanted[stream_id] = newer
-            elif stream_id in self._processed and _is_same_topic(known, newer.slice):
-                wanted[stream_id] = InputIntent(newer.stream, _piece(known, newer.slice, self._limit(stream_id)))
+            held = intents[stream_id].slice
+            if self._are_few(stream_id, held, newer.slice):
+                intents[stream_id] = newer
+            elif stream_id in self._processed and _is_same_topic(held, newer.slice):
+                intents[stream_id] = InputIntent(newer.stream, _piece(held, newer.slice, self._limit(stream_id)))
                 self.is_behind = True
             elif stream_id in self._processed and not self._is_kept(stream_id):
-                wanted[stream_id] = (
+                intents[stream_id] = (
                     newer  # another topic, from its beginning: nobody else could take over what is prepared of it
                 )
             else:
                 many[stream_id] = newer
         if many and self._thread is None:
-            self._prepare({**wanted, **many}, many)
-        return wanted
+            self._prepare({**intents, **many}, many)
+        return intents
 
     def took(self, manifests: Sequence[Manifest]) -> None:
         """Note how long processors took in an epoch, so that the next ones give them :data:`PROCESSOR_SECONDS`."""
@@ -120,9 +120,9 @@ class FollowedTables:
                 fit = PROCESSOR_SECONDS * messages / max(seconds, 1e-9)
                 self._limits[stream_id] = int(min(fit, FEW_MESSAGES))
 
-    def have_moved(self, wanted: Mapping[str, InputIntent], former: Intent | None) -> bool:
+    def have_moved(self, intents: Mapping[str, InputIntent], former: Intent | None) -> bool:
         """Return whether a pushed table would have another version than in the former epoch (None: the plan)."""
-        return _versions(wanted) != _versions(self._first if former is None else former.side_inputs)
+        return _versions(intents) != _versions(self._first if former is None else former.side_inputs)
 
     def close(self) -> None:
         """End what is being prepared."""
@@ -151,45 +151,45 @@ class FollowedTables:
             if stream_id in table.side_inputs
         )
 
-    def _newer(self, stream_id: str, known: InputIntent) -> InputIntent | None:
+    def _newer(self, stream_id: str, held: InputIntent) -> InputIntent | None:
         """Return all that there is of a side input, if that is more than what is known."""
         bound = self._bound[stream_id]
         system = self._context.systems[bound.system]
-        if "sections" in known.slice or stream_id in self._pinned:
+        if "sections" in held.slice or stream_id in self._pinned:
             version = table_versions.newest(self._context.files, bound.system, bound.spec.name)
-            if version is None or holds_all(known.slice, version.slice):
+            if version is None or holds_all(held.slice, version.slice):
                 return None
             slice_ = {**version.slice, "schema": version.schema, MADE: made(system, bound)}
             return InputIntent(bound.spec.name, slice_)
         head = self._head(stream_id)
-        if head is None or not _is_same_topic(known.slice, head.slice):
+        if head is None or not _is_same_topic(held.slice, head.slice):
             return head
         # What has expired since does not make anybody begin anew.
         offsets = [
-            [int(was[0]), int(now[1])] for was, now in zip(known.slice["offsets"], head.slice["offsets"], strict=True)
+            [int(was[0]), int(now[1])] for was, now in zip(held.slice["offsets"], head.slice["offsets"], strict=True)
         ]
-        has_more = any(now[1] > int(was[1]) for was, now in zip(known.slice["offsets"], offsets, strict=True))
-        return InputIntent(head.stream, {**known.slice, **head.slice, "offsets": offsets}) if has_more else None
+        has_more = any(now[1] > int(was[1]) for was, now in zip(held.slice["offsets"], offsets, strict=True))
+        return InputIntent(head.stream, {**held.slice, **head.slice, "offsets": offsets}) if has_more else None
 
     def _head(self, stream_id: str) -> InputIntent | None:
         """Return all that a side input has, asked again only when there is news; None: its topic is deleted."""
-        bound, known = self._bound[stream_id], self._heads.get(stream_id)
+        bound, head = self._bound[stream_id], self._heads.get(stream_id)
         system = self._context.systems[bound.system]
         since = made(system, bound)
         if isinstance(system, ReportsNews):
-            if known is not None and since == known.slice[MADE] and not system.has_news(bound.spec, known.slice):
-                return known
+            if head is not None and since == head.slice[MADE] and not system.has_news(bound.spec, head.slice):
+                return head
             if since is None:
                 return None  # its reader reports that
         self._heads[stream_id] = InputIntent(bound.spec.name, {**system.slice(bound.spec), MADE: since})
         return self._heads[stream_id]
 
-    def _are_few(self, stream_id: str, known: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
-        if "sections" in newer or "sections" in known or not _is_same_topic(known, newer):
+    def _are_few(self, stream_id: str, held: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
+        if "sections" in newer or "sections" in held or not _is_same_topic(held, newer):
             return False
         most = self._limit(stream_id)
         return all(
-            int(now[1]) - int(was[1]) <= most for was, now in zip(known["offsets"], newer["offsets"], strict=True)
+            int(now[1]) - int(was[1]) <= most for was, now in zip(held["offsets"], newer["offsets"], strict=True)
         )
 
     def _limit(self, stream_id: str) -> int:
@@ -199,11 +199,11 @@ class FollowedTables:
         planned = self._setup.program.plan.stream(stream_id)
         return max(min(self._limits[stream_id], FEW_MESSAGES) // (planned.partitions if planned.broadcast else 1), 1)
 
-    def _prepare(self, all_: dict[str, InputIntent], wanted: dict[str, InputIntent]) -> None:
-        self._thread = threading.Thread(target=self._round, args=(all_, wanted), name=self._tag, daemon=True)
+    def _prepare(self, all_: dict[str, InputIntent], intents: dict[str, InputIntent]) -> None:
+        self._thread = threading.Thread(target=self._round, args=(all_, intents), name=self._tag, daemon=True)
         self._thread.start()
 
-    def _round(self, all_: dict[str, InputIntent], wanted: dict[str, InputIntent]) -> None:
+    def _round(self, all_: dict[str, InputIntent], intents: dict[str, InputIntent]) -> None:
         try:
             self._stage.fill_tables(all_, self._tag)
         except Exception as error:  # the tasks then read for themselves, and say what is wrong
@@ -212,15 +212,15 @@ class FollowedTables:
                 self._tag,
                 str(error).splitlines()[0] if str(error) else error,
             )
-        self._prepared = wanted
+        self._prepared = intents
 
 
 def _versions(side_inputs: Mapping[str, InputIntent]) -> dict[str, object]:
     return {stream_id: read.slice["sections"] for stream_id, read in side_inputs.items() if "sections" in read.slice}
 
 
-def _is_same_topic(known: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
-    return bool(known.get(MADE) == newer.get(MADE))
+def _is_same_topic(held: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
+    return bool(held.get(MADE) == newer.get(MADE))
 
 
 def _covers(held: Mapping[str, Any], read: Mapping[str, Any]) -> bool:
@@ -232,7 +232,7 @@ def _covers(held: Mapping[str, Any], read: Mapping[str, Any]) -> bool:
     return all(int(has[1]) >= int(end[1]) for has, end in zip(held["offsets"], read["offsets"], strict=True))
 
 
-def _piece(known: Mapping[str, Any], newer: Mapping[str, Any], most: int) -> dict[str, Any]:
+def _piece(held: Mapping[str, Any], newer: Mapping[str, Any], most: int) -> dict[str, Any]:
     """Return a part of what is new: so many messages of each partition."""
-    ends = [min(int(now[1]), int(was[1]) + most) for was, now in zip(known["offsets"], newer["offsets"], strict=True)]
+    ends = [min(int(now[1]), int(was[1]) + most) for was, now in zip(held["offsets"], newer["offsets"], strict=True)]
     return {**newer, "offsets": [[int(now[0]), end] for now, end in zip(newer["offsets"], ends, strict=True)]}

@@ -67,40 +67,40 @@ class HostTables:
         self._task = task
         self._digests = digests or {}
 
-    def open(self, tables: SideTables, wanted: Slices) -> None:
+    def open(self, tables: SideTables, slices: Slices) -> None:
         """Take over what lies here of tables: just what is wanted; or what is nearer to it than what the table holds.
 
-        ``wanted`` are the slices by stream.
+        ``slices`` are the slices by stream.
         """
         for table in tables.tables:
-            if self.keeps(table) and not self._open_exactly(tables, table, wanted):
-                self._open_nearer(tables, table, wanted)
+            if self.keeps(table) and not self._open_exactly(tables, table, slices):
+                self._open_nearer(tables, table, slices)
 
-    def _open_exactly(self, tables: SideTables, table: SideTable, wanted: Slices) -> bool:
+    def _open_exactly(self, tables: SideTables, table: SideTable, slices: Slices) -> bool:
         """Take over what another process, or a former run, has read to just this point, unless little is missing."""
-        if any(wanted[stream_id].get("offsets") is None for stream_id in table.table.side_inputs):
+        if any(slices[stream_id].get("offsets") is None for stream_id in table.table.side_inputs):
             return False
-        target = self._target(table, wanted)
-        if table.reached and self._same_sections(tables, table, wanted) and _missing(table, target) <= _LITTLE:
+        target = self._target(table, slices)
+        if table.reached and self._same_sections(tables, table, slices) and _missing(table, target) <= _LITTLE:
             return True
-        base = self._stores.find(self._name(table), self._place(table), self._version(table, target, wanted))
+        base = self._stores.find(self._name(table), self._place(table), self._version(table, target, slices))
         if base is None:
             return False
         table.take_over(base, target)
-        tables.sources.update({stream_id: wanted[stream_id] for stream_id in table.table.side_inputs})
+        tables.sources.update({stream_id: slices[stream_id] for stream_id in table.table.side_inputs})
         return True
 
-    def _open_nearer(self, tables: SideTables, table: SideTable, wanted: Slices) -> None:
+    def _open_nearer(self, tables: SideTables, table: SideTable, slices: Slices) -> None:
         """Take over what was read of all streams of a table, or of some.
 
         The others are then read from their beginnings (rule S3).
 
         A table that holds something already goes on from what is further on, if that is no further than it shall come.
         """
-        for local in self._kept(table, min(tombstone_seconds(wanted[s]) for s in table.table.side_inputs)):
+        for local in self._kept(table, min(tombstone_seconds(slices[s]) for s in table.table.side_inputs)):
             reached = {place: last + 1 for place, last in local.offsets.items()}
             sources: Slices = local.store["sources"]
-            if table.reached and not self._is_on_the_way(tables, table, wanted, reached, sources):
+            if table.reached and not self._is_on_the_way(tables, table, slices, reached, sources):
                 continue
             base = self._stores.find(self._name(table), self._place(table), str(local.store["version"]))
             if base is None:
@@ -115,17 +115,17 @@ class HostTables:
             return
 
     def _is_on_the_way(
-        self, tables: SideTables, table: SideTable, wanted: Slices, reached: Mapping[Place, int], sources: Slices
+        self, tables: SideTables, table: SideTable, slices: Slices, reached: Mapping[Place, int], sources: Slices
     ) -> bool:
         """Return whether what lies here is between what a table holds and what it shall hold."""
         streams = table.table.side_inputs
         if set(sources) != set(streams) or any(
-            wanted[s].get("offsets") is None or "sections" in wanted[s] for s in streams
+            slices[s].get("offsets") is None or "sections" in slices[s] for s in streams
         ):
             return False
-        if any(sources[s].get(MADE) != wanted[s].get(MADE) or "sections" in sources[s] for s in streams):
+        if any(sources[s].get(MADE) != slices[s].get(MADE) or "sections" in sources[s] for s in streams):
             return False
-        target = self._target(table, wanted)
+        target = self._target(table, slices)
         return all(
             table.reached.get(place, 0) <= offset <= target.get(place, -1) for place, offset in reached.items()
         ) and (set(table.reached) <= set(reached))
@@ -174,7 +174,7 @@ class HostTables:
             table.saved(int(rows.num_rows))
 
     @contextmanager
-    def alone(self, tables: SideTables, wanted: Slices) -> Iterator[None]:
+    def alone(self, tables: SideTables, slices: Slices) -> Iterator[None]:
         """Fill tables that are alike in all tasks of a host in one of them; the others wait, and map that."""
         with ExitStack() as held:
             shared = [
@@ -183,19 +183,19 @@ class HostTables:
             for name in sorted(self._name(table) for table in shared):
                 held.enter_context(self._stores.locked(name, _ALL))
             if shared:
-                self.open(tables, wanted)
+                self.open(tables, slices)
             yield
 
-    def _target(self, table: SideTable, wanted: Slices) -> dict[Place, int]:
+    def _target(self, table: SideTable, slices: Slices) -> dict[Place, int]:
         places = [
             (s, p) for s in sorted(table.table.side_inputs) for p in side_partitions(self._program, s, self._task)
         ]
-        return {(s, p): int(wanted[s]["offsets"][p][1]) for s, p in places}
+        return {(s, p): int(slices[s]["offsets"][p][1]) for s, p in places}
 
     @staticmethod
-    def _same_sections(tables: SideTables, table: SideTable, wanted: Slices) -> bool:
+    def _same_sections(tables: SideTables, table: SideTable, slices: Slices) -> bool:
         return all(
-            tables.sources.get(s, {}).get("sections") == wanted[s].get("sections") for s in table.table.side_inputs
+            tables.sources.get(s, {}).get("sections") == slices[s].get("sections") for s in table.table.side_inputs
         )
 
     def _place(self, table: SideTable) -> int:

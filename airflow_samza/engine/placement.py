@@ -68,11 +68,11 @@ class Placement:
 
     def standbys(self) -> dict[str, list[int]]:
         """Return the tasks of which each host keeps a copy for the day that their own host is lost."""
-        found: dict[str, list[int]] = {}
+        tasks: dict[str, list[int]] = {}
         for task, place in self._places.items():
             for host in place.standbys:
-                found.setdefault(host, []).append(task)
-        return found
+                tasks.setdefault(host, []).append(task)
+        return tasks
 
     def executor_on(self, host: str) -> Executor:
         """Return an executor of a host on which one lives."""

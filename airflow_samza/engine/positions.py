@@ -30,8 +30,8 @@ class TaskPosition:
 
     def offset(self, stream_id: str, partition: int, first: int = 0) -> int:
         """Return the next offset to read; ``first`` where nothing was read yet."""
-        found = self._checkpoint.get("offsets", {}).get(stream_id, {}).get(str(partition))
-        return first if found is None else int(found)
+        offset = self._checkpoint.get("offsets", {}).get(stream_id, {}).get(str(partition))
+        return first if offset is None else int(offset)
 
     def left(self, inputs: Mapping[str, InputIntent]) -> list[Place]:
         """Return the partitions of which something is available: messages, or the end."""

@@ -37,9 +37,9 @@ class Producers:
         self._own = [stream_id for stream_id in run.plan.stage(handle.stage_id).inputs if run.is_own(stream_id)]
         self._bound: dict[str, Generation] = {}
         for stream_id in self._own:
-            known = intent.inputs[stream_id].writer if intent is not None else None
-            if known is not None:
-                self._bound[stream_id] = Generation.parse(known)
+            writer = intent.inputs[stream_id].writer if intent is not None else None
+            if writer is not None:
+                self._bound[stream_id] = Generation.parse(writer)
             elif run.writer_stage(stream_id) == handle.stage_id:
                 self._bound[stream_id] = handle.generation  # it reads what it writes itself
 
@@ -111,8 +111,8 @@ class Producers:
 
     def _newest(self, stage_id: str) -> Generation | None:
         """Return the newest generation of a stage, of this plan, that was ever submitted."""
-        known = [g for g in self._folder.generations(self._files, stage_id) if g.plan == self._run.generation]
-        return known[-1] if known else None
+        generations = [g for g in self._folder.generations(self._files, stage_id) if g.plan == self._run.generation]
+        return generations[-1] if generations else None
 
     def _is_there(self, stream_id: str, generation: Generation) -> bool:
         writer = self._run.writer_stage(stream_id)

@@ -51,8 +51,8 @@ def run_push(
     system = bind_system(request.system, bindings[request.system], files.root)
     origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
     push = PushContext(files, bindings, system, request, attempt, origins)
-    known = versions.by_push_id(files, request.system, request.topic, request.push_id)
-    if known is None and not can_finish(files, attempt.handle.folder):
+    standing = versions.by_push_id(files, request.system, request.topic, request.push_id)
+    if standing is None and not can_finish(files, attempt.handle.folder):
         try:
             _stage(engine, push)
         except SamzaError as error:
@@ -96,12 +96,12 @@ def push_stream(request: PushRequest, schema: Schema) -> StreamSpec:
 
 def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None:
     """Make the push stream; reject one that is there with other columns or partitions than the table has."""
-    known = system.admin.metadata([stream]).get(stream.name)
-    wanted = Schema.of(str(stream.schema))
-    if known is not None and known.schema is not None:
-        there = Schema.of(known.schema)
-        if [(f.name, f.type) for f in there.fields] != [(f.name, f.type) for f in wanted.fields]:
-            ours, theirs = _listed(wanted), _listed(there)
+    topic = system.admin.metadata([stream]).get(stream.name)
+    columns = Schema.of(str(stream.schema))
+    if topic is not None and topic.schema is not None:
+        there = Schema.of(topic.schema)
+        if [(f.name, f.type) for f in there.fields] != [(f.name, f.type) for f in columns.fields]:
+            ours, theirs = _listed(columns), _listed(there)
             raise PushError(
                 f"The push stream {stream.name!r} has the columns ({theirs}), and table {request.table!r} is declared "
                 f"with ({ours}).",
@@ -109,19 +109,19 @@ def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None
                 if DELETED in there
                 else "Something else has written to this stream; give the table another name, or delete the topic.",
                 table=request.table,
-                stream=known.schema,
+                stream=topic.schema,
                 declared=str(stream.schema),
             )
-    if known is not None and known.partitions != request.partitions:
+    if topic is not None and topic.partitions != request.partitions:
         raise PushError(
-            f"The push stream {stream.name!r} has {known.partitions} partitions, and table {request.table!r} is "
+            f"The push stream {stream.name!r} has {topic.partitions} partitions, and table {request.table!r} is "
             "declared with "
             f"{request.partitions}.",
-            hint=f"Declare partitions={known.partitions}, or push to a table of another name: a stream's count never "
+            hint=f"Declare partitions={topic.partitions}, or push to a table of another name: a stream's count never "
             "changes.",
             table=request.table,
         )
-    if known is None:
+    if topic is None:
         system.admin.create([stream])
 
 

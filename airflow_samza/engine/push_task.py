@@ -48,15 +48,15 @@ class PushTask:
         files = open_filesystem(self.root)
         system = bind_system(self.system, bindings_from_json(self.bindings)[self.system], self.root)
         producer = system.producer(made(StreamSpec, self.stream), f"push-{self.epoch}-{task}-{uuid.uuid4().hex}")
-        found = _Found(self.key, self.required)
+        rows = _Found(self.key, self.required)
         try:
-            for batch in found.kept(batches):
+            for batch in rows.kept(batches):
                 producer.write_keyed(batch, self.key)  # type: ignore[attr-defined]
             staged = producer.finish()
         except BaseException:
             producer.abort()
             raise
-        manifest = found.manifest(staged)
+        manifest = rows.manifest(staged)
         reach("push-task-before-manifest")
         write_once(files, StageFolder(self.folder).manifest(self.epoch, task), manifest)
         reach("push-task-after-manifest")

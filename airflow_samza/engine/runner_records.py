@@ -68,8 +68,8 @@ class RunnerRecords:
         What could not be is tried again by :meth:`write_statuses`.
         """
         with self._closing:
-            told = error.to_dict() if error is not None else None
-            self._ending = self._ending or RunnerEnd(why, time.time(), told, requests.take())
+            failure = error.to_dict() if error is not None else None
+            self._ending = self._ending or RunnerEnd(why, time.time(), failure, requests.take())
             if not self._is_closed:
                 try:
                     write_once(self._files, self._folder.closed, self._ending)

@@ -104,13 +104,13 @@ def bind_inputs(
     intent = newest_intent(files, handle.folder)
     producers = Producers(files, systems, run, handle, intent)
     producers.bind()
-    found: dict[str, BoundStream] = {
+    inputs: dict[str, BoundStream] = {
         stream_id: run.stream(stream_id) for stream_id in run.plan.stage(handle.stage_id).inputs
     }
     for stream_id, bound in producers.streams().items():
         slice_ = intent.inputs[stream_id].slice if intent is not None else systems[bound.system].slice(bound.spec)
-        found[stream_id] = dataclasses.replace(bound, slice=slice_)
-    return found
+        inputs[stream_id] = dataclasses.replace(bound, slice=slice_)
+    return inputs
 
 
 def decide(

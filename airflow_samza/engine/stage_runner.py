@@ -167,17 +167,17 @@ class StageRunner:
         return why_java_ended(error, lines)
 
     def _take_requests(self) -> bool:
-        found = False
+        any_taken = False
         for name in self._files.list(self._folder.queue):
             attempt = self._records.take(name)
             if attempt is None:
                 continue
-            found = True
+            any_taken = True
             self._taken_at = time.monotonic()
             thread = threading.Thread(target=self._run, args=(attempt,), name=attempt.group, daemon=True)
             self._threads.append(thread)
             thread.start()
-        return found
+        return any_taken
 
     def _run(self, attempt: AttemptState) -> None:
         log.info("%s: started", attempt.group)

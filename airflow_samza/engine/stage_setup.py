@@ -79,15 +79,15 @@ def make_topics(context: StageContext, outputs: Mapping[str, BoundStream]) -> No
     Once it has begun, its own must be there: one made anew would lack what it has written.
     """
     path = context.handle.folder.topics
-    known = read(context.files, path, StageTopics)
+    topics = read(context.files, path, StageTopics)
     own = {}
     for stream_id, bound in outputs.items():
         system = context.systems[bound.system]
         is_own = context.run.is_own(stream_id) or bound.spec.through is not None
-        if is_own and known is not None and known.topics.get(stream_id) and isinstance(system, IdentifiesTopics):
-            found = system.identity(bound.spec)
-            if found != known.topics[stream_id]:
-                what = "it was deleted" if found is None else "it was deleted and made anew"
+        if is_own and topics is not None and topics.topics.get(stream_id) and isinstance(system, IdentifiesTopics):
+            identity = system.identity(bound.spec)
+            if identity != topics.topics[stream_id]:
+                what = "it was deleted" if identity is None else "it was deleted and made anew"
                 raise other_topic(bound.spec.through or bound.spec.name, what)
         system.admin.create([bound.spec])
         if isinstance(system, PublishesForGood) and not context.run.is_own(stream_id):
@@ -96,7 +96,7 @@ def make_topics(context: StageContext, outputs: Mapping[str, BoundStream]) -> No
             system.claim(bound.spec, claim)
         if is_own and isinstance(system, IdentifiesTopics):
             own[stream_id] = system.identity(bound.spec)
-    if known is None:
+    if topics is None:
         write_once(context.files, path, StageTopics(own))
 
 

@@ -82,7 +82,7 @@ class CompactionTask:
         consumer = system.consumer(stream, self.slice)
         place, span = SystemStreamPartition(self.system, stream.name, task), OffsetRange(*self.slice["offsets"][task])
         try:
-            batches = [found.batch for found in consumer.read(place, span) if isinstance(found, MessageRun)]
+            batches = [envelope.batch for envelope in consumer.read(place, span) if isinstance(envelope, MessageRun)]
         finally:
             consumer.close()
         if not batches:
@@ -100,10 +100,10 @@ def compaction_task(
     tasks: list[int],
 ) -> CompactionTask:
     """Return the work of some tasks of the compaction of a version."""
-    known = system.admin.metadata([StreamSpec(folder.topic)]).get(folder.topic)
-    if known is None:
+    metadata = system.admin.metadata([StreamSpec(folder.topic)]).get(folder.topic)
+    if metadata is None:
         raise TopicError(f"The push stream {folder.topic!r} is gone.", hint="Push the table anew.", stream=folder.topic)
-    stream = StreamSpec(folder.topic, known.partitions, known.schema, version.key)
+    stream = StreamSpec(folder.topic, metadata.partitions, metadata.schema, version.key)
     chain = dataclasses.replace(version, compactions=())
     # What it is made of will be deleted, so it cannot be made again after a power failure.
     durable = dataclasses.replace(binding, options={**binding.options, "durable": "true"})
@@ -146,16 +146,18 @@ def compacting(push: PushContext, run: Callable[[CompactionTask], None]) -> Call
             if version.number < versions.highest_number(files, request.system, request.topic):
                 return
             started = time.monotonic()
-            found, is_new = compact(files, push.system, request.folder, version, lambda tasks: stage(version, tasks))
+            compacted, is_new = compact(
+                files, push.system, request.folder, version, lambda tasks: stage(version, tasks)
+            )
             if is_new:
                 seconds = time.monotonic() - started
                 said = (
-                    f"{len(found.chain)} sections to one of {found.rows:,} rows, {found.bytes:,} bytes, in "
+                    f"{len(compacted.chain)} sections to one of {compacted.rows:,} rows, {compacted.bytes:,} bytes, in "
                     f"{seconds:.1f} s"
                 )
                 log.info("table %s: version %s is compacted: %s", request.table, version.number, said)
         except Exception as error:  # the version stands; a later push compacts what comes of it
-            told = str(error).splitlines()[0] if str(error) else type(error).__name__
-            log.warning("table %s: version %s was not compacted: %s", request.table, version.number, told)
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            log.warning("table %s: version %s was not compacted: %s", request.table, version.number, reason)
 
     return then

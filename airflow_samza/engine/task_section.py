@@ -202,8 +202,8 @@ class TaskSection:
         if number is None:
             return Boundary()
         note = read(self._files, self._note(number), TaskNote)
-        found = note.report.boundary if note is not None else None
-        return found if found is not None else Boundary()
+        boundary = note.report.boundary if note is not None else None
+        return boundary if boundary is not None else Boundary()
 
     def _whole_report(self, report: TaskReport) -> tuple[TaskReport, dict[str, Any]]:
         """Return the report of all sections of this try, and the state that the others than this one keep."""
@@ -246,8 +246,8 @@ class TaskSection:
         seconds: float,
     ) -> Manifest:
         read = {
-            stream_id: {"messages": found.messages, "control": found.control_messages, "bytes": found.bytes}
-            for stream_id, found in report.inputs.items()
+            stream_id: {"messages": counts.messages, "control": counts.control_messages, "bytes": counts.bytes}
+            for stream_id, counts in report.inputs.items()
         }
         staged = {}
         for stream_id, description in described.items():

@@ -45,8 +45,8 @@ class WarmTables:
     def take(self, key: Any) -> SideTables | None:
         """Return the tables that were kept under a key; nobody else gets them until they are kept again."""
         with self._lock:
-            found = self._kept.pop(key, None)
-            return found[0] if found is not None else None
+            tables = self._kept.pop(key, None)
+            return tables[0] if tables is not None else None
 
     def keep(self, key: Any, tables: SideTables, *, elsewhere: bool = True) -> None:
         """Keep tables; forget those that nobody took longest, first those that the host keeps (``elsewhere``)."""
@@ -114,10 +114,10 @@ class EpochTables:
         """Read what tables lack; on the host they are written when much of them is new, or anything (``always``)."""
         if not tables.tables:
             return Filled()
-        wanted = {stream_id: self.intent.side_inputs[stream_id].slice for stream_id in tables.streams}
+        slices = {stream_id: self.intent.side_inputs[stream_id].slice for stream_id in tables.streams}
         host = self._host
-        host.open(tables, wanted)
-        with host.alone(tables, wanted):
+        host.open(tables, slices)
+        with host.alone(tables, slices):
             reader = SideInputs(self.program, self.systems, self.streams, self.intent, self._is_there)
             try:
                 read = tables.fill(reader.of(tables, self.task))

@@ -48,19 +48,19 @@ def table_place(
     spec: ApplicationSpec, table: str, bindings: Mapping[str, SystemBinding], default_system: str | None
 ) -> TablePlace:
     """Return the push stream of a pushed table of an application; any other table is rejected."""
-    known = spec.tables.get(table)
+    descriptor = spec.tables.get(table)
     stream = spec.side_inputs.get(push_stream_id(table))
-    if known is None:
+    if descriptor is None:
         raise UnknownName(
             f"The application {spec.name!r} has no table {table!r}.",
             hint=f"{did_you_mean(table, sorted(spec.tables))}Its tables are "
             f"{', '.join(sorted(spec.tables)) or 'none'}.",
             name=table,
         )
-    if known.kind is not TableKind.PUSHED or stream is None:
+    if descriptor.kind is not TableKind.PUSHED or stream is None:
         raise PushError(
-            f"The table {table!r} of {spec.name!r} is not filled by pushes: it is {known.word}"
-            f"{' (' + ', '.join(known.side_inputs) + ')' if known.side_inputs else ''}.",
+            f"The table {table!r} of {spec.name!r} is not filled by pushes: it is {descriptor.word}"
+            f"{' (' + ', '.join(descriptor.side_inputs) + ')' if descriptor.side_inputs else ''}.",
             hint="Declare it with app.pushed_table(…).",
             table=table,
         )
@@ -103,21 +103,21 @@ def prepare_push(
             hint=KEY_STAYS,
             table=table,
         )
-    made = versions.by_push_id(files, place.system, place.topic, push_id)
-    if made is not None and made.kind == ROLLBACK:
-        raise taken(made)
+    version = versions.by_push_id(files, place.system, place.topic, push_id)
+    if version is not None and version.kind == ROLLBACK:
+        raise taken(version)
     partitions = place.stream.partitions
     if partitions is None:
         system = bind_systems({place.system: place.binding}, files.root)[place.system]
-        known = system.admin.metadata([StreamSpec(place.topic)]).get(place.topic)
-        if known is None:
+        metadata = system.admin.metadata([StreamSpec(place.topic)]).get(place.topic)
+        if metadata is None:
             raise PushError(
                 f"The table {table!r} of {spec.name!r} does not say how many partitions it has, and nothing was "
                 "pushed yet.",
                 hint="Declare it: app.pushed_table(…, partitions=16), as many as the streams that are joined with it.",
                 table=table,
             )
-        partitions = known.partitions
+        partitions = metadata.partitions
     schema = place.stream.schema
     return PushRequest(
         application=spec.name,
@@ -145,12 +145,12 @@ def source_of(table: str, source: object) -> dict[str, Any]:
     if callable(source):
         return {"callable": _named(table, source)}
     if isinstance(source, Mapping):
-        found = dict(source)
-        if callable(found.get("callable")):
-            found["callable"] = _named(table, found["callable"])
-        if isinstance(found.get("callable"), str):
-            _import(table, found["callable"])
-        return found
+        described = dict(source)
+        if callable(described.get("callable")):
+            described["callable"] = _named(table, described["callable"])
+        if isinstance(described.get("callable"), str):
+            _import(table, described["callable"])
+        return described
     raise PushError(
         f"The source of the push of table {table!r} is {source!r}.",
         hint='Give a path, {"table": …}, {"query": …}, {"jdbc": {…}}, {"path": …, "format": …}, or a function of a '
@@ -194,10 +194,10 @@ def push_bindings(
 ) -> dict[str, SystemBinding]:
     """Return the bindings for the runner of a push: the table's system, and the source's options that are secret."""
     spec = load_application(request.reference).spec(request.config)
-    found = run_bindings(declared_systems(spec, [request.system], bindings), bindings)
+    run = run_bindings(declared_systems(spec, [request.system], bindings), bindings)
     if secrets:
-        found[SOURCE] = SystemBinding("spark", dict(secrets), frozenset(secrets))
-    return found
+        run[SOURCE] = SystemBinding("spark", dict(secrets), frozenset(secrets))
+    return run
 
 
 def submit_push(
@@ -213,9 +213,9 @@ def submit_push(
     """
     handle = request.handle
     if stage_status(files, handle).state not in (QUEUED, RUNNING) or not files.exists(request_path(handle)):
-        known = versions.by_push_id(files, request.system, request.topic, request.push_id)
-        if known is not None:
-            folders.write_once(files, handle.folder.result, PushResult(known.number, known.push_id))
+        version = versions.by_push_id(files, request.system, request.topic, request.push_id)
+        if version is not None:
+            folders.write_once(files, handle.folder.result, PushResult(version.number, version.push_id))
         else:
             staged = newest_staging(files, handle.folder)[1]
             if staged is not None and staged.digest != request.digest:

@@ -78,12 +78,12 @@ _times = itertools.count(1)
 
 def reach(name: str) -> None:
     """Dies here, as by ``kill -9``, when the environment asks for it."""
-    asked = os.environ.get(VARIABLE)
-    if not asked:
+    setting = os.environ.get(VARIABLE)
+    if not setting:
         return
-    wanted, _, marker = asked.partition("@")
-    wanted, _, times = wanted.partition("*")
-    if wanted != name or next(_times) < int(times or 1):
+    place, _, marker = setting.partition("@")
+    place, _, times = place.partition("*")
+    if place != name or next(_times) < int(times or 1):
         return
     try:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))

@@ -58,9 +58,9 @@ def finish_stage(
     the same, until it is submitted again. ``intent`` is that of the newest epoch, where the caller knows it, ``watch``
     that of the attempt that has run the stage, where this is its process.
     """
-    known = read_fixed(files, folder.result, StageResult)
-    if known is not None:
-        return known
+    standing = read_fixed(files, folder.result, StageResult)
+    if standing is not None:
+        return standing
     intent = newest_intent(files, folder) if intent is None else intent
     if intent is None:
         raise StageLost(
@@ -292,7 +292,7 @@ def _output(
     bound = output_stream(run_plan, stream_id, generation)
     partitions = run_plan.plan.stream(stream_id).partitions
     counts = committed.totals.written.get(stream_id, {})
-    told = facts.get("bytes")
+    published_bytes = facts.get("bytes")
     return OutputResult(
         stream_id=stream_id,
         system=bound.system,
@@ -300,7 +300,7 @@ def _output(
         partitions=partitions,
         messages=counts.get("messages", 0),
         control=counts.get("control", 0) * partitions,
-        bytes=counts.get("bytes", 0) or (int(told) if isinstance(told, int | float) else 0),
+        bytes=counts.get("bytes", 0) or (int(published_bytes) if isinstance(published_bytes, int | float) else 0),
         own=run_plan.is_own(stream_id),
         # Of several epochs only the last one's numbers were told, and would be taken for the stage's.
         facts=facts
@@ -317,16 +317,16 @@ WRITTEN_AGAIN = Delivery(False, "the rows of an epoch that is run again are writ
 def stage_deliveries(run: RunPlan, systems: Mapping[str, System], stage_id: str) -> dict[str, Delivery]:
     """Return them by the words for what they are of; topics of the run itself are left out, which readers see once."""
     stage = run.plan.stage(stage_id)
-    found = {}
+    deliveries = {}
     for stream_id in stage.outputs:
         if not run.is_own(stream_id):
             bound = run.stream(stream_id)
-            found[f"the output {stream_id!r}"] = delivery_of(systems[bound.system], bound.spec)
+            deliveries[f"the output {stream_id!r}"] = delivery_of(systems[bound.system], bound.spec)
     for op_id in stage.operators:
         operator = run.plan.operator(op_id)
         if operator.op == "sink":
-            found[f"the calls of {operator_title(operator)}"] = CALLED_AGAIN
+            deliveries[f"the calls of {operator_title(operator)}"] = CALLED_AGAIN
     for table in run.plan.tables:
         if table.kind == "remote" and set(table.writers) & set(stage.operators):
-            found[f"the remote table {table.table_id!r}"] = WRITTEN_AGAIN
-    return found
+            deliveries[f"the remote table {table.table_id!r}"] = WRITTEN_AGAIN
+    return deliveries

@@ -20,8 +20,8 @@ NOT_COMPARABLE = "its callables cannot be compared"
 
 def standing_result(files: Filesystem, folder: RunFolder, stage_id: str) -> StageResult | None:
     """Return the result of the newest generation of a stage; None where that has none: its output may be half there."""
-    known = folder.generations(files, stage_id)
-    return read_told(files, folder.stage(stage_id, known[-1]).result, StageResult) if known else None
+    generations = folder.generations(files, stage_id)
+    return read_told(files, folder.stage(stage_id, generations[-1]).result, StageResult) if generations else None
 
 
 def why_never(files: Filesystem, run: RunPlan, stage: Stage, result: StageResult | None) -> str:

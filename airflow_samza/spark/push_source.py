@@ -97,12 +97,12 @@ def load_callable(request: PushRequest, reference: str) -> Any:
     """Return the function ``module:name`` that makes the DataFrame."""
     module, _, name = reference.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            value = getattr(value, part)
     except (ImportError, AttributeError, ValueError) as error:
         raise not_importable(request.table, reference, error) from None
-    return found
+    return value
 
 
 def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, Schema]:
@@ -125,21 +125,21 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
             f"{deletes} AS {DELETED}",
             *latest,
         )
-        found = Schema(
+        source_schema = Schema(
             tuple(
                 Field(field.name, _type(request, field.name, field.dataType.simpleString()))
                 for field in taken.schema.fields[: len(columns)]
             )
         )
-    wanted = Schema.of(request.schema) if request.schema is not None else found
-    check_columns(request, found, wanted, loose=loose)
+    table_schema = Schema.of(request.schema) if request.schema is not None else source_schema
+    check_columns(request, source_schema, table_schema, loose=loose)
     kept = [
         f"CAST({_quoted(field.name) if field.name in request.key else f'IF({DELETED}, NULL, {_quoted(field.name)})'} "
         f"AS {field.type.ddl()}) AS {_quoted(field.name)}"
-        for field in wanted.fields
+        for field in table_schema.fields
     ]
     with failures_of_source(request):
-        return taken.selectExpr(*kept, DELETED, *([_LATEST] if latest else [])), wanted
+        return taken.selectExpr(*kept, DELETED, *([_LATEST] if latest else [])), table_schema
 
 
 def _type(request: PushRequest, column: str, text: str) -> DataType:
@@ -160,8 +160,8 @@ def _expressions(request: PushRequest, source: DataFrame) -> dict[str, str]:
     own = {name: _quoted(name) for name in source.columns}
     control = {request.deletes, (request.deletes or "").strip("`"), request.latest_by} - {None}
     if isinstance(request.columns, Mapping):
-        wanted = Schema.of(request.schema).names if request.schema is not None else ()
-        return {**{name: own[name] for name in wanted if name in own}, **request.columns}
+        names = Schema.of(request.schema).names if request.schema is not None else ()
+        return {**{name: own[name] for name in names if name in own}, **request.columns}
     if request.columns is not None:
         missing = [name for name in request.columns if name not in own]
         if missing:

@@ -158,23 +158,23 @@ def _result(files: Filesystem, run: RunPlan, stage_id: str) -> StageResult | Non
 
 def _with_readers(run: RunPlan, stages: Collection[str]) -> set[str]:
     """Return stages with all that read what they write, directly or not."""
-    found = set(stages)
+    with_readers = set(stages)
     for stage in run.plan.stages:  # in an order in which each comes after those that it reads
-        if found & set(stage.upstream):
-            found.add(stage.stage_id)
-    return found
+        if with_readers & set(stage.upstream):
+            with_readers.add(stage.stage_id)
+    return with_readers
 
 
 def _producers(run: RunPlan, stage_id: str) -> list[str]:
     """Return the stages before one, directly or not."""
-    found: list[str] = []
+    producers: list[str] = []
     left = list(run.plan.stage(stage_id).upstream)
     while left:
         name = left.pop()
-        if name not in found and name != stage_id:
-            found.append(name)
+        if name not in producers and name != stage_id:
+            producers.append(name)
             left += run.plan.stage(name).upstream
-    return found
+    return producers
 
 
 def _topics_gone(
@@ -204,8 +204,8 @@ def _section_readers(files: Filesystem, run: RunPlan, written: Collection[str]) 
     mark = f"{run.application}/{run.run_id}"
     names = {run.stream(stream_id).spec.name: stream_id for stream_id in written}
     for history in files.list("state") if names else ():
-        known = numbers(files, f"state/{history}/versions")
-        version = read(files, f"state/{history}/versions/{known[-1]:020}.json", Version) if known else None
+        versions = numbers(files, f"state/{history}/versions")
+        version = read(files, f"state/{history}/versions/{versions[-1]:020}.json", Version) if versions else None
         if version is None:
             continue
         for stream_id, sections in version.sections.items():

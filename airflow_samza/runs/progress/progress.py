@@ -123,24 +123,24 @@ class ProgressReport:
 
     def of(self, stream_id: str) -> tuple[PartitionProgress, ...]:
         """The partitions of one input."""
-        return tuple(found for found in self.partitions if found.stream_id == stream_id)
+        return tuple(partition for partition in self.partitions if partition.stream_id == stream_id)
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The inputs, in the plan's order."""
-        return tuple(dict.fromkeys(found.stream_id for found in self.partitions))
+        return tuple(dict.fromkeys(partition.stream_id for partition in self.partitions))
 
     @property
     def lag(self) -> int | None:
         """The lag of all partitions together, as far as it is known; None where none is, 0 of a stage that is done."""
-        return 0 if self.state == SUCCEEDED else summed(found.lag for found in self.partitions)
+        return 0 if self.state == SUCCEEDED else summed(partition.lag for partition in self.partitions)
 
     @property
     def side_input_lags(self) -> dict[str, int]:
         """Return how many offsets tables are behind, by side input; those of which it is not known are left out."""
         lags = {
-            stream_id: summed(found.lag for found in self.side_inputs if found.stream_id == stream_id)
-            for stream_id in dict.fromkeys(found.stream_id for found in self.side_inputs)
+            stream_id: summed(partition.lag for partition in self.side_inputs if partition.stream_id == stream_id)
+            for stream_id in dict.fromkeys(partition.stream_id for partition in self.side_inputs)
         }
         return {stream_id: lag for stream_id, lag in lags.items() if lag is not None}
 
@@ -162,34 +162,34 @@ class ProgressReport:
     @property
     def idle(self) -> tuple[PartitionProgress, ...]:
         """The idle partitions of all inputs: the watermark waits for them."""
-        return tuple(found for stream_id in self.inputs for found in idle_partitions(self.of(stream_id)))
+        return tuple(partition for stream_id in self.inputs for partition in idle_partitions(self.of(stream_id)))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, with what is computed of it."""
         body = dataclasses.asdict(self)
         for name, partitions in (("partitions", self.partitions), ("side_inputs", self.side_inputs)):
             body[name] = [
-                {**dataclasses.asdict(found), "lag": found.lag, "percent_behind": found.percent_behind}
-                for found in partitions
+                {**dataclasses.asdict(partition), "lag": partition.lag, "percent_behind": partition.percent_behind}
+                for partition in partitions
             ]
-        idle = [{"stream_id": found.stream_id, "partition": found.partition} for found in self.idle]
-        known = {"lag": self.lag, "percent_behind": self.percent_behind, "watermark": self.watermark}
-        return {**body, **known, "idle": idle}
+        idle = [{"stream_id": partition.stream_id, "partition": partition.partition} for partition in self.idle]
+        figures = {"lag": self.lag, "percent_behind": self.percent_behind, "watermark": self.watermark}
+        return {**body, **figures, "idle": idle}
 
 
-def summed(found: Iterable[int | None]) -> int | None:
+def summed(values: Iterable[int | None]) -> int | None:
     """The sum of what is known; None where nothing is."""
-    known = [value for value in found if value is not None]
-    return sum(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None
 
 
 def percent_behind(partitions: Iterable[PartitionProgress]) -> float | None:
     """The lag of some partitions, of all that there is for this run; None unless that of each is known."""
-    known = list(partitions)
-    lags = [found.lag for found in known if found.lag is not None]
-    if not known or len(lags) < len(known):
+    read = list(partitions)
+    lags = [partition.lag for partition in read if partition.lag is not None]
+    if not read or len(lags) < len(read):
         return None
-    return 100.0 * sum(lags) / max(sum(found.offsets or 0 for found in known), sum(lags), 1)
+    return 100.0 * sum(lags) / max(sum(partition.offsets or 0 for partition in read), sum(lags), 1)
 
 
 def percent_read(behind: float | None) -> float | None:
@@ -199,14 +199,14 @@ def percent_read(behind: float | None) -> float | None:
 
 def idle_partitions(partitions: Iterable[PartitionProgress]) -> list[PartitionProgress]:
     """The partitions that have nothing to read and no watermark yet, while others have one: time waits for them."""
-    known = list(partitions)
-    if all(found.watermark is None for found in known):
+    all_ = list(partitions)
+    if all(one.watermark is None for one in all_):
         return []
-    return [found for found in known if not found.ended and found.lag == 0 and found.watermark is None]
+    return [one for one in all_ if not one.ended and one.lag == 0 and one.watermark is None]
 
 
 def lowest_watermark(partitions: Iterable[PartitionProgress]) -> int | None:
     """The least watermark of those partitions that have not ended; None where one has none yet."""
-    open_ = [found.watermark for found in partitions if not found.ended]
-    known = [watermark for watermark in open_ if watermark is not None]
-    return min(known) if known and len(known) == len(open_) else None
+    open_ = [partition.watermark for partition in partitions if not partition.ended]
+    watermarks = [watermark for watermark in open_ if watermark is not None]
+    return min(watermarks) if watermarks and len(watermarks) == len(open_) else None

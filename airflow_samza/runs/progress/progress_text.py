@@ -38,11 +38,9 @@ def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN, title
     for stream_id in report.inputs if report.several_epochs else ():
         partitions = report.of(stream_id)
         lines.append(f"  {stream_id:<{width}}  {', '.join(_of_input(report, partitions))}")
-        behind = sorted(
-            (found for found in partitions if found.lag), key=lambda found: (-(found.lag or 0), found.partition)
-        )
+        behind = sorted((one for one in partitions if one.lag), key=lambda one: (-(one.lag or 0), one.partition))
         if len(partitions) > 1:
-            lines += [f"  {'':<{width}}    {_of_partition(report, found)}" for found in behind[:worst]]
+            lines += [f"  {'':<{width}}    {_of_partition(report, one)}" for one in behind[:worst]]
             if len(behind) > worst:
                 lines.append(f"  {'':<{width}}    {len(behind) - worst:,} further partitions are less behind")
     for name, lag in sides.items():
@@ -75,7 +73,7 @@ def _headline(report: ProgressReport) -> str:
 
 def _of_input(report: ProgressReport, partitions: Sequence[PartitionProgress]) -> list[str]:
     parts = ["1 partition" if len(partitions) == 1 else f"{len(partitions)} partitions"]
-    lag, behind = summed(found.lag for found in partitions), percent_behind(partitions)
+    lag, behind = summed(one.lag for one in partitions), percent_behind(partitions)
     if lag == 0:
         parts.append("at the head")
     elif lag is not None and behind is not None:
@@ -85,21 +83,21 @@ def _of_input(report: ProgressReport, partitions: Sequence[PartitionProgress]) -
         parts.append(_watermark(watermark, report.at))
     if idle := idle_partitions(partitions):
         parts.append(f"{len(idle)} idle, without a watermark")
-    ends, expected = sum(found.ends for found in partitions), sum(found.ends_expected for found in partitions)
+    ends, expected = sum(one.ends for one in partitions), sum(one.ends_expected for one in partitions)
     parts.append(f"end-of-stream {ends:,} of {expected:,}")
     return parts
 
 
-def _of_partition(report: ProgressReport, found: PartitionProgress) -> str:
-    read = share(100 - (found.percent_behind or 0))
+def _of_partition(report: ProgressReport, partition: PartitionProgress) -> str:
+    read = share(100 - (partition.percent_behind or 0))
     parts = [
-        f"partition {found.partition}: offset {found.offset:,} of {found.head:,}, {found.lag:,} behind "
+        f"partition {partition.partition}: offset {partition.offset:,} of {partition.head:,}, {partition.lag:,} behind "
         f"({read:.1f} % read)"
     ]
-    if found.watermark is not None:
-        parts.append(_watermark(found.watermark, report.at))
-    if found.ends_expected > 1:
-        parts.append(f"end-of-stream {found.ends} of {found.ends_expected}")
+    if partition.watermark is not None:
+        parts.append(_watermark(partition.watermark, report.at))
+    if partition.ends_expected > 1:
+        parts.append(f"end-of-stream {partition.ends} of {partition.ends_expected}")
     return ", ".join(parts)
 
 
@@ -140,8 +138,8 @@ def _losses(report: ProgressReport) -> list[str]:
     return [f"  messages: {', '.join(parts)}"] if parts else []
 
 
-def _per_second(found: Rate | None, what: str) -> str:
-    return f" ({rate(getattr(found, what))})" if found is not None else ""
+def _per_second(measured: Rate | None, what: str) -> str:
+    return f" ({rate(getattr(measured, what))})" if measured is not None else ""
 
 
 def _at_present(report: ProgressReport, what: str) -> str:

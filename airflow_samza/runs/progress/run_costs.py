@@ -101,13 +101,13 @@ _MOST = 20
 
 def history(files: Filesystem, application: str, most: int | None = None) -> History:
     """Return the former runs of an application: all, or the newest ``most``."""
-    found, unread = [], 0
-    for known in sorted(known_runs(files, application), key=lambda run: run.at, reverse=True)[:most]:
+    costs, unread = [], 0
+    for former_run in sorted(known_runs(files, application), key=lambda run: run.at, reverse=True)[:most]:
         try:
-            found.append(_cost(files, known))
+            costs.append(_cost(files, former_run))
         except (SamzaError, OSError, KeyError, ValueError):
             unread += 1
-    return History(found, unread)
+    return History(costs, unread)
 
 
 def amounts(run: RunPlan) -> tuple[InputAmount, ...]:
@@ -121,16 +121,16 @@ def amounts(run: RunPlan) -> tuple[InputAmount, ...]:
 
 def total(inputs: Sequence[InputAmount], what: str) -> int | None:
     """Return the ``files``, ``bytes`` or ``offsets`` of all inputs; None when that of one is not known, or none is."""
-    found = [getattr(amount, what) for amount in inputs]
-    return None if not found or None in found else sum(found)
+    amounts = [getattr(amount, what) for amount in inputs]
+    return None if not amounts or None in amounts else sum(amounts)
 
 
 def _amount(stream_id: str, system: str, kind: str, slice_: Mapping[str, Any]) -> InputAmount:
     files, offsets = slice_.get("files"), slice_.get("offsets")
-    known = None
+    offsets_read = None
     if files is None and isinstance(offsets, list):
         with suppress(TypeError, ValueError):
-            known = sum(int(end) - int(start) for start, end in offsets)
+            offsets_read = sum(int(end) - int(start) for start, end in offsets)
     size = slice_.get("bytes")
     return InputAmount(
         stream_id,
@@ -138,12 +138,12 @@ def _amount(stream_id: str, system: str, kind: str, slice_: Mapping[str, Any]) -
         kind,
         files=len(files) if isinstance(files, list) else None,
         bytes=size if isinstance(size, int) else None,
-        offsets=known,
+        offsets=offsets_read,
     )
 
 
-def _cost(files: Filesystem, known: KnownRun) -> RunCost:
-    run = plan_of(files, known)
+def _cost(files: Filesystem, former_run: KnownRun) -> RunCost:
+    run = plan_of(files, former_run)
     results: dict[str, StageResult] = {}
     for stage in run.plan.stages:
         handle = finished_stage(files, run, stage.stage_id)
@@ -158,24 +158,24 @@ def _cost(files: Filesystem, known: KnownRun) -> RunCost:
     return RunCost(
         run.run_id,
         run.interval,
-        run_state(files, known.folder),
+        run_state(files, former_run.folder),
         run_seconds(run, list(results.values())) if len(results) == len(run.plan.stages) else None,
         sum(result.task_seconds for result in results.values()),
         rows,
         amounts(run),
-        known.origin.dag_id,
-        known.origin.run_id,
+        former_run.origin.dag_id,
+        former_run.origin.run_id,
     )
 
 
-def _estimate(known: Sequence[tuple[RunCost, int]], wanted: int, by: str) -> Estimate:
+def _estimate(costs: Sequence[tuple[RunCost, int]], new_amount: int, by: str) -> Estimate:
     """Return the likely cost of an input of an amount, by runs with the amounts that they read."""
     return Estimate(
-        len(known),
+        len(costs),
         by,
-        round(median(_seconds(run, wanted / amount) for run, amount in known), 3),
-        round(median(run.task_seconds * wanted / amount for run, amount in known), 3),
-        _rows([(amount, sum(run.rows.values())) for run, amount in known], wanted),
+        round(median(_seconds(run, new_amount / amount) for run, amount in costs), 3),
+        round(median(run.task_seconds * new_amount / amount for run, amount in costs), 3),
+        _rows([(amount, sum(run.rows.values())) for run, amount in costs], new_amount),
     )
 
 
@@ -189,17 +189,17 @@ def _seconds(run: RunCost, factor: float) -> float:
     return seconds - grows + grows * factor
 
 
-def _rows(known: Sequence[tuple[int, int]], wanted: int) -> int:
+def _rows(former: Sequence[tuple[int, int]], new_amount: int) -> int:
     """Return the rows that are written for an amount of input.
 
     Amounts that differ enough show how rows grow with them: those of an aggregation hardly do. Else they are taken to
     grow in proportion.
     """
-    amounts_read = [amount for amount, _ in known]
+    amounts_read = [amount for amount, _ in former]
     if max(amounts_read) < _APART * min(amounts_read):
-        return round(median(rows * wanted / amount for amount, rows in known))
-    slope, intercept = linear_regression(amounts_read, [rows for _, rows in known])
-    return max(0, round(intercept + slope * wanted))
+        return round(median(rows * new_amount / amount for amount, rows in former))
+    slope, intercept = linear_regression(amounts_read, [rows for _, rows in former])
+    return max(0, round(intercept + slope * new_amount))
 
 
 _APART = 2
@@ -220,8 +220,8 @@ def run_requests(files: Filesystem, run: RunPlan) -> dict[str, int]:
         for generation in folder.generations(files, stage.stage_id):
             records = folder.stage(stage.stage_id, generation)
             for attempt in numbers(files, records.attempts):
-                asked = read_told(files, records.attempt(attempt, "request"), StageRequest)
-                parts += [asked.requests] if asked is not None else []
+                request = read_told(files, records.attempt(attempt, "request"), StageRequest)
+                parts += [request.requests] if request is not None else []
             result = read_told(files, records.result, StageResult)
             parts += [result.requests, requests_of(result.task_facts)] if result is not None else []
     ends = [read_told(files, runner.closed, RunnerEnd) for runner in all_runners(files, folder)]

@@ -60,10 +60,10 @@ def find_run(files: Filesystem, application: str | None = None, run_id: str | No
 
     ``application`` may be left out where only one application has such a run.
     """
-    wanted = None if run_id is None else safe(run_id)
+    safe_id = None if run_id is None else safe(run_id)
     runs = known_runs(files, application)
-    found = [run for run in runs if wanted in (None, run.run_id)]
-    if not found:
+    matches = [run for run in runs if safe_id in (None, run.run_id)]
+    if not matches:
         what = f"a run {run_id!r}" if run_id is not None else "any run"
         whose = f" of {application!r}" if application is not None else ""
         close = ", ".join(run.run_id for run in runs[:3])
@@ -74,14 +74,14 @@ def find_run(files: Filesystem, application: str | None = None, run_id: str | No
             else "Is this the root (--root, --env) of the environment in which it ran?",
             name=run_id or application or "",
         )
-    if run_id is not None and len({run.application for run in found}) > 1:
-        whose = ", ".join(sorted(run.application for run in found))
+    if run_id is not None and len({run.application for run in matches}) > 1:
+        whose = ", ".join(sorted(run.application for run in matches))
         raise UnknownName(
             f"Several applications have a run {run_id!r}.",
             hint=f"Name the application, too, one of {whose}.",
             name=run_id,
         )
-    return found[0]
+    return matches[0]
 
 
 def active_runs(
@@ -91,7 +91,7 @@ def active_runs(
 
     ``run_id`` (the run's own, or Airflow's) and ``dag_id`` narrow the choice.
     """
-    found = []
+    active = []
     for run in known_runs(files, application):
         names = (run.run_id, run.origin.run_id)
         if run.closed or (run_id is not None and run_id not in names and safe(run_id) not in names):
@@ -100,8 +100,8 @@ def active_runs(
             continue
         plan = plan_of(files, run)
         if plan.stages_run_concurrently and not is_over(files, plan):
-            found.append(plan)
-    return found
+            active.append(plan)
+    return active
 
 
 def is_over(files: Filesystem, run: RunPlan) -> bool:
@@ -136,7 +136,7 @@ def _runs(files: Filesystem, application: str | None) -> Iterator[KnownRun]:
                 origin = read(files, f"{folder.path}/origin.json", Origin) or Origin()
                 claims = [read(files, runner.claim, Claim) for runner in all_runners(files, folder)]
                 begun = [origin.at, *(claim.claimed_at for claim in claims if claim is not None)]
-                told = [at for at in begun if at]
+                times = [at for at in begun if at]
                 yield KnownRun(
-                    name, run_id, generations[-1], min(told, default=0.0), files.exists(folder.closed), origin
+                    name, run_id, generations[-1], min(times, default=0.0), files.exists(folder.closed), origin
                 )

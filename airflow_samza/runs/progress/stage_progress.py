@@ -183,12 +183,12 @@ def _seconds(files: Filesystem, handle: StageHandle, status: StageStatus, totals
     return max(at - totals.began_at, 0.0)  # its runner tells it with the next sign of life
 
 
-def _tasks_done(intent: Intent, committed: Commit | None, told: Sequence[TaskFacts], status: StageStatus) -> int:
+def _tasks_done(intent: Intent, committed: Commit | None, tasks: Sequence[TaskFacts], status: StageStatus) -> int:
     """Return how many tasks have nothing left to do in the open epoch."""
     if committed is not None and committed.epoch == intent.epoch:
         return intent.tasks
     if committed is None:
-        return intent.tasks - len(intent.running) + len(told)
+        return intent.tasks - len(intent.running) + len(tasks)
     return min(max(status.tasks_done, intent.tasks - len(intent.running)), intent.tasks)
 
 
@@ -201,14 +201,16 @@ def systems_asked(run: RunPlan, stage_id: str) -> set[str]:
 
 def newest_generation(files: Filesystem, run: RunPlan, stage_id: str) -> Generation:
     """The newest generation of a stage that was submitted under this plan; its first one where none was."""
-    known = [g for g in RunFolder(run.application, run.run_id).generations(files, stage_id) if g.plan == run.generation]
-    return known[-1] if known else Generation(run.generation, 1)
+    planned = [
+        g for g in RunFolder(run.application, run.run_id).generations(files, stage_id) if g.plan == run.generation
+    ]
+    return planned[-1] if planned else Generation(run.generation, 1)
 
 
 def counted(facts: Mapping[str, Any], name: str) -> int:
     """Return the counts of tasks under a name, or under names that begin with it and a dot (one per operator)."""
-    found = [value for key, value in facts.items() if key == name or key.startswith(f"{name}.")]
-    return sum(int(value) for value in found if isinstance(value, int | float))
+    values = [value for key, value in facts.items() if key == name or key.startswith(f"{name}.")]
+    return sum(int(value) for value in values if isinstance(value, int | float))
 
 
 def _told(
@@ -226,19 +228,19 @@ def _told(
 
 def _open_totals(intent: Intent, tasks: Iterable[TaskFacts]) -> Totals:
     """Return the sums of those tasks of a first epoch that have finished already."""
-    did = ((told.read, told.written, told.facts, told.seconds) for told in tasks)
+    did = ((task.read, task.written, task.facts, task.seconds) for task in tasks)
     return Totals(began_at=intent.decided_at).plus(did)
 
 
 def _tables(files: Filesystem, run: RunPlan, intent: Intent) -> dict[str, int]:
     """The version that each pushed table of an epoch holds, by table; none that is not known any more."""
-    found = {}
+    tables = {}
     for table_id, pinned in run.tables.items():
         read_intent = intent.side_inputs.get(pinned["stream_id"])
         if read_intent is not None:
             bound = run.side_input(pinned["stream_id"])
-            found[table_id] = number_read(files, bound.system, bound.spec.name, read_intent.slice)
-    return {table_id: number for table_id, number in found.items() if number}
+            tables[table_id] = number_read(files, bound.system, bound.spec.name, read_intent.slice)
+    return {table_id: number for table_id, number in tables.items() if number}
 
 
 def _committed_intent(
@@ -254,7 +256,7 @@ def _side_inputs(
     systems: Mapping[str, System], run: RunPlan, stage_id: str, intent: Intent | None
 ) -> tuple[PartitionProgress, ...]:
     """The partitions of the side inputs that a run follows; of pushed tables versions are told instead."""
-    found = []
+    side_inputs = []
     for stream_id in run.plan.stage(stage_id).side_inputs if run.mode == CONTINUOUS else ():
         bound = run.side_input(stream_id)
         slice_ = (
@@ -271,8 +273,8 @@ def _side_inputs(
         for partition, (begin, end) in enumerate(ranges):
             head = max(int(heads[partition] or 0), int(end)) if partition < len(heads) else None
             held = int(begin) if intent is None else int(end)
-            found.append(PartitionProgress(stream_id, partition, held, head, int(begin)))
-    return tuple(found)
+            side_inputs.append(PartitionProgress(stream_id, partition, held, head, int(begin)))
+    return tuple(side_inputs)
 
 
 def _rate_of_late(
@@ -333,12 +335,12 @@ def _partitions(
     tasks: Iterable[TaskFacts],
 ) -> tuple[PartitionProgress, ...]:
     known: dict[tuple[str, int], _Known] = {}
-    for told in tasks:
-        for reached in told.reached:
+    for task in tasks:
+        for reached in task.reached:
             place = (reached.stream_id, reached.partition)
             if place not in known:
                 known[place] = _Known(reached.offset, reached.ended)
-            known[place].learn(reached, in_epochs=told.in_epochs)
+            known[place].learn(reached, in_epochs=task.in_epochs)
     found = []
     for stream_id in run.plan.stage(stage_id).inputs:
         expected = ends_expected(run, stream_id)

@@ -97,15 +97,15 @@ def _run(files: Filesystem, asked: AskedEnd) -> KnownRun | None:
 
 
 def _writers(run: RunPlan, stream_id: str) -> list[str]:
-    found = [stage.stage_id for stage in run.plan.stages if stream_id in stage.outputs]
-    if not found:
+    writers = [stage.stage_id for stage in run.plan.stages if stream_id in stage.outputs]
+    if not writers:
         written = sorted({name for stage in run.plan.stages for name in stage.outputs})
         raise UnknownName(
             f"No stage of the run {run.run_id!r} of {run.application!r} writes a stream {stream_id!r}.",
             hint=f"{did_you_mean(stream_id, written)}Its stages write {', '.join(written) or 'none'}.",
             name=stream_id,
         )
-    return found
+    return writers
 
 
 def _ended(files: Filesystem, run: RunPlan, stage_id: str) -> int:

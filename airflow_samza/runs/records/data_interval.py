@@ -186,18 +186,18 @@ def fixed_folder(template: str, config: Mapping[str, str]) -> str:
     >>> fixed_folder("in/{config[of]}/{ds}/*.json", {"of": "views"}), fixed_folder("in/day-*.csv", {})
     ('in/views', 'in')
     """
-    found, whole = "", True
+    folder, whole = "", True
     for field in path_fields(template):
-        found += field.before
+        folder += field.before
         if field.config_key is not None and field.config_key in config:
-            found += config[field.config_key]
+            folder += config[field.config_key]
         elif field.name is not None:
             whole = False
             break
-    pattern = _PATTERN.search(found)
+    pattern = _PATTERN.search(folder)
     if pattern is not None:
-        found, whole = found[: pattern.start()], False
-    return (found if whole else found.rpartition("/")[0]).rstrip("/")
+        folder, whole = folder[: pattern.start()], False
+    return (folder if whole else folder.rpartition("/")[0]).rstrip("/")
 
 
 _PATTERN = re.compile(r"[*?\[]")

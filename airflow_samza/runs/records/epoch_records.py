@@ -126,18 +126,20 @@ class Manifest:
     @property
     def read_aside(self) -> Mapping[str, Mapping[str, int]]:
         """Counts of what was read of side inputs, into tables: ``messages``, ``control_messages``, ``bytes``."""
-        found: Mapping[str, Mapping[str, int]] = self.report.get("side_inputs", {})
-        return found
+        counts: Mapping[str, Mapping[str, int]] = self.report.get("side_inputs", {})
+        return counts
 
     @cached_property
     @understood("of a task's manifest")
     def next_offsets(self) -> dict[str, dict[int, int]]:
         """The offsets that the task would read next, by input and partition."""
         if self.checkpoint is not None:
-            found = self.checkpoint["offsets"]
+            by_stream = self.checkpoint["offsets"]
         else:
-            found = {stream_id: told["next_offsets"] for stream_id, told in self.report.get("inputs", {}).items()}
-        return {s: {int(part): int(offset) for part, offset in offsets.items()} for s, offsets in found.items()}
+            by_stream = {
+                stream_id: report["next_offsets"] for stream_id, report in self.report.get("inputs", {}).items()
+            }
+        return {s: {int(part): int(offset) for part, offset in offsets.items()} for s, offsets in by_stream.items()}
 
 
 @durable("commit")
@@ -202,14 +204,14 @@ def read_manifest(files: Filesystem, folder: StageFolder, task: int, epoch: int)
 
 def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> list[Manifest]:
     """All manifests of an epoch in task order; :class:`StageLost` when tasks have left none."""
-    found: list[Manifest] = []
+    manifests: list[Manifest] = []
     missing: list[int] = []
     for task in intent.running:
         manifest = read_fixed(files, folder.manifest(intent.epoch, task), Manifest)
         if manifest is None:
             missing.append(task)
         else:
-            found.append(manifest)
+            manifests.append(manifest)
     if missing:
         raise StageLost(
             f"The stage {intent.stage} (generation {intent.generation}) is not finished: "
@@ -218,7 +220,7 @@ def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> li
             stage=intent.stage,
             generation=intent.generation,
         )
-    if intent.whole and len({manifest.code for manifest in found} - {""}) > 1:
+    if intent.whole and len({manifest.code for manifest in manifests} - {""}) > 1:
         raise StageLost(
             f"Tasks of the stage {intent.stage} (generation {intent.generation}) have run different bodies of its "
             "callables: a runner of the former code was still at work.",
@@ -226,7 +228,7 @@ def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> li
             stage=intent.stage,
             generation=intent.generation,
         )
-    return found
+    return manifests
 
 
 def read_commit(files: Filesystem, folder: StageFolder, epoch: int) -> Commit | None:

@@ -80,8 +80,8 @@ def missing_record(files: Filesystem, path: str) -> TopicError:
 
 def numbers(files: Filesystem, folder: str) -> list[int]:
     """The numbers of the records or folders in a folder, ascending."""
-    found = (name.removesuffix(".json") for name in files.list(folder))
-    return sorted(int(name) for name in found if name.isdigit())
+    names = (name.removesuffix(".json") for name in files.list(folder))
+    return sorted(int(name) for name in names if name.isdigit())
 
 
 def newest(files: Filesystem, folder: str, record: Callable[[int], T | None]) -> T | None:
@@ -89,8 +89,8 @@ def newest(files: Filesystem, folder: str, record: Callable[[int], T | None]) ->
 
     A numbered folder without its first record belongs to nobody yet: a process is about to write that, or has died.
     """
-    found = (record(number) for number in reversed(numbers(files, folder)))
-    return next((one for one in found if one is not None), None)
+    records = (record(number) for number in reversed(numbers(files, folder)))
+    return next((one for one in records if one is not None), None)
 
 
 @dataclass(frozen=True)

@@ -30,14 +30,14 @@ def reject_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, Syst
             system = systems[stream.system]
             if run.is_own(stream_id) or not isinstance(system, RemembersWriters):
                 continue
-            known = system.standing(stream.spec, run.producer(stage.stage_id))
-            if known is not None and Generation.parse(known).plan >= run.generation:
+            standing = system.standing(stream.spec, run.producer(stage.stage_id))
+            if standing is not None and Generation.parse(standing).plan >= run.generation:
                 raise TopicError(
                     f"The run {run.run_id!r} of {run.application!r} has written to the output {stream_id!r} before "
-                    f"(generation {known}), "
+                    f"(generation {standing}), "
                     "and its records are not kept any more.",
                     hint=f"Give the run another id (--run-id; a new Dag run){OR_CLEAR_IN_AIRFLOW}.",
                     stream=stream_id,
                     run=run.run_id,
-                    generation=known,
+                    generation=standing,
                 )

@@ -77,13 +77,13 @@ def process_is_there(who: Mapping[str, Any]) -> bool | None:
 
 def named_by_processes(texts: Sequence[str]) -> set[str]:
     """Return the texts that stand among the arguments of a process of this user that is there."""
-    found: set[str] = set()
+    named: set[str] = set()
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.uids().real == os.geteuid():
                 words = " ".join(process.cmdline())
-                found |= {text for text in texts if text in words}
-    return found
+                named |= {text for text in texts if text in words}
+    return named
 
 
 def is_alive(who: Mapping[str, Any], heartbeat: float | None, *, now: float | None = None) -> bool:

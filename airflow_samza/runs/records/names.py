@@ -111,8 +111,8 @@ def intermediate_topic(
 
 def _part(text: str) -> str:
     """``text`` made safe, and without dots, which stand between parts; ids have none, so they stay as they are."""
-    made = safe(text)
-    return made if "." not in made else f"{made.replace('.', '-')[: MAX_PART - 7]}-{_digest(text)}"
+    part = safe(text)
+    return part if "." not in part else f"{part.replace('.', '-')[: MAX_PART - 7]}-{_digest(text)}"
 
 
 def _digest(text: str) -> str:

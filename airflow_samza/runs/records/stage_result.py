@@ -168,7 +168,7 @@ def request_facts(requests: Mapping[str, int]) -> dict[str, int]:
 
 def requests_of(facts: Mapping[str, Any]) -> dict[str, int]:
     """Return the requests, by kind, among the facts of tasks."""
-    return {name.removeprefix(_REQUESTS): int(found) for name, found in facts.items() if name.startswith(_REQUESTS)}
+    return {name.removeprefix(_REQUESTS): int(count) for name, count in facts.items() if name.startswith(_REQUESTS)}
 
 
 # A log line per file of a small output is welcome; thousands of them are not.

@@ -65,7 +65,7 @@ class Totals:
 
 def summed(counts: Mapping[str, Counts], what: str) -> int:
     """Return the ``messages``, ``control`` or ``bytes`` of all streams together."""
-    return sum(found.get(what, 0) for found in counts.values())
+    return sum(by_what.get(what, 0) for by_what in counts.values())
 
 
 def gauges(facts: Mapping[str, Any]) -> dict[str, float]:
@@ -84,19 +84,19 @@ def _copied(sums: Mapping[str, Counts]) -> dict[str, dict[str, int]]:
     return {name: dict(counts) for name, counts in sums.items()}
 
 
-def _add(found: dict[str, Any], more: Mapping[str, Any]) -> None:
+def _add(totals: dict[str, Any], more: Mapping[str, Any]) -> None:
     """Add to sums, in place."""
     for name, value in more.items():
         if name == GAUGES:
-            last = found.get(GAUGES, {})
-            found[GAUGES] = {**last, **{gauge: {**last.get(gauge, {}), **by_task} for gauge, by_task in value.items()}}
+            last = totals.get(GAUGES, {})
+            totals[GAUGES] = {**last, **{gauge: {**last.get(gauge, {}), **by_task} for gauge, by_task in value.items()}}
             continue
-        known = found.get(name, 0)
+        former = totals.get(name, 0)
         if isinstance(value, list):
-            found[name] = [*(known or []), *value][:SAMPLES]
+            totals[name] = [*(former or []), *value][:SAMPLES]
             continue
-        if isinstance(value, int | float) and not isinstance(value, bool) and isinstance(known, int | float):
-            total = known + value
-            found[name] = exact(total) if isinstance(total, float) else total
+        if isinstance(value, int | float) and not isinstance(value, bool) and isinstance(former, int | float):
+            total = former + value
+            totals[name] = exact(total) if isinstance(total, float) else total
         else:
-            found[name] = value
+            totals[name] = value

@@ -57,12 +57,12 @@ def _places(files: Filesystem, *, is_here: bool) -> Iterator[tuple[str, str, str
 def _free_bytes(path: str) -> int | None:
     """Return the bytes that this user may still write; 0 where no file can be made. None: it cannot be seen."""
     try:
-        found = os.statvfs(path)
+        stats = os.statvfs(path)
     except OSError:
         return None
-    if not found.f_blocks:  # some network filesystems do not say
+    if not stats.f_blocks:  # some network filesystems do not say
         return None
     is_root = os.geteuid() == 0
-    if found.f_files and not (found.f_ffree if is_root else found.f_favail):
+    if stats.f_files and not (stats.f_ffree if is_root else stats.f_favail):
         return 0
-    return (found.f_bfree if is_root else found.f_bavail) * found.f_frsize
+    return (stats.f_bfree if is_root else stats.f_bavail) * stats.f_frsize

@@ -18,8 +18,8 @@ def state_folders(folder: StageFolder, manifests: Iterable[Manifest]) -> set[str
 
     What they took over from a run before is not the stage's.
     """
-    found = {path.rpartition("/")[0] for manifest in manifests for path in snapshot_files(manifest.state)}
-    return {path for path in found if path.startswith(f"{folder.states}/")}
+    folders = {path.rpartition("/")[0] for manifest in manifests for path in snapshot_files(manifest.state)}
+    return {path for path in folders if path.startswith(f"{folder.states}/")}
 
 
 def prune_epochs(files: Filesystem, folder: StageFolder, committed: Commit) -> None:

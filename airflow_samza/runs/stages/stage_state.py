@@ -84,8 +84,8 @@ class StageHandle:
 
 def restored_bytes(facts: Mapping[str, Any]) -> dict[str, int]:
     """The bytes of state that tasks have restored, by where from, as their manifests tell."""
-    found = {place: int(facts.get(f"restored_from_{place}_bytes", 0)) for place in ("memory", "host", "root")}
-    return found if any(found.values()) else {}
+    restored = {place: int(facts.get(f"restored_from_{place}_bytes", 0)) for place in ("memory", "host", "root")}
+    return restored if any(restored.values()) else {}
 
 
 @dataclass(frozen=True)
@@ -214,10 +214,10 @@ def written_by(files: Filesystem, run: RunFolder, stage_id: str, generation: Gen
 
 def code_run(files: Filesystem, run: RunFolder, stage_id: str, plan: int) -> str:
     """Return the digest of the callables that a stage was last run with under a plan; "" where that is not known."""
-    known = [generation for generation in run.generations(files, stage_id) if generation.plan == plan]
-    if not known:
+    generations = [generation for generation in run.generations(files, stage_id) if generation.plan == plan]
+    if not generations:
         return ""
-    folder = run.stage(stage_id, known[-1])
+    folder = run.stage(stage_id, generations[-1])
     result = read_fixed(files, folder.result, StageResult)
     if result is not None:
         return result.fingerprint.get(CODE, "")
@@ -245,8 +245,8 @@ def _going_on(files: Filesystem, handle: StageHandle) -> StageStatus | None:
     """
     folder = handle.folder
     runner = runner_of(files, handle, handle.attempt)
-    told = read_told(files, folder.attempt(handle.attempt, "status"), StatusRecord)
-    status = _as_told(StageStatus(QUEUED, handle.attempt), told)
+    report = read_told(files, folder.attempt(handle.attempt, "status"), StatusRecord)
+    status = _as_told(StageStatus(QUEUED, handle.attempt), report)
     if status.state == SUCCEEDED:  # its result stands, and says how many tasks there were
         with suppress(FileNotFoundError):
             tasks = parse_object(KEPT.read(files, folder.result), files.location(folder.result)).get("tasks", 0)
@@ -311,11 +311,13 @@ def runner_of(files: Filesystem, handle: StageHandle, attempt: int) -> RunnerFol
     return _runner(handle, read_fixed(files, path, StageRequest) if attempt else None)
 
 
-def _as_told(status: StageStatus, told: StatusRecord | None) -> StageStatus:
+def _as_told(status: StageStatus, report: StatusRecord | None) -> StageStatus:
     """Return the status with what the runner has reported."""
-    if told is None or not told.state:
+    if report is None or not report.state:
         return status
-    return replace(status, state=told.state, error=told.error, updated_at=told.at, progress=told.progress, ran=told.ran)
+    return replace(
+        status, state=report.state, error=report.error, updated_at=report.at, progress=report.progress, ran=report.ran
+    )
 
 
 def spans_of(files: Filesystem, handle: StageHandle, status: StageStatus, now: float) -> tuple[Span, ...]:
@@ -335,9 +337,9 @@ def spans_of(files: Filesystem, handle: StageHandle, status: StageStatus, now: f
 def spans_before(files: Filesystem, handle: StageHandle, attempt: int) -> tuple[Span, ...]:
     """Return the times for which the attempts before one have run the stage, as the last of them has told them."""
     for number in range(attempt - 1, 0, -1):
-        told = read_told(files, handle.folder.attempt(number, "status"), StatusRecord)
-        if told is not None and told.at is not None:
-            return told.ran if told.state in FINAL else _until_lost(files, handle, number, told.ran, told.at)
+        status = read_told(files, handle.folder.attempt(number, "status"), StatusRecord)
+        if status is not None and status.at is not None:
+            return status.ran if status.state in FINAL else _until_lost(files, handle, number, status.ran, status.at)
     return ()
 
 

@@ -70,8 +70,8 @@ class Looks:
             planned: Mapping[str, Any] = (self.stream.slice or {})["known"]
             return planned
         look = self.find(number)
-        found = read(self.files, look.known, Known) if look is not None else None
-        return found.known if found is not None else None
+        record = read(self.files, look.known, Known) if look is not None else None
+        return record.known if record is not None else None
 
     def decide(
         self, number: int, known: Mapping[str, Any], slice_: Mapping[str, Any] | None = None, end: bool | None = None

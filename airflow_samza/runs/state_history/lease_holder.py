@@ -109,8 +109,8 @@ def holder_works(files: Filesystem, application: str, app_id: str, grace_seconds
 def finished_stage(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle | None:
     """The newest generation of a stage under this plan, if it has succeeded."""
     folder = RunFolder(run.application, run.run_id)
-    known = [generation for generation in folder.generations(files, stage_id) if generation.plan == run.generation]
-    if not known:
+    planned = [generation for generation in folder.generations(files, stage_id) if generation.plan == run.generation]
+    if not planned:
         return None
-    handle = StageHandle(run.application, run.run_id, stage_id, known[-1])
+    handle = StageHandle(run.application, run.run_id, stage_id, planned[-1])
     return handle if files.exists(handle.folder.result) else None

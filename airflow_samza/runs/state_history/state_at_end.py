@@ -127,10 +127,10 @@ def _left_by(files: Filesystem, handle: StageHandle) -> dict[int, Mapping[str, A
 def copied_files(files: Filesystem, described: Any, folder: str) -> Any:
     """A description of files, each of them copied into a folder: whatever it holds under ``path`` is one."""
     if isinstance(described, Mapping):
-        found = {name: copied_files(files, value, folder) for name, value in described.items() if name != "path"}
+        copied = {name: copied_files(files, value, folder) for name, value in described.items() if name != "path"}
         if isinstance(described.get("path"), str):
-            found["path"] = _copied(files, described["path"], folder)
-        return found
+            copied["path"] = _copied(files, described["path"], folder)
+        return copied
     if isinstance(described, list | tuple):
         return [copied_files(files, item, folder) for item in described]
     return described
@@ -146,16 +146,16 @@ def _copied(files: Filesystem, path: str, folder: str) -> str:
 
 def _offsets(run: RunPlan, stages: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> dict[str, tuple[int, ...]]:
     """The next offsets by input: what every stage has read; the end of the slice where no task tells."""
-    found: dict[str, tuple[int, ...]] = {}
+    offsets: dict[str, tuple[int, ...]] = {}
     for stream_id, stream in run.streams.items():
         ranges = (stream.slice or {}).get("offsets")
         if ranges is None or stream.role == SIDE_INPUT or run.is_own(stream_id) or "chunks" in (stream.slice or {}):
             continue  # tables are filled anew, from their side inputs; of files there is a record of its own
-        found[stream_id] = tuple(
+        offsets[stream_id] = tuple(
             min(told, default=int(end))
             for (_, end), told in zip(ranges, _told(stages, stream_id, len(ranges)), strict=True)
         )
-    return found
+    return offsets
 
 
 def _told(
@@ -173,7 +173,7 @@ def _told(
 
 def _read(files: Filesystem, run: RunPlan, finished: Mapping[str, StageHandle]) -> dict[str, Mapping[str, Any]]:
     """As of what each input with offsets was read: of several stages the one that looked at it first."""
-    found: dict[str, Mapping[str, Any]] = {}
+    read_: dict[str, Mapping[str, Any]] = {}
     for stage in run.plan.stages:
         intent = newest_intent(files, finished[stage.stage_id].folder)
         if intent is None:
@@ -184,27 +184,27 @@ def _read(files: Filesystem, run: RunPlan, finished: Mapping[str, StageHandle]) 
                 continue
             if "commit" not in slice_ and "topic" not in slice_:
                 continue
-            known = found.get(stream_id)
-            if known is None or int(slice_.get("commit", 0)) < int(known.get("commit", 0)):
-                found[stream_id] = {
+            former = read_.get(stream_id)
+            if former is None or int(slice_.get("commit", 0)) < int(former.get("commit", 0)):
+                read_[stream_id] = {
                     **({"commit": slice_["commit"]} if "commit" in slice_ else {}),
                     "first": stream.slice["first"],
                     "topic": slice_.get("topic"),
                 }
-    return found
+    return read_
 
 
 def _arrived(
     files: Filesystem, run: RunPlan, stages: Mapping[str, Mapping[int, Mapping[str, Any]]]
 ) -> dict[str, Mapping[str, Any]]:
     """The records of what was read of inputs whose messages arrive in files."""
-    found = {}
+    arrived = {}
     for stream_id, stream in run.streams.items():
         if "chunks" in (stream.slice or {}):
             partitions = run.plan.stream(stream_id).partitions
             reached = [min(told, default=_EVERYTHING) for told in _told(stages, stream_id, partitions)]
-            found[stream_id] = known_at_end(files, run, stream, reached)
-    return found
+            arrived[stream_id] = known_at_end(files, run, stream, reached)
+    return arrived
 
 
 def _sections(run: RunPlan) -> dict[str, tuple[str, ...]]:

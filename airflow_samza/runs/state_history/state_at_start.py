@@ -98,9 +98,9 @@ def source_version(files: Filesystem, history: StateHistory, run_id: str, source
         run = _plan_of(files, history, holder)
         if run is not None:
             leave_state(files, run)
-    found = version_of_run(files, history, source)
-    if found is None:
-        known = [
+    start = version_of_run(files, history, source)
+    if start is None:
+        runs = [
             version.run
             for n in numbers(files, history.versions)
             if (version := read(files, history.version(n), Version)) is not None
@@ -108,13 +108,13 @@ def source_version(files: Filesystem, history: StateHistory, run_id: str, source
         raise StateError(
             f"The run {run_id!r} is to start from the state of the run {source!r}, which left no state, or whose "
             "state has expired.",
-            hint=f"{did_you_mean(source, known)}Runs with a state are: {', '.join(known) or 'none'}; or start fresh.",
+            hint=f"{did_you_mean(source, runs)}Runs with a state are: {', '.join(runs) or 'none'}; or start fresh.",
             application=history.application,
             run=source,
         )
-    if found.number:
-        write_once(files, history.pin(found.number, run_id), VersionPin(run_id, time.time()))
-    return found
+    if start.number:
+        write_once(files, history.pin(start.number, run_id), VersionPin(run_id, time.time()))
+    return start
 
 
 def give_back(files: Filesystem, history: StateHistory, lease: Lease) -> None:

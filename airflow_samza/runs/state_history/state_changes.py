@@ -116,11 +116,11 @@ def changed_inputs(
     ``meanings`` are those of the application's inputs as it is now, ``former`` the ids of renamed inputs by the present
     id. ``dropped`` are the names of which the application says that their state may go.
     """
-    known = _inputs(version)
+    read_before = _inputs(version)
     errors = []
     taken: dict[str, StateMeaning] = {}
     for stream_id, meaning in sorted(meanings.items()):
-        was = known.get(former.get(stream_id, stream_id))
+        was = read_before.get(former.get(stream_id, stream_id))
         if was is None:
             continue
         if changes := _otherwise(version, was, meaning):
@@ -128,10 +128,10 @@ def changed_inputs(
         first = taken.setdefault(was.name, meaning)
         if first is not meaning and _is_read(version, was):
             errors.append(_read_on_twice(version, first, meaning, was))
-    new = [meaning for meaning in meanings.values() if former.get(meaning.name, meaning.name) not in known]
+    new = [meaning for meaning in meanings.values() if former.get(meaning.name, meaning.name) not in read_before]
     lost = [
         was
-        for _, was in sorted(known.items())
+        for _, was in sorted(read_before.items())
         if was.name not in taken and was.name not in dropped and _is_read(version, was)
     ]
     return errors + [_unread(version, was, new, application) for was in lost]
@@ -142,14 +142,14 @@ def _inputs(version: Version) -> dict[str, StateMeaning]:
 
     Versions of earlier releases say nothing of them: those are read as what the version holds of them was.
     """
-    found = {}
+    inputs = {}
     for stream in version.plan.streams:
         if stream.role == "input":
             kept = {SECTIONS: version.sections, ARRIVALS: {**version.arrived, **version.read}}
             read = next((word for word, of in kept.items() if stream.stream_id in of), None)
             meaning = input_meaning(stream.stream_id, {READ: read} if read is not None else {})
-            found[stream.stream_id] = version.meanings.get(f"{INPUT}{stream.stream_id}", meaning)
-    return found
+            inputs[stream.stream_id] = version.meanings.get(f"{INPUT}{stream.stream_id}", meaning)
+    return inputs
 
 
 def input_meaning(stream_id: str, facets: Mapping[str, str]) -> StateMeaning:

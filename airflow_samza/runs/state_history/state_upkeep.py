@@ -38,13 +38,13 @@ class StateReport:
 
 def report_state(files: Filesystem, history: StateHistory) -> StateReport:
     """Reads what is there; nothing is changed."""
-    found = [read(files, history.version(number), Version) for number in numbers(files, history.versions)]
+    versions = [read(files, history.version(number), Version) for number in numbers(files, history.versions)]
     lease = newest_lease(files, history)
     if lease is not None and is_free(files, history, lease):
         lease = None
     standing = standing_of(files, history, lease, _GRACE_SECONDS) if lease is not None else None
     return StateReport(
-        tuple(version for version in found if version is not None), lease, standing, tuple(files.list(history.runs))
+        tuple(version for version in versions if version is not None), lease, standing, tuple(files.list(history.runs))
     )
 
 

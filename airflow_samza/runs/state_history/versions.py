@@ -191,15 +191,15 @@ def expire(files: Filesystem, history: StateHistory, keep: int) -> list[int]:
     Resets go with the versions before them: going back a few times takes none of the versions away that one may go back
     to.
     """
-    known = numbers(files, history.versions)
-    found = {number: read(files, history.version(number), Version) for number in known}
-    left = [number for number, version in found.items() if version is not None and not is_reset(version)]
+    all_numbers = numbers(files, history.versions)
+    versions = {number: read(files, history.version(number), Version) for number in all_numbers}
+    left = [number for number, version in versions.items() if version is not None and not is_reset(version)]
     oldest = left[-keep] if len(left) >= keep else 0
     pinned = {number for number in numbers(files, history.pins) if _is_pinned(files, f"{history.pins}/{number:020}")}
-    gone = [number for number in known if number < oldest and number not in pinned]
-    needed = {version.files for number, version in found.items() if version is not None and number not in gone}
+    gone = [number for number in all_numbers if number < oldest and number not in pinned]
+    needed = {version.files for number, version in versions.items() if version is not None and number not in gone}
     for number in gone:
-        version = found[number]
+        version = versions[number]
         files.delete(history.version(number))
         if version is not None and version.files is not None and version.files not in needed:
             files.delete_tree(version.files)

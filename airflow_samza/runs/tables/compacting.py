@@ -76,20 +76,20 @@ def compact(
     ``stage`` has the given tasks leave their records.
     """
     number = version.reads
-    known = Compactions(files, folder).of(number)
-    if known is not None:
-        return known, False
+    former = Compactions(files, folder).of(number)
+    if former is not None:
+        return former, False
     reach("compaction-before-staging")
     tasks = range(len(version.offsets))
     missing = [task for task in tasks if not files.exists(staged_path(folder, number, task))]
     if missing:
         stage(missing)
-    found = [
+    parts = [
         record
         for task in tasks
         if (record := read(files, staged_path(folder, number, task), CompactionPart)) is not None
     ]
-    if len(found) < len(tasks):
+    if len(parts) < len(tasks):
         raise TopicError(
             f"The compaction of version {number} of table {version.table!r} was given up: retention has given the "
             "version up meanwhile.",
@@ -98,21 +98,21 @@ def compact(
             number=number,
         )
     reach("compaction-before-publish")
-    facts = _publish(files, system, folder, version, found)
+    facts = _publish(files, system, folder, version, parts)
     reach("compaction-after-publish")
-    made = Compaction(
+    compaction = Compaction(
         number=number,
         section=(compaction_producer(version.table, number), GENERATION),
         offsets=tuple((int(first), int(end)) for first, end in facts["offsets"]),
         commits=int(facts["commit"]) + 1,
-        rows=sum(task.rows for task in found),
-        bytes=sum(int(task.staged.get("bytes", 0)) for task in found),
+        rows=sum(task.rows for task in parts),
+        bytes=sum(int(task.staged.get("bytes", 0)) for task in parts),
         chain=version.sections,
         chain_offsets=version.offsets,
         at=now(),
         below=version.on,
     )
-    is_new = write_once(files, folder.compaction(number), made)
+    is_new = write_once(files, folder.compaction(number), compaction)
     reach("compaction-after-record")
     standing = Compactions(files, folder).of(number)
     assert standing is not None
@@ -120,13 +120,13 @@ def compact(
 
 
 def _publish(
-    files: Filesystem, system: System, folder: TableFolder, version: TableVersion, found: Sequence[CompactionPart]
+    files: Filesystem, system: System, folder: TableFolder, version: TableVersion, parts: Sequence[CompactionPart]
 ) -> dict[str, Any]:
     publication = Publication(
         compaction_producer(version.table, version.reads),
         GENERATION,
         0,
-        {task: record.staged for task, record in enumerate(found)},
+        {task: record.staged for task, record in enumerate(parts)},
     )
     try:
         return system.publish(StreamSpec(folder.topic, len(version.offsets)), publication)

@@ -73,20 +73,20 @@ class Compactions:
             return None
         if number not in self._found:
             mark = self._folder.given_up(number)
-            found = must_read(self._files, self._folder.compaction(number), Compaction)
-            self._found[number] = replace(found, mark=mark, is_given_up=self._files.exists(mark))
+            compaction = must_read(self._files, self._folder.compaction(number), Compaction)
+            self._found[number] = replace(compaction, mark=mark, is_given_up=self._files.exists(mark))
         return self._found[number]
 
     def from_above(self, number: int | None) -> tuple[Compaction, ...]:
         """Return the compaction of a version, that below it, and so on, down to the first chain that is given up."""
-        found: list[Compaction] = []
-        while number is not None and (not found or not found[-1].is_given_up):
+        above: list[Compaction] = []
+        while number is not None and (not above or not above[-1].is_given_up):
             compaction = self.of(number)
             if compaction is None:
                 break
-            found.append(compaction)
+            above.append(compaction)
             number = compaction.below
-        return tuple(found)
+        return tuple(above)
 
 
 def described_sections(sections: Sequence[Section]) -> list[dict[str, str]]:
@@ -101,7 +101,7 @@ def chains(sections: Sequence[Section], offsets: Offsets, compactions: Sequence[
 
     ``needs`` are [n, mark]: who has less than the first n of them may read on only while there is no such mark.
     """
-    found: list[dict[str, Any]] = []
+    written_out: list[dict[str, Any]] = []
     rest = tuple(sections[1:])
     needs: list[list[Any]] = []
     for compaction in compactions:
@@ -113,10 +113,10 @@ def chains(sections: Sequence[Section], offsets: Offsets, compactions: Sequence[
             (min(first, other_first), max(end, other_end))
             for (first, end), (other_first, other_end) in zip(compaction.chain_offsets, offsets, strict=True)
         )
-        told = described_sections((*compaction.chain, *rest))
-        found.append({"sections": told, "offsets": [list(span) for span in offsets], "needs": needs})
+        described = described_sections((*compaction.chain, *rest))
+        written_out.append({"sections": described, "offsets": [list(span) for span in offsets], "needs": needs})
         rest = (*compaction.chain[1:], *rest)
-    return found
+    return written_out
 
 
 def sections_since(
@@ -142,5 +142,5 @@ def holds_all(former: Mapping[str, Any], slice_: Mapping[str, Any]) -> bool:
     """Return whether a former slice has the rows of this one, as the same sections or as those it was compacted of."""
     if "sections" not in former:
         return False
-    found = sections_since(former["sections"], slice_, lambda mark: True)
-    return found is not None and not found[0]
+    lacking = sections_since(former["sections"], slice_, lambda mark: True)
+    return lacking is not None and not lacking[0]

@@ -87,7 +87,7 @@ def withdraw_attempts(files: Filesystem, attempts: str) -> None:
         verdict = f"{path.removesuffix('.json')}{_VERDICT}"
         if write_once(files, verdict, Verdict(False)):
             continue
-        found = read_told(files, verdict, Verdict)
-        attempt = read_told(files, path, MarkAttempt) if found is not None and found.made else None
+        standing = read_told(files, verdict, Verdict)
+        attempt = read_told(files, path, MarkAttempt) if standing is not None and standing.made else None
         if attempt is not None:
             write_once(files, attempt.mark, Mark(attempt.at))

@@ -43,10 +43,10 @@ def push_stream(table: TableDescriptor) -> str | None:
     return push_stream_id(table.table_id) if table.is_pushed else None
 
 
-def check_asked(spec: ApplicationSpec, asked: Mapping[str, str]) -> None:
+def check_asked(spec: ApplicationSpec, requests: Mapping[str, str]) -> None:
     """Rejects to name a version of what is no pushed table."""
     pushed = sorted(table_id for table_id, table in spec.tables.items() if push_stream(table) is not None)
-    for table_id in asked:
+    for table_id in requests:
         if table_id not in pushed:
             raise UnknownName(
                 f"A version is asked for of {table_id!r}, which is no pushed table of {spec.name!r}.",
@@ -56,42 +56,42 @@ def check_asked(spec: ApplicationSpec, asked: Mapping[str, str]) -> None:
 
 
 def find_version(
-    files: Filesystem, table: TableDescriptor, stream: BoundStream, asked: str, interval: DataInterval | None
+    files: Filesystem, table: TableDescriptor, stream: BoundStream, request: str, interval: DataInterval | None
 ) -> TableVersion | None:
     """The version that a run reads; None where nothing was ever pushed and none was asked for."""
     system, topic = stream.system, stream.spec.name
-    if asked == CURRENT:
-        found = table_versions.newest(files, system, topic)
-    elif asked == AS_OF_INTERVAL:
+    if request == CURRENT:
+        chosen = table_versions.newest(files, system, topic)
+    elif request == AS_OF_INTERVAL:
         if interval is None:
             raise ConfigError(
                 f"The version of table {table.table_id!r} is asked for as of the data interval, and this run has none.",
                 hint="Schedule the Dag with CronDataIntervalTimetable, or give --interval on the command line; or ask "
                 "for current.",
                 key=f"tables.{table.table_id}",
-                value=asked,
+                value=request,
             )
         return table_versions.as_of(files, system, topic, interval.start)
-    elif not asked.strip():
+    elif not request.strip():
         raise ConfigError(
-            f"The version of table {table.table_id!r} is asked for with {asked!r}.",
+            f"The version of table {table.table_id!r} is asked for with {request!r}.",
             hint=f"Say {CURRENT}, {AS_OF_INTERVAL}, or the id of a push.",
             key=f"tables.{table.table_id}",
-            value=asked,
+            value=request,
         )
     else:
-        found = table_versions.by_push_id(files, system, topic, asked)
-        if found is None:
+        chosen = table_versions.by_push_id(files, system, topic, request)
+        if chosen is None:
             known_ids = [version.push_id for version in table_versions.versions(files, system, topic)]
             raise NoSuchVersion(
-                f"The table {table.table_id!r} has no version of the push {asked!r}.",
-                hint=f"{did_you_mean(asked, known_ids)}Its newest pushes are "
+                f"The table {table.table_id!r} has no version of the push {request!r}.",
+                hint=f"{did_you_mean(request, known_ids)}Its newest pushes are "
                 f"{', '.join(known_ids[-3:][::-1]) or 'none: push it first'}.",
                 table=table.table_id,
-                wanted=asked,
+                wanted=request,
             )
     return (
-        found if found is None else table_versions.by_number(files, system, topic, found.number)
+        chosen if chosen is None else table_versions.by_number(files, system, topic, chosen.number)
     )  # rejects an expired one
 
 

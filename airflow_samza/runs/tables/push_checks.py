@@ -30,46 +30,46 @@ class PushTotals:
     examples: list[Any] = field(default_factory=list)
     nulls: dict[str, int] = field(default_factory=dict)
 
-    def add(self, found: PushManifest) -> None:
+    def add(self, manifest: PushManifest) -> None:
         """Adds what one task found."""
         for name in ("rows", "deletes", "bytes", "null_keys", "duplicates"):
-            setattr(self, name, getattr(self, name) + getattr(found, name))
-        self.examples = [*self.examples, *found.examples][:3]
-        for column, count in found.nulls.items():
+            setattr(self, name, getattr(self, name) + getattr(manifest, name))
+        self.examples = [*self.examples, *manifest.examples][:3]
+        for column, count in manifest.nulls.items():
             self.nulls[column] = self.nulls.get(column, 0) + count
 
 
-def check_columns(request: PushRequest, source: Schema, wanted: Schema, *, loose: bool) -> None:
+def check_columns(request: PushRequest, source: Schema, table: Schema, *, loose: bool) -> None:
     """Rejects a source whose columns are not the table's; all differences at once, each with both sides.
 
     ``loose``: the format knows no types of its own (CSV, JSON), so a text may become anything.
     """
-    missing_keys = [name for name in request.key if name not in wanted]
+    missing_keys = [name for name in request.key if name not in table]
     if missing_keys:
         raise PushError(
             f"The key {', '.join(request.key)} of table {request.table!r} is not among its columns: there is no "
             f"{', '.join(missing_keys)}.",
-            hint=f"The columns are {', '.join(wanted.names)}; correct key= where the table is declared.",
+            hint=f"The columns are {', '.join(table.names)}; correct key= where the table is declared.",
             table=request.table,
         )
     said = [
         f"{field.name} is missing (the table has {field.type.ddl()})"
-        for field in wanted.fields
+        for field in table.fields
         if field.name not in source
     ]
     said += [
-        f"{field.name} ({field.type.ddl()}) is not in the table" for field in source.fields if field.name not in wanted
+        f"{field.name} ({field.type.ddl()}) is not in the table" for field in source.fields if field.name not in table
     ]
     said += [
         f"{field.name} is {source[field.name].type.ddl()} in the source and {field.type.ddl()} in the table"
-        for field in wanted.fields
+        for field in table.fields
         if field.name in source and not fits(source[field.name].type, field.type, loose=loose)
     ]
     if said:
         raise PushError(
             f"The push of table {request.table!r} from {request.source_text} has other columns than the table: "
             f"{'; '.join(said)}.",
-            hint=f"Name the columns to take (columns=[…]), or how to make them (columns={{'{wanted.names[0]}': "
+            hint=f"Name the columns to take (columns=[…]), or how to make them (columns={{'{table.names[0]}': "
             "'SQL'}), "
             "or declare the table as its source is.",
             table=request.table,
@@ -109,42 +109,42 @@ def fits(actual: DataType, declared: DataType, *, loose: bool = False) -> bool:
     )
 
 
-def check_rows(request: PushRequest, found: PushTotals, current: TableVersion | None) -> None:
+def check_rows(request: PushRequest, totals: PushTotals, current: TableVersion | None) -> None:
     """Reject null keys, keys that come twice, nulls where none may be, and pushes that are too small or different."""
     key = ", ".join(request.key)
-    if found.null_keys and request.on_null_key == "fail":
+    if totals.null_keys and request.on_null_key == "fail":
         raise PushError(
-            f"The push of table {request.table!r} has {_rows(found.null_keys)} whose key ({key}) is null.",
+            f"The push of table {request.table!r} has {_rows(totals.null_keys)} whose key ({key}) is null.",
             hint='Fix the source, or leave such rows out: on_null_key="drop".',
             table=request.table,
-            null_keys=found.null_keys,
+            null_keys=totals.null_keys,
         )
-    if found.duplicates and request.on_duplicate == "fail":
-        examples = ", ".join(str(example) for example in found.examples)
+    if totals.duplicates and request.on_duplicate == "fail":
+        examples = ", ".join(str(example) for example in totals.examples)
         raise PushError(
-            f"The push of table {request.table!r} has {_rows(found.duplicates)} whose key ({key}) came before, such "
+            f"The push of table {request.table!r} has {_rows(totals.duplicates)} whose key ({key}) came before, such "
             f"as {examples}.",
             hint='Fix the source, or say which row stays: on_duplicate="last" with latest_by="<column>", or '
             'on_duplicate="any".',
             table=request.table,
-            duplicates=found.duplicates,
+            duplicates=totals.duplicates,
         )
-    if found.nulls:
-        said = ", ".join(f"{column} ({_rows(count)})" for column, count in sorted(found.nulls.items()))
+    if totals.nulls:
+        said = ", ".join(f"{column} ({_rows(count)})" for column, count in sorted(totals.nulls.items()))
         raise PushError(
             f"The push of table {request.table!r} has nulls in columns that are declared never null: {said}.",
             hint="Declare them as nullable, or fix the source.",
             table=request.table,
         )
-    _check_counts(request, found, current)
+    _check_counts(request, totals, current)
 
 
 def _rows(count: int) -> str:
     return f"{count:,} row" if count == 1 else f"{count:,} rows"
 
 
-def _check_counts(request: PushRequest, found: PushTotals, current: TableVersion | None) -> None:
-    changed = found.rows + found.deletes
+def _check_counts(request: PushRequest, totals: PushTotals, current: TableVersion | None) -> None:
+    changed = totals.rows + totals.deletes
     if changed < request.least_rows:
         raise PushError(
             (
@@ -163,10 +163,10 @@ def _check_counts(request: PushRequest, found: PushTotals, current: TableVersion
         return
     before, most = current.known_rows, request.max_change_ratio
     if request.mode == FULL:
-        change = (found.rows - before) / before
+        change = (totals.rows - before) / before
         too_far = -change > SHRINKS_AT_MOST if most is None else abs(change) > most
         said = (
-            f"{_rows(found.rows)}, {abs(change):.0%} {'fewer' if change < 0 else 'more'} than the {before:,} of "
+            f"{_rows(totals.rows)}, {abs(change):.0%} {'fewer' if change < 0 else 'more'} than the {before:,} of "
             f"version {current.number}"
         )
     else:
@@ -182,6 +182,6 @@ def _check_counts(request: PushRequest, found: PushTotals, current: TableVersion
             f"The push of table {request.table!r} has {said}; at most {allowed} allowed (max_change_ratio).",
             hint="If the source is right, push once with a larger max_change_ratio; inf allows any.",
             table=request.table,
-            rows=found.rows,
+            rows=totals.rows,
             before=before,
         )

@@ -44,19 +44,19 @@ def finish_push(
     ``then`` is done when the version stands, before the push is over; it must not fail.
     """
     folder = request.handle.folder
-    known = _known(files, request)
-    if known is None:
+    standing = _known(files, request)
+    if standing is None:
         try:
             versions.reject_late(files, request.system, request.topic, request.table, request.push_id, request.after)
             publication = _published(files, request) or _decide(files, system, request)
-            known = _make_visible(files, system, request, publication)
+            standing = _make_visible(files, system, request, publication)
         except PushError as error:
             if not error.retryable:
                 discard(files, system, request)
             raise
     reach("push-after-version")
-    then(known)
-    write_once(files, folder.result, PushResult(known.number, request.push_id))
+    then(standing)
+    write_once(files, folder.result, PushResult(standing.number, request.push_id))
     write_once(files, request.handle.run.closed, RunEnd(True, now()))
     with contextlib.suppress(
         SamzaError
@@ -64,7 +64,7 @@ def finish_push(
         gone = expire_versions(files, system, request.system, request.topic, request.keep_versions)
         if gone:
             log.info("versions %s of table %s are expired", ", ".join(map(str, gone)), request.table)
-    return known
+    return standing
 
 
 def _known(files: Filesystem, request: PushRequest) -> TableVersion | None:
@@ -92,8 +92,8 @@ def _decide(files: Filesystem, system: System, request: PushRequest) -> PushPubl
 
 def _published(files: Filesystem, request: PushRequest) -> PushPublication | None:
     """Return what a former attempt has decided to publish, if this push still asks for it."""
-    known = numbers(files, _publications(request))
-    last = read(files, f"{_publications(request)}/{known[-1]:06}.json", PushPublication) if known else None
+    numbers_ = numbers(files, _publications(request))
+    last = read(files, f"{_publications(request)}/{numbers_[-1]:06}.json", PushPublication) if numbers_ else None
     return last if last is not None and last.digest == request.digest else None
 
 
@@ -164,21 +164,21 @@ def _spanning(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ..
 
     A partition that one of them leaves empty is the other's.
     """
-    found = []
+    spans = []
     for (first, end), (other_first, other_end) in zip(one, other, strict=True):
         if first == end:
-            found.append((other_first, other_end))
+            spans.append((other_first, other_end))
         elif other_first == other_end:
-            found.append((first, end))
+            spans.append((first, end))
         else:
-            found.append((min(first, other_first), max(end, other_end)))
-    return tuple(found)
+            spans.append((min(first, other_first), max(end, other_end)))
+    return tuple(spans)
 
 
 def newest_staging(files: Filesystem, folder: StageFolder) -> tuple[int, PushIntent | None]:
     """The newest try at reading the source, by its number, and its record; (-1, None) when there was none."""
-    known = numbers(files, folder.epochs)
-    return (known[-1], read(files, folder.intent(known[-1]), PushIntent)) if known else (-1, None)
+    epochs = numbers(files, folder.epochs)
+    return (epochs[-1], read(files, folder.intent(epochs[-1]), PushIntent)) if epochs else (-1, None)
 
 
 def begin_staging(files: Filesystem, request: PushRequest, schema: Schema) -> int:
@@ -192,9 +192,9 @@ def begin_staging(files: Filesystem, request: PushRequest, schema: Schema) -> in
 def discard(files: Filesystem, system: System, request: PushRequest) -> None:
     """Throws away what was staged, and what was committed unseen, so that the next attempt reads the source again."""
     folder = request.handle.folder
-    known = numbers(files, _publications(request))
-    if known:
-        last = read(files, f"{_publications(request)}/{known[-1]:06}.json", PushPublication)
+    publications = numbers(files, _publications(request))
+    if publications:
+        last = read(files, f"{_publications(request)}/{publications[-1]:06}.json", PushPublication)
         if last is not None and last.digest:
             nothing = _add_publication(files, request, PushPublication("", ""))
             _publish(system, request, nothing)  # of a newer generation: what was committed before makes room

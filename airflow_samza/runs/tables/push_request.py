@@ -111,7 +111,7 @@ class PushRequest:
 
         The value of ``jdbc`` is not shown, it may hold a password.
         """
-        given, beside = self.source[kind], ("format", "options") if kind == "path" else ()
+        place, beside = self.source[kind], ("format", "options") if kind == "path" else ()
         further = sorted(str(name) for name in self.source if name not in (kind, *beside))
         if further:
             raise ConfigError(
@@ -123,8 +123,8 @@ class PushRequest:
                 value=further[0],
             )
         shapes: dict[str, tuple[type, ...]] = {"jdbc": (Mapping,), "path": (str, list)}
-        if not given or not isinstance(given, shapes.get(kind, (str,))):
-            shown = f"a {type(given).__name__}" if kind == "jdbc" else repr(given)
+        if not place or not isinstance(place, shapes.get(kind, (str,))):
+            shown = f"a {type(place).__name__}" if kind == "jdbc" else repr(place)
             raise ConfigError(
                 f"The source of the push of table {self.table!r} has {shown} as its {kind}.",
                 hint='Give the reader\'s options: {"jdbc": {"url": …, "dbtable": …}}.'
@@ -132,7 +132,7 @@ class PushRequest:
                 else "Give a text.",
                 key="source",
             )
-        options = given if kind == "jdbc" else self.source.get("options")
+        options = place if kind == "jdbc" else self.source.get("options")
         named = options.items() if isinstance(options, Mapping) else ()
         secret = next((str(name) for name, value in named if gives_away(str(name), value)), None)
         if secret is not None:
@@ -192,8 +192,8 @@ class PushRequest:
     def digest(self) -> str:
         """Of all that decides which rows the push has: what was staged for another one is of no use to this."""
         others = ("push_id", "min_rows", "max_change_ratio", "keep_versions", "compact_after", "interval", "after")
-        told = {name: value for name, value in plain(self).items() if name not in others}
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        rows_follow_from = {name: value for name, value in plain(self).items() if name not in others}
+        return hashlib.sha256(json.dumps(rows_follow_from, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def producer(self) -> str:
@@ -223,7 +223,7 @@ def request_path(handle: StageHandle) -> str:
 
 def standing_request(files: Filesystem, handle: StageHandle) -> PushRequest:
     """Return the request of a push as it stands now: each attempt may ask for something else under the same id."""
-    found = read(files, request_path(handle), PushRequest)
-    if found is None:
+    request = read(files, request_path(handle), PushRequest)
+    if request is None:
         raise missing_record(files, request_path(handle))
-    return found
+    return request

@@ -53,11 +53,11 @@ def expire_versions(files: Filesystem, bound: System, system: str, topic: str, k
         if _marked(files, folder, f"{folder.expired}/{version.number:020}.json", [version.number]):
             given_up.append(version.number)
     gone = expired_numbers(files, system, topic)
-    known = list(from_newest(files, system, topic, but=settled))[::-1]  # however many there ever were
+    all_versions = list(from_newest(files, system, topic, but=settled))[::-1]  # however many there ever were
     current = newest(files, system, topic)
-    kept = [version for version in known if version.number not in gone]
+    kept = [version for version in all_versions if version.number not in gone]
     needed = _needed(files, folder, kept, current)
-    for version in known:
+    for version in all_versions:
         if version.number in gone:
             _release(
                 files,
@@ -71,7 +71,7 @@ def expire_versions(files: Filesystem, bound: System, system: str, topic: str, k
         elif version.compacted is not None and any(section not in needed for section in version.compacted.chain):
             released = f"{folder.compactions}/{version.reads:020}{_RELEASED}"
             _release(files, bound, topic, version, version.compacted.chain, needed, released)
-    _release_compacted(files, bound, folder, known, kept, needed)
+    _release_compacted(files, bound, folder, all_versions, kept, needed)
     return given_up
 
 
@@ -150,13 +150,13 @@ def _release_compacted(
     files: Filesystem,
     bound: System,
     folder: TableFolder,
-    known: list[TableVersion],
+    all_versions: list[TableVersion],
     kept: list[TableVersion],
     needed: set[Section],
 ) -> None:
     """Gives up what compactions have written that no version needs, also those that died before their record stood."""
     read_ = {version.reads for version in kept}
-    by_number = {version.number: version for version in known}
+    by_number = {version.number: version for version in all_versions}
     for number in staged_numbers(files, folder):
         version = by_number.get(number)
         if version is None or number in read_ or (compaction_producer(version.table, number), GENERATION) in needed:

@@ -40,10 +40,10 @@ def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> Ta
         return by_number(files, system, topic, int(to))
     current = newest(files, system, topic)
     if to != PREVIOUS:
-        found = by_push_id(files, system, topic, to)
+        target = by_push_id(files, system, topic, to)
     else:
         before = current.reads if current is not None else 0
-        found = next(
+        target = next(
             (
                 version
                 for version in from_newest(files, system, topic)
@@ -51,13 +51,13 @@ def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> Ta
             ),
             None,
         )
-    if found is None:
+    if target is None:
         if to == PREVIOUS:
             raise missing(
                 files, system, topic, f"version before {current.number}" if current is not None else "version"
             )
         raise missing(files, system, topic, f"version {to}" if is_number else f"push {to!r}")
-    return by_number(files, system, topic, found.number)
+    return by_number(files, system, topic, target.number)
 
 
 def rollback(
@@ -68,11 +68,11 @@ def rollback(
     A rollback of the same id finds its version. ``bound`` is the system of the push stream: a version whose rows are
     gone there is rejected.
     """
-    known = by_push_id(files, system, topic, push_id)
-    if known is not None:
-        if known.kind != ROLLBACK:
-            raise taken(known)
-        return known
+    standing = by_push_id(files, system, topic, push_id)
+    if standing is not None:
+        if standing.kind != ROLLBACK:
+            raise taken(standing)
+        return standing
     reader = f"rollback/{push_id}"  # retention must not give up what is about to be current
     target = find_target(files, system, topic, to).number
     former = pin(files, system, topic, target, reader)
@@ -104,8 +104,8 @@ def _reject_without_rows(bound: System, topic: str, version: TableVersion) -> No
         return
     stream = StreamSpec(topic, len(version.offsets))
     for producer, generation in version.read_sections:
-        known = bound.standing(stream, producer)
-        if known is not None and known != generation:
+        generation_there = bound.standing(stream, producer)
+        if generation_there is not None and generation_there != generation:
             raise PushError(
                 f"Version {version.number} of table {version.table!r} (push {version.push_id!r}) is listed, and its "
                 "rows are gone.",

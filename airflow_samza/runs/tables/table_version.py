@@ -101,7 +101,7 @@ class TableVersion:
     @property
     def slice(self) -> dict[str, Any]:
         """The slice with which ``system.consumer(spec, slice)`` reads this version, in the order of its changes."""
-        found = {
+        slice_ = {
             "kind": "log",
             "partitions": len(self.offsets),
             "offsets": [list(span) for span in self.read_offsets],
@@ -109,7 +109,7 @@ class TableVersion:
             "sections": described_sections(self.read_sections),
         }
         more = chains(self.read_sections, self.read_offsets, self.compactions)
-        return {**found, CHAINS: more} if more else found
+        return {**slice_, CHAINS: more} if more else slice_
 
     def may_be_read(self, slice_: Mapping[str, Any]) -> bool:
         """Return whether a slice of it can still be read: the changes that it was compacted of may be given up."""
@@ -171,8 +171,8 @@ def describe_version(version: TableVersion) -> str:
     return "\n".join([said, *spans, *more])
 
 
-def rollback_text(made: TableVersion, current: TableVersion | None) -> str:
+def rollback_text(version: TableVersion, current: TableVersion | None) -> str:
     """Return a rollback in words; it may have been made long ago, under the same id."""
-    since = current.number if current is not None and current.number != made.number else None
-    told = "and is current" if since is None else f"and version {since} is current since"
-    return f"Table {made.table}: version {made.number} reads what version {made.reads} read, {told}."
+    since = current.number if current is not None and current.number != version.number else None
+    and_since = "and is current" if since is None else f"and version {since} is current since"
+    return f"Table {version.table}: version {version.number} reads what version {version.reads} read, {and_since}."

@@ -71,19 +71,19 @@ def as_of(files: Filesystem, system: str, topic: str, instant: datetime) -> Tabl
             f"The instant {instant.isoformat()} has no time zone.", hint="Use pendulum.datetime(…, tz='UTC')."
         )
     folder = TableFolder(system, topic)
-    found: TableVersion | None = None
+    version_then: TableVersion | None = None
     for version in from_newest(files, system, topic):
         if datetime.fromisoformat(version.current_from) > instant:
             continue
-        if found is None or version.current_from > found.current_from:
-            found = version
+        if version_then is None or version.current_from > version_then.current_from:
+            version_then = version
         if not version.is_late:  # those before it were current before it
             break
-    if found is None:
+    if version_then is None:
         raise missing(
             files, system, topic, f"a version that was current at {instant.astimezone(timezone.utc).isoformat()}"
         )
-    return _readable(files, folder, found)
+    return _readable(files, folder, version_then)
 
 
 def number_read(files: Filesystem, system: str, topic: str, slice_: Mapping[str, Any]) -> int:
@@ -92,8 +92,8 @@ def number_read(files: Filesystem, system: str, topic: str, slice_: Mapping[str,
     Looked for from the newest, whatever was pushed before.
     """
     read_ = tuple((section["producer"], section["generation"]) for section in slice_.get("sections", ()))
-    known = from_newest(files, system, topic) if read_ else ()
-    return next((version.number for version in known if read_ in (version.sections, version.read_sections)), 0)
+    candidates = from_newest(files, system, topic) if read_ else ()
+    return next((version.number for version in candidates if read_ in (version.sections, version.read_sections)), 0)
 
 
 def from_newest(
@@ -145,9 +145,9 @@ def add(files: Filesystem, system: str, topic: str, version: TableVersion) -> Ta
     highest = highest_number(files, system, topic)
     # Noted first, so that whoever looks for this id need not read what was pushed before.
     write_once(files, f"{folder.push(version.push_id)}/adding.json", PushBegun(highest))
-    known = by_push_id(files, system, topic, version.push_id)
-    if known is not None:
-        return known
+    standing = by_push_id(files, system, topic, version.push_id)
+    if standing is not None:
+        return standing
     if highest < version.number and write_once(files, folder.version(version.number), version):
         return _loaded(version, Compactions(files, folder))
     winner = must_read(files, folder.version(version.number), TableVersion)
@@ -223,8 +223,8 @@ def _loaded(version: TableVersion, compactions: Compactions) -> TableVersion:
         len(version.sections) == 1
     ):  # a full push, or a rollback to one: there is nothing to compact, and nothing to look for
         return version
-    found = compactions.from_above(version.reads) or compactions.from_above(version.on)
-    return replace(version, compactions=found) if found else version
+    above = compactions.from_above(version.reads) or compactions.from_above(version.on)
+    return replace(version, compactions=above) if above else version
 
 
 def _readable(files: Filesystem, folder: TableFolder, version: TableVersion) -> TableVersion:

@@ -71,7 +71,7 @@ def over_since(files: Filesystem, folder: RunFolder, now: float) -> float | None
 def over_runs(files: Filesystem, application: str, now: float | None = None) -> list[OverRun]:
     """The runs of an application (its folder's name) that are over, newest first; their plans are not loaded."""
     now = time.time() if now is None else now
-    found = []
+    over = []
     for run_id in files.list(f"runs/{application}"):
         folder = RunFolder(application, run_id)
         with suppress(SamzaError):  # what is damaged stays for fsck
@@ -79,8 +79,8 @@ def over_runs(files: Filesystem, application: str, now: float | None = None) -> 
             if at is None and is_half_removed(files, folder):
                 at = 0.0
             if at is not None:
-                found.append(OverRun(folder, at))
-    return sorted(found, key=lambda run: (-run.at, run.folder.run_id))
+                over.append(OverRun(folder, at))
+    return sorted(over, key=lambda run: (-run.at, run.folder.run_id))
 
 
 def is_half_removed(files: Filesystem, folder: RunFolder) -> bool:
@@ -148,13 +148,13 @@ class Reasons:
     def _state(self, history: StateHistory) -> Mapping[str, str]:
         """The runs that an application's state needs, by id, and why."""
         if history.path not in self._states:
-            found: dict[str, str] = dict.fromkeys(self._files.list(history.runs), "it has a state of its own")
+            held: dict[str, str] = dict.fromkeys(self._files.list(history.runs), "it has a state of its own")
             for number in numbers(self._files, history.versions):
                 version = read(self._files, history.version(number), Version)
                 if version is not None:
-                    found[version.run] = f"it left version {number} of the state"
+                    held[version.run] = f"it left version {number} of the state"
             lease = newest_lease(self._files, history)
             if lease is not None and not is_free(self._files, history, lease):
-                found[lease.run] = "it holds the state"
-            self._states[history.path] = found
+                held[lease.run] = "it holds the state"
+            self._states[history.path] = held
         return self._states[history.path]

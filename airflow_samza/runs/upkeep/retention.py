@@ -131,32 +131,32 @@ def sweep_root(
 ) -> SweptRoot:
     """Deletes what has expired of all applications, and what nobody names any more in the given logs."""
     now = time.time() if now is None else now
-    found = SweptRoot()
+    sweeps = SweptRoot()
     if not dry:
         empty_trash(files, now)
     for application in files.list("runs"):
         try:
             swept = sweep_application(files, systems_of, application, keep, now=now, dry=dry)
         except TopicError as error:
-            found.runs.kept[application] = f"it cannot be looked at: {error.sentence.removesuffix('.')}"
+            sweeps.runs.kept[application] = f"it cannot be looked at: {error.sentence.removesuffix('.')}"
             continue
         for name in ("runs", "topics", "leftovers"):
-            getattr(found.runs, name).extend(getattr(swept, name))
-        found.runs.kept.update(swept.kept)
+            getattr(sweeps.runs, name).extend(getattr(swept, name))
+        sweeps.runs.kept.update(swept.kept)
     for log in logs:
-        found.logs[log.name] = sweep_log(files, log, now=now, dry=dry)
+        sweeps.logs[log.name] = sweep_log(files, log, now=now, dry=dry)
         for topic in _orphans(files, log, now):
-            found.logs[log.name].take(functools.partial(deleting, topic, dry=dry))
+            sweeps.logs[log.name].take(functools.partial(deleting, topic, dry=dry))
     for history in files.list("state"):
         for path in _unless_link(orphaned_state, files, f"state/{history}"):
-            if path not in found.runs.leftovers:
-                found.runs.leftovers.append(path)
+            if path not in sweeps.runs.leftovers:
+                sweeps.runs.leftovers.append(path)
                 if not dry:
                     files.delete_tree(path)
     if not dry:
         for top in ("runs", "state", "tables"):
             _delete_temporary(files, top, now - _HALF_WRITTEN_SECONDS)
-    return found
+    return sweeps
 
 
 def sweep_log(files: Filesystem, log: LogSystem, *, now: float | None = None, dry: bool = False) -> Swept:
@@ -246,7 +246,7 @@ def orphaned_state(files: Filesystem, history: str) -> list[str]:
     needed = {version.files for version in versions if version is not None}
     newest = max((version.number for version in versions if version is not None), default=0)
     fences = numbers(files, f"{history}/leases")
-    found = []
+    orphaned = []
     for fence in numbers(files, f"{history}/files"):
         path = f"{history}/files/{fence:020}"
         if path in needed or not fences or fence >= fences[-1]:
@@ -254,5 +254,5 @@ def orphaned_state(files: Filesystem, history: str) -> list[str]:
         ended = read(files, f"{history}/leases/{fence:020}/ended.json", Ended)
         if ended is not None and ended.version is not None and ended.version["number"] > newest:
             continue
-        found.append(path)
-    return found
+        orphaned.append(path)
+    return orphaned

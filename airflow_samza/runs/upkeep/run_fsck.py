@@ -142,9 +142,9 @@ def _fsck_stage(files: Filesystem, folder: StageFolder, *, goes_on: bool) -> Ite
         yield from checked(files, folder.intent(epoch), Intent)
         if files.exists(folder.commit(epoch)) and not files.exists(folder.intent(epoch)):
             yield Finding(files.location(folder.intent(epoch)), "is missing, and its epoch is committed", DECIDES)
-        found = list(checked(files, folder.commit(epoch), Commit))
-        yield from found
-        newest = (read(files, folder.commit(epoch), Commit) if not found else None) or newest
+        findings = list(checked(files, folder.commit(epoch), Commit))
+        yield from findings
+        newest = (read(files, folder.commit(epoch), Commit) if not findings else None) or newest
         for name in files.list(folder.manifests(epoch)):
             yield from checked(files, f"{folder.manifests(epoch)}/{name}", Manifest)
     for task, epoch in newest.standing.items() if newest is not None else ():

@@ -198,13 +198,13 @@ def _leftovers(files: Filesystem, run: OverRun) -> list[str]:
 
     Shipped code, and the state of stages that have left it elsewhere.
     """
-    found = [run.folder.code] if files.list(run.folder.code) else []
+    leftovers = [run.folder.code] if files.list(run.folder.code) else []
     for plan in run.plans:
         stages = {stage.stage_id: finished_stage(files, plan, stage.stage_id) for stage in plan.plan.stages}
         if all(stages.values()) and _has_left(files, plan):
             folders = (handle.folder.states for handle in stages.values() if handle is not None)
-            found += [path for path in folders if files.list(path)]
-    return found
+            leftovers += [path for path in folders if files.list(path)]
+    return leftovers
 
 
 def _has_left(files: Filesystem, plan: RunPlan) -> bool:

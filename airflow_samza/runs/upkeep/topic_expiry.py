@@ -28,21 +28,21 @@ KEEP_AFTER_FAILURE_SECONDS = 7 * 24 * 3600.0
 def own_topics(files: Filesystem, run: RunPlan) -> list[tuple[str, str]]:
     """Return the run's own topics, of every generation of its stages under this plan: system and name; there or not."""
     folder = RunFolder(run.application, run.run_id)
-    found: dict[tuple[str, str], None] = {}
+    topics: dict[tuple[str, str], None] = {}
     first = Generation(run.generation, 1)
     for stream in (run.stream(stream_id) for stage in run.plan.stages for stream_id in stage.inputs):
         read = run.through(stream, first)
         if read.spec.through is not None:
-            found[read.system, read.spec.through] = None
+            topics[read.system, read.spec.through] = None
     for stage in run.plan.stages:
-        known = {first, *(g for g in folder.generations(files, stage.stage_id) if g.plan == run.generation)}
+        generations = {first, *(g for g in folder.generations(files, stage.stage_id) if g.plan == run.generation)}
         kept = run.kept_generation(stage.stage_id)
-        for generation in sorted(known if kept is None else {kept, *known}):
+        for generation in sorted(generations if kept is None else {kept, *generations}):
             for stream_id in stage.outputs:
                 topic = output_stream(run, stream_id, generation)
                 if run.is_own(stream_id) or topic.spec.through is not None:
-                    found[topic.system, topic.spec.through or topic.spec.name] = None
-    return list(found)
+                    topics[topic.system, topic.spec.through or topic.spec.name] = None
+    return list(topics)
 
 
 def expire_topics(files: Filesystem, systems: Mapping[str, System], run: RunPlan, at: float) -> list[str]:

@@ -36,8 +36,8 @@ class UnreadOutputs:
             self._take(f"state/{history}/versions")
 
     def _take(self, versions: str) -> None:
-        known = numbers(self._files, versions)
-        version = read(self._files, f"{versions}/{known[-1]:020}.json", Version) if known else None
+        all_numbers = numbers(self._files, versions)
+        version = read(self._files, f"{versions}/{all_numbers[-1]:020}.json", Version) if all_numbers else None
         if version is None:
             return
         application = version.plan.application

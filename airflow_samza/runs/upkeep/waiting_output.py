@@ -57,13 +57,13 @@ def waiting_output(files: Filesystem, systems: Mapping[str, System], run: RunPla
         reject_fenced(files, run)
     except SamzaError:  # another run has gone on from the state, and writes what this one would have written
         return []
-    return [found for stage in run.plan.stages for found in _of_stage(files, systems, run, stage.stage_id)]
+    return [output for stage in run.plan.stages for output in _of_stage(files, systems, run, stage.stage_id)]
 
 
 def publish_waiting(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> list[WaitingOutput]:
     """Publish what waits, end stages that had nothing else left to do, and return what waited."""
-    found = waiting_output(files, systems, run)
-    for stage_id, number in dict.fromkeys((waiting.stage_id, waiting.generation) for waiting in found):
+    outputs = waiting_output(files, systems, run)
+    for stage_id, number in dict.fromkeys((waiting.stage_id, waiting.generation) for waiting in outputs):
         generation = Generation.parse(number)
         folder = RunFolder(run.application, run.run_id).stage(stage_id, generation)
         intent = newest_intent(files, folder)
@@ -75,7 +75,7 @@ def publish_waiting(files: Filesystem, systems: Mapping[str, System], run: RunPl
         )
         if committed.is_last:
             end_stage(files, run, generation, folder, intent, committed, facts, watch)
-    return found
+    return outputs
 
 
 def _of_stage(files: Filesystem, systems: Mapping[str, System], run: RunPlan, stage_id: str) -> Iterator[WaitingOutput]:
@@ -89,7 +89,7 @@ def _of_stage(files: Filesystem, systems: Mapping[str, System], run: RunPlan, st
         if intent is not None and read_commit(files, stage, intent.epoch) is not None:
             manifests = read_manifests(files, stage, intent)
             for stream_id, (staging, spec) in outputs.items():
-                staged = [found.staged[stream_id].described for found in manifests if stream_id in found.staged]
+                staged = [task.staged[stream_id].described for task in manifests if stream_id in task.staged]
                 messages = staging.waiting(spec, staged)
                 if messages:
                     yield WaitingOutput(stage_id, str(generation), intent.epoch, spec.name, messages)
