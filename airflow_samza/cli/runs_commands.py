@@ -13,8 +13,7 @@ from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.titles import stage_named
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
-from airflow_samza.runs.progress.run_facts import facts_of
-from airflow_samza.runs.progress.run_list import known_runs, plan_of
+from airflow_samza.runs.progress.run_list import facts_of, known_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan

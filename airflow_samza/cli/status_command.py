@@ -14,8 +14,7 @@ from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.run_costs import run_requests
-from airflow_samza.runs.progress.run_facts import OPEN, run_state
-from airflow_samza.runs.progress.run_list import KnownRun, find_run, known_runs, plan_of
+from airflow_samza.runs.progress.run_list import OPEN, KnownRun, find_run, known_runs, plan_of, run_state
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan

@@ -102,7 +102,7 @@ class StageLoop:
         waiting = Waiting(self._files.pace)
         while (missing := self._producers.bind()) is not None:
             self._attempt.report(StageProgress(waiting_for=missing))
-            self._reject_unwanted()
+            self._reject_stopped()
             waiting.pause()
 
     def _load(self) -> None:
@@ -140,7 +140,7 @@ class StageLoop:
                 break  # without a task the epoch only puts on record what the tables hold, for those who wait for it
             if waiting.is_long:
                 self._reject_stuck(inputs, available)
-                self._reject_unwanted()
+                self._reject_stopped()
                 self._tell(inputs)
             waiting.pause()
         for task in active:
@@ -234,7 +234,7 @@ class StageLoop:
 
     # -- what may stop it ----------------------------------------------------------------------------------------------
 
-    def _reject_unwanted(self) -> None:
+    def _reject_stopped(self) -> None:
         reject_stopped(self._files, self._attempt)
         self._producers.reject_lost()
 

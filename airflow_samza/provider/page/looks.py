@@ -24,7 +24,7 @@ from airflow_samza.provider.page.parallel import of_each
 from airflow_samza.provider.page.stage_answers import ended_stage, stage_answer
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.run_costs import run_requests
-from airflow_samza.runs.progress.run_facts import OPEN, run_state
+from airflow_samza.runs.progress.run_list import OPEN, run_state
 from airflow_samza.runs.progress.stage_progress import newest_generation, stage_progress
 from airflow_samza.runs.progress.task_facts import TaskFacts, read_told
 from airflow_samza.runs.records.epoch_records import read_commit

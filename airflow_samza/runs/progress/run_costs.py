@@ -9,8 +9,7 @@ from statistics import linear_regression, median
 from typing import Any
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.progress.run_facts import run_state
-from airflow_samza.runs.progress.run_list import KnownRun, known_runs, plan_of
+from airflow_samza.runs.progress.run_list import KnownRun, known_runs, plan_of, run_state
 from airflow_samza.runs.records.folders import RunFolder, numbers, read_fixed, read_told
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, requests_of, run_seconds

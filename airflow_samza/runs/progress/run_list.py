@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean
-from airflow_samza.errors import UnknownName
+from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.records import durable
 from airflow_samza.runs.records.folders import RunFolder, must_read, read, read_told, write_once
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, all_runners
 from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -140,3 +143,36 @@ def _runs(files: Filesystem, application: str | None) -> Iterator[KnownRun]:
                 yield KnownRun(
                     name, run_id, generations[-1], min(times, default=0.0), files.exists(folder.closed), origin
                 )
+
+
+OPEN, SUCCEEDED, FAILED = "open", "succeeded", "failed"
+
+
+def run_state(files: Filesystem, folder: RunFolder) -> str:
+    """Return whether a run is open, or how it has ended."""
+    end = read_told(files, folder.closed, RunEnd)
+    if end is None:
+        return FAILED if files.exists(folder.closed) else OPEN
+    return SUCCEEDED if end.succeeded else FAILED
+
+
+def facts_of(files: Filesystem, run: KnownRun) -> dict[str, Any]:
+    """Return a run as ``runs list --json`` has it; what its plan says is None where the plan cannot be read.
+
+    ``interval`` are start and end of the data interval (ISO texts, UTC), None for a run without one.
+    """
+    try:
+        plan: RunPlan | None = plan_of(files, run)
+    except SamzaError:
+        plan = None
+    return {
+        "application": run.application,
+        "run_id": run.run_id,
+        "state": run_state(files, run.folder),
+        "mode": plan.mode if plan is not None else None,
+        "interval": plan.interval if plan is not None else None,
+        "at": f"{datetime.fromtimestamp(run.at, timezone.utc):%Y-%m-%dT%H:%M:%SZ}" if run.at else None,
+        "generation": run.generation,
+        "dag_id": run.origin.dag_id or None,
+        "dag_run": run.origin.run_id or None,
+    }

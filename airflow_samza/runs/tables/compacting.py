@@ -1,12 +1,11 @@
-"""Compacting a version of a pushed table (decision 49).
+"""Compacting a version of a pushed table: when it is due, and how staged rows become the version's one section.
 
-When it is time, and how what tasks have staged becomes the version's one section.
+Like a push it may die anywhere, and whoever comes next goes on from the records. Two at once come to the same. These
+are the steps, each with the record that says that it is done:
 
-Like a push it may die anywhere, and whoever comes next goes on from the records. Two at once come to the same.
-
-staged       a record per task, ``compacting/<number>/<task>.json``; the first one written counts
-published    the commit of the topic, which no version names
-there        ``compactions/<number>.json``
+- *staged*: ``compacting/<number>/<task>.json`` of each task, of which the first one written counts,
+- *published*: the topic's commit, which no version names,
+- *compacted*: ``compactions/<number>.json``.
 """
 
 from __future__ import annotations
@@ -71,10 +70,7 @@ def compaction_producer(table: str, number: int) -> str:
 def compact(
     files: Filesystem, system: System, folder: TableFolder, version: TableVersion, stage: Callable[[list[int]], None]
 ) -> tuple[Compaction, bool]:
-    """The compaction of what a version reads, and whether it was made now.
-
-    ``stage`` has the given tasks leave their records.
-    """
+    """Return the compaction of what a version reads, and whether it was made now; ``stage`` has tasks leave records."""
     number = version.reads
     former = Compactions(files, folder).of(number)
     if former is not None:

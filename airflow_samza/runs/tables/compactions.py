@@ -1,6 +1,4 @@
-"""The same rows once more, as one section (decision 50).
-
-What a compaction of a version of a pushed table leaves, and who may read which of the two.
+"""Compactions of versions of a pushed table: the same rows once more, as one section, and who may read which.
 
 A version stays what it is: number, push id, kind, and the sections of its record. Beside it,
 ``compactions/<number>.json`` says that one more section holds just its rows. Who has nothing reads that one; who has a
@@ -95,9 +93,7 @@ def described_sections(sections: Sequence[Section]) -> list[dict[str, str]]:
 
 
 def chains(sections: Sequence[Section], offsets: Offsets, compactions: Sequence[Compaction]) -> list[dict[str, Any]]:
-    """Other sections that make the same rows.
-
-    With each compaction written out into what it was made of, one after the other.
+    """Return other sections that make the same rows, with each compaction in turn written out into its parts.
 
     ``needs`` are [n, mark]: who has less than the first n of them may read on only while there is no such mark.
     """
@@ -122,9 +118,7 @@ def chains(sections: Sequence[Section], offsets: Offsets, compactions: Sequence[
 def sections_since(
     former: Sequence[Any], slice_: Mapping[str, Any], is_there: Callable[[str], bool]
 ) -> tuple[list[Any], list[list[int]]] | None:
-    """The sections of a slice that somebody lacks who has those of a former one, and offsets that span them.
-
-    None: all is to be read.
+    """Return the sections of a slice that who has those of a former one lacks, and offsets that span them; None: all.
 
     ``is_there`` tells whether a mark stands.
     """

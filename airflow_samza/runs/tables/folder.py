@@ -1,7 +1,4 @@
-"""The folder of a pushed table.
-
-Versions, marks of those that are given up, pins, and what pushes decide on their way.
-"""
+"""The folder of a pushed table: versions, marks of those that are given up, pins, and what pushes decide."""
 
 from __future__ import annotations
 

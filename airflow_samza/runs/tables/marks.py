@@ -1,17 +1,20 @@
-"""Marks that say "this may no longer be read", made only where no pin says "this is read" (decision 48).
+"""Marks that say "this may no longer be read", made only where no pin says "this is read"; of the two one wins.
 
-Of the two one always wins, for good.
+A mark is never taken back, because whoever sees one may delete what it is of. The race is between a *sweeper*, which
+wants to mark, and a *reader*, which wants to pin:
 
-A mark is never taken back: whoever sees one may delete what it is of. So it is not written at once. An *attempt* at it
-is, under a name of its own in another folder, then the pins are looked at, and only then the attempt gets its
-*verdict*: a record beside it that is written once, by its owner ("made") or by somebody who pins ("withdrawn"). Who
-pins gives every attempt its verdict after the pin stands, and looks for the mark after that:
+- The sweeper writes an attempt, looks at the pins, writes the attempt's verdict "made", and then the mark.
+- The reader writes its pin, writes the verdict "withdrawn" to each attempt that it sees, and then looks for the mark.
 
-- an attempt from before is withdrawn, and its owner finds that; or its owner was the first, and the mark is written by
-  whoever of the two comes to it, so the pin's owner sees it,
-- an attempt from after has its owner look at the pins after the pin stood.
+A verdict is written by ``put_if_absent``, so an attempt has one. There are three orders:
 
-An attempt whose owner died stops nobody. Nothing is renamed: an object store could not do it in one step.
+1. The attempt comes after the pin: the sweeper's look at the pins finds it, and the sweeper gives up.
+2. The attempt comes before the pin, and the reader writes the verdict: the sweeper finds "withdrawn", and gives up.
+3. The attempt comes before the pin, and the sweeper writes the verdict: the reader finds "made", writes the mark itself
+   if it is not there yet, and then sees it: the version has expired.
+
+A sweeper that died stops nobody. Nothing is renamed: an object store could not do it in one step. Pins, attempts and
+verdicts are files of their own and no entries of one log, where readers would contend (decision 48).
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ class Verdict:
 
 
 def make_mark(files: Filesystem, mark: str, attempts: str, at: str, is_pinned: Callable[[], bool]) -> bool:
-    """Makes a mark, unless a pin stands against it; whether the mark stands now.
+    """Make a mark, unless a pin stands against it; return whether the mark stands now.
 
     ``attempts`` is the folder of attempts.
     """
@@ -70,13 +73,13 @@ def make_mark(files: Filesystem, mark: str, attempts: str, at: str, is_pinned: C
     made = write_once(files, verdict, Verdict(True))
     if made:
         write_once(files, mark, Mark(at))
-    files.delete(attempt)  # only its owner deletes it, so who lists a verdict alone knows that it is done with
+    files.delete(attempt)  # only its sweeper deletes it, so who lists a verdict alone knows that it is done with
     files.delete(verdict)
     return made
 
 
 def withdraw_attempts(files: Filesystem, attempts: str) -> None:
-    """Withdraws all attempts at marks; a mark that its owner has decided to make stands when this returns."""
+    """Withdraw all attempts at marks; a mark that its sweeper has decided to make stands when this returns."""
     names = files.list(attempts)
     for name in names:
         path = f"{attempts}/{name}"

@@ -1,7 +1,4 @@
-"""Checks of a push before it becomes visible: its columns, keys, and number of rows.
-
-Pure; every rejection names both sides.
-"""
+"""Checks of a push before it becomes visible, of its columns, keys, and number of rows; they read and write nothing."""
 
 from __future__ import annotations
 
@@ -17,10 +14,7 @@ from airflow_samza.schema import DataType, Schema
 
 @dataclass
 class PushTotals:
-    """The findings of all tasks of a push.
-
-    Rows and deletes that were staged, null keys, keys that come twice (with examples), and nulls.
-    """
+    """Sums over all tasks of a push: staged rows and deletes, null keys, repeated keys (with examples), nulls."""
 
     rows: int = 0
     deletes: int = 0
@@ -31,7 +25,7 @@ class PushTotals:
     nulls: dict[str, int] = field(default_factory=dict)
 
     def add(self, manifest: PushManifest) -> None:
-        """Adds what one task found."""
+        """Add what one task has counted."""
         for name in ("rows", "deletes", "bytes", "null_keys", "duplicates"):
             setattr(self, name, getattr(self, name) + getattr(manifest, name))
         self.examples = [*self.examples, *manifest.examples][:3]
@@ -40,7 +34,7 @@ class PushTotals:
 
 
 def check_columns(request: PushRequest, source: Schema, table: Schema, *, loose: bool) -> None:
-    """Rejects a source whose columns are not the table's; all differences at once, each with both sides.
+    """Reject a source whose columns are not the table's; all differences at once, each with both sides.
 
     ``loose``: the format knows no types of its own (CSV, JSON), so a text may become anything.
     """

@@ -1,12 +1,13 @@
-"""The end of a push: the rows that its tasks have staged become a version.
-
-Checked, committed as one section, and made visible by one record.
+"""End of a push: the rows that its tasks have staged are checked, committed as one section, and become a version.
 
 Any process may do it, and any may die in between: whoever comes next goes on from the records. No Spark is needed.
+These are the steps, each with the record that says that it is done:
 
-staged       a manifest per task, as of any stage                     -> ``can_finish`` says that all are there
-published    ``pushes/<push>/publications/<n>.json``: what was staged and under which generation; then the commit of the
-topic visible      the version's record over         the stage's result
+- *staged*: a manifest of each task, as of any stage; ``can_finish`` says that all are there,
+- *published*: ``pushes/<push>/publications/<n>.json`` with what was staged and under which generation, and then the
+  topic's commit,
+- *visible*: the version's record,
+- *over*: the stage's result.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ log = logging.getLogger("airflow_samza.runner")
 def finish_push(
     files: Filesystem, system: System, request: PushRequest, then: Callable[[TableVersion], None] = lambda version: None
 ) -> TableVersion:
-    """The version that a push has become; makes it one if nobody did. A rejection throws away what was staged.
+    """Return the version that a push has become; make it one if nobody did. A rejection throws away what was staged.
 
     ``then`` is done when the version stands, before the push is over; it must not fail.
     """
@@ -58,9 +59,8 @@ def finish_push(
     then(standing)
     write_once(files, folder.result, PushResult(standing.number, request.push_id))
     write_once(files, request.handle.run.closed, RunEnd(True, now()))
-    with contextlib.suppress(
-        SamzaError
-    ):  # the push stands whether or not there was room to tidy up; the next one does it again
+    # The push stands whether or not there was room to tidy up; the next one does it again.
+    with contextlib.suppress(SamzaError):
         gone = expire_versions(files, system, request.system, request.topic, request.keep_versions)
         if gone:
             log.info("versions %s of table %s are expired", ", ".join(map(str, gone)), request.table)
@@ -126,10 +126,8 @@ def _make_visible(
         publication = _add_publication(files, request, publication)
         facts = _publish(system, request, publication)
     reach("push-after-publish")
-    own, spans = (
-        (request.producer, publication.generation),
-        tuple((int(first), int(end)) for first, end in facts["offsets"]),
-    )
+    own = (request.producer, publication.generation)
+    spans = tuple((int(first), int(end)) for first, end in facts["offsets"])
     base = current if request.mode != FULL else None
     version = TableVersion(
         number=request.after + 1,
@@ -160,10 +158,7 @@ def _changes(base: TableVersion) -> int:
 
 
 def _spanning(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """Per partition from the first message of either to the last.
-
-    A partition that one of them leaves empty is the other's.
-    """
+    """Return per partition the offsets from the first message of either to the last; an empty one does not count."""
     spans = []
     for (first, end), (other_first, other_end) in zip(one, other, strict=True):
         if first == end:
@@ -176,13 +171,13 @@ def _spanning(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ..
 
 
 def newest_staging(files: Filesystem, folder: StageFolder) -> tuple[int, PushIntent | None]:
-    """The newest try at reading the source, by its number, and its record; (-1, None) when there was none."""
+    """Return the number and the record of the newest try at reading the source; (-1, None) when there was none."""
     epochs = numbers(files, folder.epochs)
     return (epochs[-1], read(files, folder.intent(epochs[-1]), PushIntent)) if epochs else (-1, None)
 
 
 def begin_staging(files: Filesystem, request: PushRequest, schema: Schema) -> int:
-    """Begins to read the source: what an earlier try staged is not mixed with what the source holds now."""
+    """Begin to read the source: what an earlier try staged is not mixed with what the source holds now."""
     folder = request.handle.folder
     epoch = newest_staging(files, folder)[0] + 1
     write_once(files, folder.intent(epoch), PushIntent(epoch, request.partitions, request.digest, schema.ddl()))
@@ -190,7 +185,7 @@ def begin_staging(files: Filesystem, request: PushRequest, schema: Schema) -> in
 
 
 def discard(files: Filesystem, system: System, request: PushRequest) -> None:
-    """Throws away what was staged, and what was committed unseen, so that the next attempt reads the source again."""
+    """Throw away what was staged, and what was committed unseen, so that the next attempt reads the source again."""
     folder = request.handle.folder
     publications = numbers(files, _publications(request))
     if publications:

@@ -2,9 +2,9 @@
 
 A version is marked first, and a mark is never taken back (:mod:`airflow_samza.runs.tables.marks`). What is marked is
 asked for before the versions are listed, and what the listed ones need is found before anything is given up. A rollback
-pins its version until its own record
-stands: so where the version is marked all the same, that record is in every list which is made after the mark was seen.
-The rows of sections that no version needs any more are superseded, and go with the log's next sweep.
+pins its version until its own record stands: so where the version is marked all the same, that record is in every list
+which is made after the mark was seen. The rows of sections that no version needs any more are superseded, and go with
+the log's next sweep (decision 48).
 
 Of a compacted version the sections that it was made of are given up alike, by a mark of their own, once the version
 before it is: until then readers that have that one go on by the changes.
@@ -37,10 +37,7 @@ _RELEASED = ".released.json"
 
 
 def expire_versions(files: Filesystem, bound: System, system: str, topic: str, keep: int) -> list[int]:
-    """Gives up all versions but the newest ``keep``, the current one, and those that are pinned.
-
-    Returns the numbers given up now.
-    """
+    """Give up all versions but the newest ``keep``, the current one and pinned ones; return those given up now."""
     folder = TableFolder(system, topic)
     settled = _released_numbers(files, folder) - set(staged_numbers(files, folder))
     gone = expired_numbers(files, system, topic)
@@ -99,7 +96,7 @@ def is_pinned(files: Filesystem, folder: TableFolder, number: int) -> bool:
 
 
 def _marked(files: Filesystem, folder: TableFolder, mark: str, numbers: list[int]) -> bool:
-    """Makes a mark unless one of the versions is pinned, before or after; whether it stands."""
+    """Make a mark unless one of the versions is pinned, before or after; return whether it stands."""
     return make_mark(
         files, mark, folder.attempts, now(), lambda: any(is_pinned(files, folder, number) for number in numbers)
     )
@@ -108,7 +105,7 @@ def _marked(files: Filesystem, folder: TableFolder, mark: str, numbers: list[int
 def _needed(
     files: Filesystem, folder: TableFolder, kept: list[TableVersion], current: TableVersion | None
 ) -> set[Section]:
-    """The sections that readers of the versions that stay may read; chains that nobody needs are marked."""
+    """Return the sections that readers of the versions that stay may read; mark chains that nobody needs."""
     needed = {section for version in kept for section in version.read_sections}
     numbers = {version.number for version in kept}
     bases = {version.reads: version.base for version in kept if version.reads == version.number}
@@ -136,7 +133,7 @@ def _release(
     needed: set[Section],
     released: str,
 ) -> None:
-    """Gives up those of some sections that nobody needs; once they are all given up, that is noted."""
+    """Give up those of some sections that nobody needs; once they are all given up, note that."""
     if files.exists(released):
         return
     for section in sections:
@@ -154,7 +151,7 @@ def _release_compacted(
     kept: list[TableVersion],
     needed: set[Section],
 ) -> None:
-    """Gives up what compactions have written that no version needs, also those that died before their record stood."""
+    """Give up what compactions have written that no version needs, also those that died before their record stood."""
     read_ = {version.reads for version in kept}
     by_number = {version.number: version for version in all_versions}
     for number in staged_numbers(files, folder):

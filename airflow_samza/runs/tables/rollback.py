@@ -27,9 +27,7 @@ PREVIOUS = "previous"
 
 
 def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> TableVersion:
-    """The version that a rollback means.
-
-    A number, a push id, or ``previous``: the one that was current before what is current now.
+    """Return the version that a rollback means: a number, a push id, or ``previous``, the one before the current one.
 
     A text of digits is a number, and where no version has it, the id of a push (20260101).
     """
@@ -63,7 +61,7 @@ def find_target(files: Filesystem, system: str, topic: str, to: str | int) -> Ta
 def rollback(
     files: Filesystem, system: str, topic: str, to: str | int, push_id: str, bound: System | None = None
 ) -> TableVersion:
-    """Makes what an older version read current again, as a new version (``to``: see :func:`find_target`).
+    """Make what an older version read current again, as a new version (``to``: see :func:`find_target`).
 
     A rollback of the same id finds its version. ``bound`` is the system of the push stream: a version whose rows are
     gone there is rejected.
@@ -99,7 +97,7 @@ def _brought_back(files: Filesystem, system: str, topic: str, former: TableVersi
 
 
 def _reject_without_rows(bound: System, topic: str, version: TableVersion) -> None:
-    """Rejects a version of which a section was given up: whatever its records say, it cannot be read."""
+    """Reject a version of which a section was given up: whatever its records say, it cannot be read."""
     if not isinstance(bound, RemembersWriters):
         return
     stream = StreamSpec(topic, len(version.offsets))

@@ -24,7 +24,7 @@ from airflow_samza.provider.page.problems import NotFound, not_read, problem_of
 from airflow_samza.provider.page.rights import OF_RUN, ReadableDags
 from airflow_samza.provider.page.routes.addresses import OF_DAG_RUN, DagId, Limit, Offset, RunId
 from airflow_samza.provider.shown import shows_samples
-from airflow_samza.runs.progress.run_facts import run_state
+from airflow_samza.runs.progress.run_list import run_state
 from airflow_samza.secrecy import without_passwords
 
 router = APIRouter(tags=["runs"])
