@@ -119,8 +119,8 @@ def _other_rows(table: SideTable, stream_id: str, stage: str, before: int) -> To
         f"{stream_id!r} for this run, and has {table.store.count:,} now: the topic was compacted since, and values "
         "that were overwritten after the plan are gone.",
         hint="Clear the plan task with its downstream tasks: the run then reads the topic as it is now. To clear "
-        "stages for longer, set min.compaction.lag.ms of the topic to that time, or push the table, which keeps "
-        "versions.",
+        "stages for longer, set min.compaction.lag.ms of the topic to that time, or "
+        "push the table, which keeps versions.",
         stream=stream_id,
         table=name,
     )

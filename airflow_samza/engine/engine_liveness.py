@@ -78,11 +78,8 @@ def silent(engine: StageEngine, answered_at: float, stage_id: str = "") -> Stage
     since = datetime.fromtimestamp(answered_at, timezone.utc)
     meanwhile = f", while the stage {stage_id} ran" if stage_id else ""
     return StageLost(
-        (
-            f"{engine.place[0].upper()}{engine.place[1:]} has not answered since {since:%H:%M:%S} UTC{meanwhile}: it "
-            "is "
-            "frozen."
-        ),
+        f"{engine.place[0].upper()}{engine.place[1:]} has not answered since {since:%H:%M:%S} UTC{meanwhile}: "
+        "it is frozen.",
         hint="Try again: another Spark takes its place.",
         stage=stage_id,
     )

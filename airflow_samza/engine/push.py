@@ -115,10 +115,9 @@ def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None
     if topic is not None and topic.partitions != request.partitions:
         raise PushError(
             f"The push stream {stream.name!r} has {topic.partitions} partitions, and table {request.table!r} is "
-            "declared with "
-            f"{request.partitions}.",
-            hint=f"Declare partitions={topic.partitions}, or push to a table of another name: a stream's count never "
-            "changes.",
+            f"declared with {request.partitions}.",
+            hint=f"Declare partitions={topic.partitions}, or push to a table of another name: a stream's "
+            "count never changes.",
             table=request.table,
         )
     if topic is None:

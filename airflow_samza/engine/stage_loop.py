@@ -251,8 +251,8 @@ class StageLoop:
             f"The stage {self._stage.stage_id!r} waits for {what} in vain: its producers have finished, and task "
             f"{task} has not ended.",
             hint=(
-                "Its chooser waits for a stream that never comes, or a topic was cleaned up: clear it with its "
-                "upstream."
+                "Its chooser waits for a stream that never comes, or a topic was cleaned "
+                "up: clear it with its upstream."
             )
             if unread
             else "The topic that it reads holds no end-of-stream: clear it with its upstream.",

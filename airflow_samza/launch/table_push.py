@@ -183,8 +183,8 @@ def not_importable(table: str, reference: str, error: Exception) -> PushError:
     """Return the error for a function that makes a push's rows, and that a process cannot import."""
     return PushError(
         f"The source of the push of table {table!r} is {reference!r}, which cannot be imported: {error}.",
-        hint='Write "package.module:function", of a function that takes a Spark session; py_modules ships further '
-        "modules.",
+        hint='Write "package.module:function", of a function that takes a '
+        "Spark session; py_modules ships further modules.",
         table=table,
     )
 

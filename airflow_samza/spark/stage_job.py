@@ -118,8 +118,8 @@ def losses(driver: DriverSession, handle: StageHandle) -> Iterator[None]:
 def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
     """Return the error for a stage whose Spark is gone."""
     return StageLost(
-        f"{driver.place[0].upper()}{driver.place[1:]} went away while the stage {handle.stage_id} ran, or lost its "
-        "session.",
+        f"{driver.place[0].upper()}{driver.place[1:]} went away while the stage {handle.stage_id} "
+        "ran, or lost its session.",
         hint="Try again when it is back.",
         stage=handle.stage_id,
         run=handle.run_id,
@@ -130,8 +130,8 @@ def _failed(text: str, died: bool, handle: StageHandle, program: StageProgram) -
     return StageFailed(
         f"The Spark job of the stage {handle.stage_id!r} failed{_suspects(program)}: {_first_line(text)}",
         hint=(
-            "A Python worker that dies without a word was killed or ran out of memory; give it more, or read less per "
-            "task."
+            "A Python worker that dies without a word was killed or ran out of memory; give it "
+            "more, or read less per task."
             if died
             else f"{WHOLE_ERROR} When it is a value: leave such rows out before, or use try_cast and its like."
         ),

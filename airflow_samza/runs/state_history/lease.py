@@ -158,8 +158,8 @@ def fenced(history: StateHistory, lease: Lease, why: str) -> StateFenced:
     """The error for a run that has lost its lease."""
     return StateFenced(
         f"The run {lease.run!r} may no longer write the state of {history.application!r} (fence {lease.fence}): {why}.",
-        hint="Clear its plan task with its downstream tasks: the run is then planned anew, from the state as it is "
-        "now.",
+        hint="Clear its plan task with its downstream tasks: the run is then planned anew, from "
+        "the state as it is now.",
         application=history.application,
         run=lease.run,
         fence=lease.fence,

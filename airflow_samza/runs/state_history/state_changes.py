@@ -208,8 +208,8 @@ def _rows(version: Version, key: str, passed_by: frozenset[str]) -> Iterator[int
 def _misread(version: Version, meaning: StateMeaning, was: StateMeaning) -> PlanChanged:
     changes = "; ".join(sorted(meaning.changes(was)))
     return PlanChanged(
-        f"The state of {meaning.title} in version {version.number} was made by another definition than the "
-        "application's: "
+        f"The state of {meaning.title} in version {version.number} was made "
+        "by another definition than the application's: "
         f"{changes}.",
         hint=f"Change it back; or give it a new id and set dropped=[{was.name!r}] to start it empty; or forget all "
         f"state: {_reset(version)}",

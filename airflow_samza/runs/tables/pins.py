@@ -96,8 +96,8 @@ def find_version(
 
 
 KEY_STAYS = (
-    "Rows of one key have to lie in one partition in all versions: declare the same key, or push a table of another "
-    "name."
+    "Rows of one key have to lie in one partition in all versions: declare the same key, or "
+    "push a table of another name."
 )
 
 
@@ -119,8 +119,8 @@ def check_columns(table: TableDescriptor, version: TableVersion) -> None:
             f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) has no column "
             f"{missing[0]!r}, which the "
             "table declares.",
-            hint=f"It was pushed with {', '.join(pushed.names)}: push the table again, or read a version that has the "
-            "column.",
+            hint=f"It was pushed with {', '.join(pushed.names)}: push the table again, or read "
+            "a version that has the column.",
             table=table.table_id,
             column=missing[0],
         )

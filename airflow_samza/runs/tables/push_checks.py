@@ -118,8 +118,8 @@ def check_rows(request: PushRequest, totals: PushTotals, current: TableVersion |
         raise PushError(
             f"The push of table {request.table!r} has {_rows(totals.duplicates)} whose key ({key}) came before, such "
             f"as {examples}.",
-            hint='Fix the source, or say which row stays: on_duplicate="last" with latest_by="<column>", or '
-            'on_duplicate="any".',
+            hint='Fix the source, or say which row stays: on_duplicate="last" with latest_by="<column>", '
+            'or on_duplicate="any".',
             table=request.table,
             duplicates=totals.duplicates,
         )
@@ -141,11 +141,8 @@ def _check_counts(request: PushRequest, totals: PushTotals, current: TableVersio
     changed = totals.rows + totals.deletes
     if changed < request.least_rows:
         raise PushError(
-            (
-                f"The push of table {request.table!r} has {_rows(changed)}, and at least {request.least_rows:,} are "
-                "asked "
-                "for (min_rows)."
-            ),
+            f"The push of table {request.table!r} has {_rows(changed)}, and at least {request.least_rows:,} are asked "
+            "for (min_rows).",
             hint="Is the source complete? With min_rows=0 an empty push empties the table."
             if request.min_rows is None
             else "If the source is complete, lower min_rows.",

@@ -230,8 +230,8 @@ def _loaded(version: TableVersion, compactions: Compactions) -> TableVersion:
 def _readable(files: Filesystem, folder: TableFolder, version: TableVersion) -> TableVersion:
     if version.number in expired_numbers(files, folder.system, folder.topic):
         raise NoSuchVersion(
-            f"Version {version.number} of table {version.table or folder.topic!r} (push {version.push_id!r}) has "
-            "expired.",
+            f"Version {version.number} of table {version.table or folder.topic!r} (push {version.push_id!r}) "
+            "has expired.",
             hint=f"Still there: {_those_left(files, folder)}. keep_versions of the push says how many are kept.",
             table=version.table or folder.topic,
             wanted=version.number,
