@@ -1,7 +1,4 @@
-"""The inputs that a stage may read in its next epoch.
-
-An upper bound for every input, and how inputs end whose end is not in their data.
-"""
+"""Inputs that a stage may read in its next epoch: a bound for each, and ends that are not in their data."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""The tables of a stage that side inputs feed, from epoch to epoch (decision 53).
-
-In a continuous run they follow their side inputs, and never hold the main input up.
+"""Tables of a stage that side inputs feed, from epoch to epoch; they never hold the main input up.
 
 A few further messages are taken into the next epoch as they are (they cost a task some milliseconds). Many of them, or
 another version of a pushed table, are first read into the hosts' folders of stores, by a small job beside the epochs;
-the epochs go on with what they have until that is done (rules S1, S7). A processor's messages come in pieces that
-take a bounded time, a piece in each epoch, and while the inputs are silent in epochs of their own. An epoch's intent
-names what its tables hold, so that every attempt at it sees the same.
+the epochs go on with what they have until that is done (rules S1, S7). A processor's messages come in pieces that take
+a bounded time, a piece in each epoch, and while the inputs are silent in epochs of their own. An epoch's intent names
+what its tables hold, so that every attempt at it sees the same.
 """
 
 from __future__ import annotations

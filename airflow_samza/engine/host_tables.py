@@ -1,6 +1,4 @@
-"""The tables of a task in the folder of its host.
-
-Opened before they are read on, written when much of them is new (rules S3, S4).
+"""Tables of a task in the folder of its host: opened before they are read on, written when much is new (rules S3, S4).
 
 What lies there is flushed first, then the file with the offsets to which it has been read. A table that a processor
 fills lies under the digest of what makes its rows, and only where that is known.
@@ -91,9 +89,7 @@ class HostTables:
         return True
 
     def _open_nearer(self, tables: SideTables, table: SideTable, slices: Slices) -> None:
-        """Take over what was read of all streams of a table, or of some.
-
-        The others are then read from their beginnings (rule S3).
+        """Take over what was read of a table's streams, of all or some; others are read from the start (rule S3).
 
         A table that holds something already goes on from what is further on, if that is no further than it shall come.
         """
@@ -223,7 +219,7 @@ class HostTables:
         return {s: [self._streams[s].system, self._streams[s].spec.name] for s in sorted(table.table.side_inputs)}
 
     def _name(self, table: SideTable) -> str:
-        """Of a table's folder.
+        """Return the name of a table's folder.
 
         Whoever makes the same rows, in the same columns by the same key, may use what lies there.
         """

@@ -51,10 +51,7 @@ class TaskPosition:
         return self.offset(*place, first) < int(bound)
 
     def has_work(self, inputs: Mapping[str, InputIntent]) -> bool:
-        """Return whether the next epoch can bring the task on.
-
-        Something is at hand, and the last epoch did not leave just that.
-        """
+        """Return whether something is at hand for the next epoch that the last one did not leave."""
         return not self.ended and bool(self.left(inputs)) and self._now(inputs) != self._tried
 
     def tries(self, inputs: Mapping[str, InputIntent]) -> None:

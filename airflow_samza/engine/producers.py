@@ -44,10 +44,7 @@ class Producers:
                 self._bound[stream_id] = handle.generation  # it reads what it writes itself
 
     def bind(self) -> str | None:
-        """Bind to what can be bound to by now.
-
-        The stage that has to start before the rest can be, or None when all is bound.
-        """
+        """Bind to what can be bound to by now; return the stage that has to start before the rest can be, if any."""
         for stream_id in self._own:
             if stream_id in self._bound:
                 continue

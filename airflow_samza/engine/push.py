@@ -85,9 +85,9 @@ def _stage(engine: StageEngine, push: PushContext) -> None:
 
 
 def push_stream(request: PushRequest, schema: Schema) -> StreamSpec:
-    """Return the push stream.
+    """Return the push stream: the table's columns, and the mark of deletes.
 
-    The table's columns (all but the key may be null, as in a row that deletes), and the mark of deletes.
+    All columns but the key may be null, as in a row that deletes.
     """
     fields = [field if field.name in request.key else Field(field.name, field.type) for field in schema.fields]
     columns = Schema((*fields, Field(DELETED, parse_type("boolean"))))

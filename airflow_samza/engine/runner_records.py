@@ -1,7 +1,4 @@
-"""The records that a stage runner writes.
-
-Its attempts and its own end, written again and again until they are written.
-"""
+"""Records of a stage runner, of its attempts and its own end, written again and again until they are written."""
 
 from __future__ import annotations
 

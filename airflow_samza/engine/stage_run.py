@@ -95,7 +95,7 @@ def _run_epoch(engine: StageEngine, context: StageContext) -> Intent:
 def bind_inputs(
     files: Filesystem, systems: Mapping[str, System], run: RunPlan, handle: StageHandle
 ) -> dict[str, BoundStream]:
-    """Return the inputs that the epoch reads.
+    """Return the inputs that the epoch reads, as an intent that stands already has them.
 
     They have the input ranges that the plan fixed, and for the run's own topics the newest committed generation.
 

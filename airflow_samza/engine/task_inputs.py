@@ -1,7 +1,4 @@
-"""The inputs of one task in an epoch.
-
-Its partitions, each from its checkpoint up to the bound of the intent, and their ends.
-"""
+"""Inputs of one task in an epoch: partitions, each from its checkpoint up to the intent's bound, and their ends."""
 
 from __future__ import annotations
 
@@ -81,10 +78,7 @@ class TaskInputs:
 
 @dataclass(frozen=True)
 class _Envelopes:
-    """The envelopes of one partition, of which only what the stage uses is read.
-
-    Opened when they are first asked for.
-    """
+    """The envelopes of one partition, opened when first asked for, of which only what the stage uses is read."""
 
     program: StageProgram
     stream_id: str

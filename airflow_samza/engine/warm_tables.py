@@ -1,6 +1,4 @@
-"""Tables of side inputs that a worker process, or its host, has read already.
-
-The next epoch or run reads on from there (rules S3, S4).
+"""Tables of side inputs that a worker process or its host has read already, and from which it reads on (rules S3, S4).
 
 A worker keeps the tables of the tasks that it ran last. Beside that, tables lie in the host's folder of stores
 (``host_tables.py``): any process of the host maps them into memory.

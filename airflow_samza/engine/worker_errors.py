@@ -1,7 +1,4 @@
-"""Errors on their way from a Python worker through the JVM to the driver.
-
-As one line of JSON in the exception's text.
-"""
+"""Errors on their way from a Python worker through the JVM to the driver, as one line of JSON."""
 
 from __future__ import annotations
 
@@ -45,10 +42,7 @@ def error_of_task(error: BaseException, stage: str, task: int) -> SamzaError:
 
 
 def find_error(text: str, origins: Mapping[str, str]) -> SamzaError | None:
-    """Return the error in the text of a failed job, with places in shipped code as the user knows them.
-
-    None when there is none.
-    """
+    """Return the error in a failed job's text, with places in shipped code as the user knows them; None without one."""
     start = text.find(MARK)
     if start < 0:
         return None

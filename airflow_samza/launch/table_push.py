@@ -207,9 +207,9 @@ def submit_push(
     settings: Callable[[], RunnerSettings],
     conf: Mapping[str, str],
 ) -> StageHandle:
-    """Re-attach to the push if it lives or is over, else tries it, with what is asked now.
+    """Re-attach to a push that lives or is over, else try it with what the request says now.
 
-    What was staged for the same is kept.
+    What was staged for an equal request is kept.
     """
     handle = request.handle
     if stage_status(files, handle).state not in (QUEUED, RUNNING) or not files.exists(request_path(handle)):

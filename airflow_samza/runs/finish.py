@@ -1,6 +1,4 @@
-"""Rolls a stage forward.
-
-Commits its open epoch, publishes it to every output, and writes the result after the last one.
+"""Roll a stage forward: commit its open epoch, publish it to every output, and write the result after the last one.
 
 Each step is decided or idempotent by itself, so a process may die between any two of them and another goes on: whoever
 calls it, and however often, the outcome is one.

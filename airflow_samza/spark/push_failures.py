@@ -87,10 +87,7 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
 
 
 def first_words(text: str) -> str:
-    """Return the most informative line in the text of an error of Spark.
-
-    The first one that it names by its class in brackets, else the first line.
-    """
+    """Return the line of a Spark error that names its class in brackets, or else its first line."""
     named = re.search(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+", text)
     lines = [
         line.strip().removeprefix(": ")
@@ -120,10 +117,7 @@ def _source_failure(request: PushRequest, error: Exception, secrets: Mapping[str
 
 
 def _may_pass(error: Exception, text: str) -> bool:
-    """Return whether a source that could not be looked at may be there in a minute.
-
-    A host that does not answer, a file that is replaced.
-    """
+    """Return whether a source may be there in a minute: a host does not answer, a file is being replaced."""
     from pyspark.errors import AnalysisException, IllegalArgumentException
 
     if _NO_CONNECTION in text:

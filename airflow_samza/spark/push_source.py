@@ -1,7 +1,4 @@
-"""The source of a table push as a DataFrame with the table's columns.
-
-Whatever Spark reads, selected, cast and marked.
-"""
+"""Source of a table push as a DataFrame with the table's columns, selected, cast and marked."""
 
 from __future__ import annotations
 

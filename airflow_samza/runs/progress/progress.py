@@ -1,7 +1,7 @@
-"""The progress of a stage of a run, by partition and in all (decision 17).
+"""Progress of a stage of a run, by partition and in all.
 
-:func:`airflow_samza.runs.progress.stage_progress.stage_progress` makes them,
-:mod:`airflow_samza.runs.progress.progress_text` has the words for people.
+:mod:`~airflow_samza.runs.progress.stage_progress` makes it, and :mod:`~airflow_samza.runs.progress.progress_text` has
+the words for people.
 """
 
 from __future__ import annotations

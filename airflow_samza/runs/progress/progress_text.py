@@ -1,7 +1,4 @@
-"""A stage's progress as lines for a log or a terminal.
-
-A headline, a line per input, and the partitions that are furthest behind.
-"""
+"""A stage's progress as lines of text: a headline, a line per input, and the partitions furthest behind."""
 
 from __future__ import annotations
 
@@ -115,10 +112,7 @@ def _tables(report: ProgressReport) -> list[str]:
 
 
 def _restored(report: ProgressReport) -> list[str]:
-    """Return where tasks found the state with which they began their epochs, on a cluster.
-
-    In a process, on the host, or only in the root.
-    """
+    """Return whether tasks on a cluster found their state in a process, on the host, or only in the root."""
     if not report.restored.get(
         "host"
     ):  # without copies on hosts, as on one machine, it says nothing that anybody could change

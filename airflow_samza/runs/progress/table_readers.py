@@ -22,7 +22,8 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 class Freshness:
     """A version of a table that runs are expected to read.
 
-    That every run of an application that is on, and at least ``least``, reads ``number`` of a table or newer.
+    It is read when every run of an application that is on, and at least ``least``, reads ``number`` of a table or
+    newer.
     """
 
     application: str

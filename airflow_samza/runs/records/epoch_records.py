@@ -24,13 +24,10 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 @dataclass(frozen=True)
 class InputIntent:
-    """The part of one input that an epoch reads.
-
-    The physical stream, the slice, and the writer's generation if the run wrote it.
+    """The part of one input that an epoch reads: stream, slice, and the writer's generation if the run wrote it.
 
     The slice bounds an epoch from above; where it begins, the task's checkpoint says. ``end`` is how the input ends
-    where the slice
-    does: for good (True), for this run only (False, rule C9), or as its own messages say (None).
+    where the slice does: for good (True), for this run only (False, rule C9), or as its own messages say (None).
     """
 
     stream: str

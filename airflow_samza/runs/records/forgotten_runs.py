@@ -1,6 +1,6 @@
-"""A run whose id was used before and whose records are gone.
+"""Runs whose id was used before, and whose records are gone.
 
-What it publishes under its former generation would be taken for published.
+What such a run publishes under its former generation would be taken for published.
 """
 
 from __future__ import annotations

@@ -66,9 +66,7 @@ SIDE_INPUT = "side_input"
 
 @dataclass(frozen=True)
 class BoundStream:
-    """A stream of the plan in this run.
-
-    The system's name, the stream as the system sees it, and the slice that is read.
+    """A stream of the plan in this run: its system, the stream as the system sees it, and the slice that is read.
 
     The name of an intermediate stream is completed with its writer's generation: :meth:`RunPlan.intermediate`.
     """
@@ -94,7 +92,7 @@ class StageReuse:
 
 
 def side_input_key(stream_id: str) -> str:
-    """Under what ``RunPlan.streams`` holds a stream as a side input, where the run reads it as an input, too.
+    """Return the key in ``RunPlan.streams`` of a side input whose stream the run reads as an input, too.
 
     No stream id has an ``@``.
     """
@@ -239,10 +237,7 @@ class RunPlan:
 
     @property
     def keeps_state(self) -> bool:
-        """Return whether another run goes on from what this one leaves.
-
-        Then its tasks keep checkpoint and state to the end.
-        """
+        """Return whether another run goes on from what this one leaves: then tasks keep their state to the end."""
         return self.state is not None
 
     def start_of(self, stage_id: str) -> str | None:

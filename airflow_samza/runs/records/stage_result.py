@@ -1,7 +1,4 @@
-"""The result of a stage, for XComs and for people.
-
-Counts and places, and of messages that failed (and nothing else) a few as samples.
-"""
+"""Result of a stage, for XComs and for people: counts, places, and samples of messages that failed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Heartbeats as this process has seen them.
-
-A clock that jumps, here or there, neither kills a runner nor keeps a dead one.
+"""Heartbeats as this process sees them; a clock that jumps neither kills a runner nor keeps a dead one.
 
 A heartbeat holds the time of its writer's clock, which is all that a first look has. Who looks again sees whether it
 has moved, by a clock that does not jump. And a silence on this host has to last a moment longer than it takes to be

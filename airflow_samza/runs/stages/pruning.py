@@ -14,10 +14,7 @@ EPOCHS_KEPT = 20
 
 
 def state_folders(folder: StageFolder, manifests: Iterable[Manifest]) -> set[str]:
-    """The folders of the state files of a stage that its manifests name.
-
-    What they took over from a run before is not the stage's.
-    """
+    """Return the folders of a stage's state files that manifests name, without what came from a run before."""
     folders = {path.rpartition("/")[0] for manifest in manifests for path in snapshot_files(manifest.state)}
     return {path for path in folders if path.startswith(f"{folder.states}/")}
 
@@ -32,10 +29,7 @@ def prune_epochs(files: Filesystem, folder: StageFolder, committed: Commit) -> N
 
 
 def sweep_state(files: Filesystem, folder: StageFolder, before: int, kept: set[str]) -> None:
-    """Deletes the state folders of epochs before one, but for the ``kept``.
-
-    What tries that died or lost have left, among others.
-    """
+    """Delete the state folders of epochs before one but for the ``kept``, also what tries that died have left."""
     for epoch in files.list(folder.states):
         if not epoch.isdigit() or int(epoch) >= before:
             continue

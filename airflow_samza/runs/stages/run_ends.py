@@ -1,6 +1,4 @@
-"""The end of a run that reads unbounded inputs.
-
-A drain, a stop or a deadline, on record in the run's folder for every stage to see.
+"""End of a run with unbounded inputs: a drain, stop or deadline on record in the run's folder for all stages.
 
 A *drain* ends every stream for good: what has arrived by then is read, windows give what they hold, and the stages end
 one after the other. A *stop* ends only the run: nothing more is read, nothing flushes, and state stays for a run that

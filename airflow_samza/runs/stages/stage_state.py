@@ -1,7 +1,4 @@
-"""The state of a stage, read from the run's records alone.
-
-Whoever can read the root can ask (task, retry, trigger, page).
-"""
+"""State of a stage, read from the run's records alone, by whoever can read the root (task, trigger, page)."""
 
 from __future__ import annotations
 
@@ -379,10 +376,7 @@ def is_committed(files: Filesystem, folder: StageFolder) -> bool:
 
 
 def can_finish(files: Filesystem, folder: StageFolder) -> bool:
-    """Return whether the stage can be brought to its result from its records alone, by whoever comes.
-
-    No Spark is needed any more.
-    """
+    """Return whether anybody can bring the stage to its result from its records alone, without Spark."""
     return is_staged(files, folder) and not files.exists(folder.needs_runner)
 
 

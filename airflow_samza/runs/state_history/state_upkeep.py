@@ -1,7 +1,4 @@
-"""Showing, abandoning and resetting of an application's state by people.
-
-Look at it, give up a run that is half done, go back to an earlier version or to nothing.
-"""
+"""Acts of people on an application's state: show it, abandon a run that is half done, reset to an earlier version."""
 
 from __future__ import annotations
 
@@ -25,10 +22,7 @@ _GRACE_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class StateReport:
-    """An application's state as it lies there.
-
-    Its versions, oldest first, the holder of its lease, if any, and the runs apart from it.
-    """
+    """An application's state: versions (oldest first), the holder of the lease if any, and the runs apart from it."""
 
     versions: tuple[Version, ...]
     holder: Lease | None

@@ -184,9 +184,7 @@ def _publish(files: Filesystem, history: StateHistory, ended: Ended) -> Version:
 
 
 def expire(files: Filesystem, history: StateHistory, keep: int) -> list[int]:
-    """Delete all versions but the newest ``keep`` that runs left and those that a run apart from the history reads.
-
-    Return their numbers.
+    """Delete versions but the newest ``keep`` of runs and those that a run apart reads; return their numbers.
 
     Resets go with the versions before them: going back a few times takes none of the versions away that one may go back
     to.

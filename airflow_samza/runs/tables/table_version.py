@@ -92,10 +92,7 @@ class TableVersion:
 
     @property
     def known_rows(self) -> int:
-        """The rows of the full section underneath, which the next push is compared to.
-
-        Of a compacted version just its rows.
-        """
+        """The rows to which the next push is compared: of the full section underneath, or of the compacted one."""
         return self.compacted.rows if self.compacted is not None else self.full_rows
 
     @property

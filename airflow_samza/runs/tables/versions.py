@@ -59,12 +59,10 @@ def by_push_id(files: Filesystem, system: str, topic: str, push_id: str) -> Tabl
 
 
 def as_of(files: Filesystem, system: str, topic: str, instant: datetime) -> TableVersion:
-    """The version that was current at an instant.
+    """Return the version that was current at an instant: of those from before it, the latest, of equal ones the newest.
 
-    Of those with ``current_from`` at or before it, the latest (of equal ones the newest).
-
-    So what was pushed for the data interval [Monday, Tuesday) counts from Tuesday 00:00 on, whenever the push itself
-    ran. None there yet, or expired since, is an error.
+    It counts by ``current_from``. What was pushed for the data interval [Monday, Tuesday) counts from Tuesday 00:00 on,
+    whenever the push itself ran. None there yet, or expired since, is an error.
     """
     if instant.tzinfo is None:
         raise PushError(

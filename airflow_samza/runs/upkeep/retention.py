@@ -57,9 +57,7 @@ def sweep_application(
     now: float | None = None,
     dry: bool = False,
 ) -> SweptRuns:
-    """Deletes what has expired of one application.
-
-    Topics of its runs, runs beyond number and age, and what they have left.
+    """Delete what has expired of one application: topics of runs, runs beyond number and age, and their leftovers.
 
     ``application`` is its name, or that of its folder of runs. ``seconds``: after so long the rest is left to the next
     sweep.
@@ -234,9 +232,7 @@ def _delete_temporary(files: Filesystem, directory: str, before: float) -> None:
 
 
 def orphaned_state(files: Filesystem, history: str) -> list[str]:
-    """The folders of state files under a history's folder that nobody will read.
-
-    Their lease has ended, and no version names them.
+    """Return folders of state files that nobody will read: their lease has ended, and no version names them.
 
     A lease that has ended with a version that is not among the versions yet counts as one; the newest lease's files
     stay in any case.

@@ -96,9 +96,9 @@ def _fsck_looks(files: Filesystem, folder: str) -> Iterator[Finding]:
 
 
 def published_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str, Published, float]]:
-    """Yield what the results of a run's stages say to be in topics.
+    """Yield what results of a run's stages say to be in topics: system, topic, what, and when it was written.
 
-    System, topic, what, and when that was written (seconds since 1970).
+    Times are in seconds since 1970.
     """
     for generation, folder in _stages(files, run):
         result = _result_of(files, folder)

@@ -62,9 +62,7 @@ class SweptRuns:
 def slim_run(
     files: Filesystem, systems_of: SystemsOf, run: OverRun, now: float, swept: SweptRuns, *, dry: bool = False
 ) -> None:
-    """Deletes what a run that is over needs no more though it stays.
-
-    Expired topics, code, and state of which there is a copy.
+    """Delete what a run that is over needs no more though it stays: expired topics, code, state with a copy.
 
     A note says what was done, so that the next sweep passes it over, until the run is opened and closed again.
     """
@@ -194,10 +192,7 @@ def _sweep_topics(
 
 
 def _leftovers(files: Filesystem, run: OverRun) -> list[str]:
-    """Folders of a run that nobody reads any more.
-
-    Shipped code, and the state of stages that have left it elsewhere.
-    """
+    """Return folders that nobody reads any more: shipped code, and state of stages that have left it elsewhere."""
     leftovers = [run.folder.code] if files.list(run.folder.code) else []
     for plan in run.plans:
         stages = {stage.stage_id: finished_stage(files, plan, stage.stage_id) for stage in plan.plan.stages}
@@ -219,10 +214,7 @@ def _has_left(files: Filesystem, plan: RunPlan) -> bool:
 
 
 def _release_pins(files: Filesystem, run: OverRun) -> None:
-    """Deletes the pins of a run, which would hold what it read for a month otherwise.
-
-    Nobody could see any more that it is over.
-    """
+    """Delete the pins of a run, which would hold what it read for a month: nobody could see that it is over."""
     readers = {f"{plan.application}/{plan.run_id}" for plan in run.plans}
     for plan in run.plans:
         if plan.state is not None:

@@ -52,10 +52,7 @@ class UnreadOutputs:
             )
 
     def reader(self, run: RunPlan, systems: Mapping[str, System]) -> str | None:
-        """An application that has not read all that a run wrote to a topic of which it reads.
-
-        None when there is none.
-        """
+        """Return an application that has not read all that a run wrote to a topic of which it reads, if any."""
         for stage in run.plan.stages:
             for stream_id in stage.outputs:
                 stream = run.stream(stream_id)
