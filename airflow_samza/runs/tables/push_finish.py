@@ -45,7 +45,7 @@ def finish_push(
     ``then`` is done when the version stands, before the push is over; it must not fail.
     """
     folder = request.handle.folder
-    standing = _known(files, request)
+    standing = versions.by_push_id(files, request.system, request.topic, request.push_id)
     if standing is None:
         try:
             versions.reject_late(files, request.system, request.topic, request.table, request.push_id, request.after)
@@ -65,10 +65,6 @@ def finish_push(
         if gone:
             log.info("versions %s of table %s are expired", ", ".join(map(str, gone)), request.table)
     return standing
-
-
-def _known(files: Filesystem, request: PushRequest) -> TableVersion | None:
-    return versions.by_push_id(files, request.system, request.topic, request.push_id)
 
 
 def _decide(files: Filesystem, system: System, request: PushRequest) -> PushPublication:
@@ -92,9 +88,13 @@ def _decide(files: Filesystem, system: System, request: PushRequest) -> PushPubl
 
 def _published(files: Filesystem, request: PushRequest) -> PushPublication | None:
     """Return what a former attempt has decided to publish, if this push still asks for it."""
-    numbers_ = numbers(files, _publications(request))
-    last = read(files, f"{_publications(request)}/{numbers_[-1]:06}.json", PushPublication) if numbers_ else None
+    last = _last_publication(files, request)
     return last if last is not None and last.digest == request.digest else None
+
+
+def _last_publication(files: Filesystem, request: PushRequest) -> PushPublication | None:
+    published = numbers(files, _publications(request))
+    return read(files, f"{_publications(request)}/{published[-1]:06}.json", PushPublication) if published else None
 
 
 def _publications(request: PushRequest) -> str:
@@ -187,10 +187,9 @@ def begin_staging(files: Filesystem, request: PushRequest, schema: Schema) -> in
 def discard(files: Filesystem, system: System, request: PushRequest) -> None:
     """Throw away what was staged, and what was committed unseen, so that the next attempt reads the source again."""
     folder = request.handle.folder
-    publications = numbers(files, _publications(request))
-    if publications:
-        last = read(files, f"{_publications(request)}/{publications[-1]:06}.json", PushPublication)
-        if last is not None and last.digest:
+    last = _last_publication(files, request)
+    if last is not None:
+        if last.digest:
             nothing = _add_publication(files, request, PushPublication("", ""))
             _publish(system, request, nothing)  # of a newer generation: what was committed before makes room
     elif isinstance(system, DiscardsStaged):
