@@ -1,4 +1,4 @@
-"""Tables of a stage that side inputs feed, from epoch to epoch; they never hold the main input up.
+"""Tables of a stage that side inputs feed, from epoch to epoch; they never hold the main input up (decision 53).
 
 A few further messages are taken into the next epoch as they are (they cost a task some milliseconds). Many of them, or
 another version of a pushed table, are first read into the hosts' folders of stores, by a small job beside the epochs;

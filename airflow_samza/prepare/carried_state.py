@@ -15,12 +15,12 @@ from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, StateError, TopicError
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
-from airflow_samza.runs.lineage.folder import LineageFolder
-from airflow_samza.runs.lineage.lease import Lease
-from airflow_samza.runs.lineage.state_taken import Patience, give_back, source_version, take_lease
-from airflow_samza.runs.lineage.versions import Version, find_version, newest_number, version_of_run
 from airflow_samza.runs.records.data_interval import DataInterval
-from airflow_samza.runs.records.run_state import CARRIED, OWN, RunState
+from airflow_samza.runs.records.run_plan import CARRIED, OWN, RunState
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.lease import Lease
+from airflow_samza.runs.state_history.state_at_start import Patience, give_back, source_version, take_lease
+from airflow_samza.runs.state_history.versions import Version, find_version, newest_number, version_of_run
 from airflow_samza.systems.capabilities import TakesArrivals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec
@@ -37,7 +37,7 @@ class TakenState:
     def give_back(self, files: Filesystem, spec: ApplicationSpec) -> None:
         """Free the lease, when the run cannot be planned."""
         if self.lease is not None:
-            give_back(files, LineageFolder(spec.name, spec.app_id), self.lease)
+            give_back(files, StateHistory(spec.name, spec.app_id), self.lease)
 
 
 def is_carried_on(stream: StreamDescriptor) -> bool:
@@ -57,7 +57,7 @@ def take_state(
 
     ``on_wait`` gets a sentence that names the run it waits for.
     """
-    lineage, source = LineageFolder(spec.name, spec.app_id), request.state_from
+    lineage, source = StateHistory(spec.name, spec.app_id), request.state_from
     keep = Config(spec.config).state_versions_keep
     if source == FRESH:
         return TakenState(RunState(OWN, keep=keep))
@@ -77,7 +77,7 @@ def take_state(
 
 def previewed_state(files: Filesystem, spec: ApplicationSpec, source: str) -> Version | None:
     """Return the version that a run planned now would start from, as far as that is known without the lease."""
-    lineage = LineageFolder(spec.name, spec.app_id)
+    lineage = StateHistory(spec.name, spec.app_id)
     if not carries_state(spec) or source == FRESH:
         return None
     return (
@@ -157,7 +157,7 @@ def arrived_slice(
 
 
 def _recreated(stream: StreamDescriptor, version: Version, what: str) -> TopicError:
-    reset = LineageFolder(version.plan.application, version.plan.app_id).reset_command()
+    reset = StateHistory(version.plan.application, version.plan.app_id).reset_command()
     return TopicError(
         f"The input {stream.stream_id!r} {what} by the run before: it was created again.",
         hint=f"Bring the former one back; or give it a new id and set dropped=[{stream.stream_id!r}], and it is read "

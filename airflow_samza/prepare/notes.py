@@ -11,8 +11,8 @@ from airflow_samza.prepare.lasting_outputs import lasting_notes
 from airflow_samza.prepare.output_slots import slot_notes
 from airflow_samza.prepare.side_inputs import side_input_notes
 from airflow_samza.prepare.spark_streams import spark_notes
-from airflow_samza.runs.lineage.versions import Version, is_reset
 from airflow_samza.runs.records.run_plan import Note, RunPlan
+from airflow_samza.runs.state_history.versions import Version, is_reset
 from airflow_samza.systems.capabilities import TellsWhatIsRead
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System

@@ -45,14 +45,14 @@ from airflow_samza.prepare.spark_streams import reject_unreadable
 from airflow_samza.prepare.state_starts import former_names
 from airflow_samza.prepare.superseded_inputs import InputHistory
 from airflow_samza.records import plain
-from airflow_samza.runs.lineage.state_changes import (
+from airflow_samza.runs.records.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
+from airflow_samza.runs.state_history.state_changes import (
     changed_inputs,
     changed_state,
     dropped_and_there,
     lies_by_partitions,
 )
-from airflow_samza.runs.lineage.versions import Version
-from airflow_samza.runs.records.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
+from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import ExpiresMessages, TakesArrivals
 from airflow_samza.systems.filesystems.filesystem import Filesystem

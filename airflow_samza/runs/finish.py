@@ -29,8 +29,8 @@ from airflow_samza.runs.records.spans import Span, Stopwatch, seconds_of
 from airflow_samza.runs.records.stage_result import CODE, InputResult, OutputResult, StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle, newest_attempt, newest_request, spans_before
 from airflow_samza.runs.state_history.state_at_end import before_commit
-from airflow_samza.systems.capabilities import Delivery, ReplacesSlots, TellsWhatIsRead
-from airflow_samza.systems.delivery import after_a_retry, delivery_of
+from airflow_samza.systems.capabilities import ReplacesSlots, TellsWhatIsRead
+from airflow_samza.systems.delivery import Delivery, after_a_retry, delivery_of
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.system import Publication, System

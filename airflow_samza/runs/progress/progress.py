@@ -1,4 +1,4 @@
-"""Progress of a stage of a run, by partition and in all.
+"""Progress of a stage of a run, by partition and in all (decision 17).
 
 :mod:`~airflow_samza.runs.progress.stage_progress` makes it, and :mod:`~airflow_samza.runs.progress.progress_text` has
 the words for people.

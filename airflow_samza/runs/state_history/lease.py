@@ -1,4 +1,4 @@
-"""Lease on an application's state: only one run at a time carries it on, and a run that was replaced cannot write.
+"""Lease on an application's state: only one run at a time carries it on, and no replaced run writes (decision 12).
 
 A run claims lease n by ``put_if_absent`` of its record ``taken``; n is the lease's fence. Two more records decide what
 becomes of it. Each is also written by ``put_if_absent``, so the first writer decides and the others read its decision:

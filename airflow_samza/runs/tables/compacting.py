@@ -1,4 +1,4 @@
-"""Compacting a version of a pushed table: when it is due, and how staged rows become the version's one section.
+"""Compacting a version of a pushed table: when it is due, and how staged rows become its one section (decision 49).
 
 Like a push it may die anywhere, and whoever comes next goes on from the records. Two at once come to the same. These
 are the steps, each with the record that says that it is done:

@@ -1,4 +1,4 @@
-"""Compactions of versions of a pushed table: the same rows once more, as one section, and who may read which.
+"""Compactions of versions of a pushed table: the same rows as one section, and who reads which (decision 50).
 
 A version stays what it is: number, push id, kind, and the sections of its record. Beside it,
 ``compactions/<number>.json`` says that one more section holds just its rows. Who has nothing reads that one; who has a

@@ -13,8 +13,7 @@ from airflow_samza.application.operator_specs import (
     WhereSpec,
 )
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.records.run_plan import Note
-from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.runs.records.run_plan import Note, TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.system import ColumnBound

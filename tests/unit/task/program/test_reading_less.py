@@ -17,7 +17,7 @@ from airflow_samza import Row, avg, collect, count, stream_application, sum_
 from airflow_samza.config import INTERMEDIATE_WHOLE_MESSAGES
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.prepare.notes import joined
-from airflow_samza.runs.records.topic_contents import TopicContent
+from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.task.operators.aggregation import combiner
