@@ -7,6 +7,7 @@ through Catalyst).
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
@@ -32,6 +33,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemProducer
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.loop.run_loop import SectionRun
+from airflow_samza.task.loop.set_aside import SetAside
 from airflow_samza.task.report import Boundary, TaskReport, added
 
 if TYPE_CHECKING:
@@ -49,7 +51,9 @@ def read_over(batches: Iterator[pa.RecordBatch]) -> None:
 class TaskSection:
     """A task section of one try at one task of an epoch: the task at ``place`` among those that run in it."""
 
-    def __init__(self, stage: StageTask, epoch: int, place: int, attempt: str, section: int = 0) -> None:
+    def __init__(
+        self, stage: StageTask, epoch: int, place: int, attempt: str, section: int = 0, folder: str = ""
+    ) -> None:
         self._stage = stage
         self._section = section
         self._files = open_filesystem(stage.root)
@@ -62,6 +66,7 @@ class TaskSection:
         self._program = self._tables.program
         self._systems = self._tables.systems
         self._host = stage.host_files(self.task)
+        self._aside = SetAside(os.path.join(folder, f"airflow-samza-{self._attempt}"))
         self._restored = Restored()
         self._requests = requests.snapshot()
         self._state: Mapping[str, Any] = {}
@@ -164,6 +169,7 @@ class TaskSection:
             whole=intent.whole,
             limit=intent.limit,
             shut_down=intent.shut_down,
+            aside=self._aside,
         )
 
     def _kept_state(self, section: SectionRun, before: _Before, attempt: str) -> dict[str, Any] | None:
@@ -195,15 +201,19 @@ class TaskSection:
             yield from section.run(inputs.of(self.task, before.start))
         finally:
             inputs.close()
+            self._aside.close(delete=self.is_last)
 
-    def _boundary(self) -> Boundary:
-        """Return what the task section before has reached; its note is there when its last batch has come through."""
-        number = max((n for n in range(self._section) if self._program.sections[n].kind == "task"), default=None)
-        if number is None:
+    def _boundary(self, op_id: str) -> Boundary:
+        """Return how far an operator of an earlier section has come.
+
+        The note of that section is there when its last batch has come through.
+        """
+        sections = self._program.sections
+        made_by = next((n for n in range(self._section) if op_id in sections[n].sets_aside), self._section - 2)
+        note = read(self._files, self._note(made_by), TaskNote) if made_by >= 0 else None
+        if note is None:
             return Boundary()
-        note = read(self._files, self._note(number), TaskNote)
-        boundary = note.report.boundary if note is not None else None
-        return boundary if boundary is not None else Boundary()
+        return note.report.set_aside.get(op_id) or note.report.boundary or Boundary()
 
     def _whole_report(self, report: TaskReport) -> tuple[TaskReport, dict[str, Any]]:
         """Return the report of all sections of this try, and the state that the others than this one keep."""

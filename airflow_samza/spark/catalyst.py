@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from airflow_samza.spark.arrow_types import arrow_schema
 from airflow_samza.spark.epoch_task import RESULT_SCHEMA, EpochTask
 from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
 from airflow_samza.spark.sessions.driver_session import is_gone
+from airflow_samza.task.loop.set_aside import ORDER
 from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def stage_frame(source: DataFrame, program: StageProgram, task: EpochTask) -> Da
                 frame = _applied(frame, program.operators[op_id].spec)
         else:
             schema = RESULT_SCHEMA if section.boundary is None else program.section_schema(number).ddl()
+            if program.keeps_order and section.boundary is not None:
+                schema = f"{schema}, {ORDER} bigint"
             frame = frame.mapInArrow(dataclasses.replace(task, section=number), schema)
     if len(program.sections) > 1:
         last = next(
@@ -78,9 +81,9 @@ def _applied(frame: DataFrame, operator: OperatorSpec) -> DataFrame:
         if isinstance(operator, WhereSpec):
             return frame.where(operator.condition)
         if isinstance(operator, SelectSpec):
-            return frame.selectExpr(*operator.expressions)
+            return _selected(frame, operator.expressions)
         assert isinstance(operator, TransformSpec)
-        result: Any = operator.function(frame)
+        result: Any = operator.function(frame.drop(ORDER) if ORDER in frame.columns else frame)
         if isinstance(result, DataFrame):
             return result
     raise _rejected(
@@ -88,6 +91,21 @@ def _applied(frame: DataFrame, operator: OperatorSpec) -> DataFrame:
         f"returned {type(result).__name__}, not a DataFrame",
         "Return the DataFrame that you made of the one given.",
     )
+
+
+def _selected(frame: DataFrame, expressions: Sequence[str]) -> DataFrame:
+    """Select expressions, and with them the order of the rows where the frame has it."""
+    if ORDER not in frame.columns:
+        return frame.selectExpr(*expressions)
+    result = frame.selectExpr(*expressions, ORDER)
+    places = [place for place, name in enumerate(result.columns) if name == ORDER]
+    if len(places) == 1:
+        return result
+    # a star has brought it, too; users' columns may share a name, so they are dropped by their place
+    numbered = result.toDF(
+        *[f"{name}" if name != ORDER else f"{ORDER}{place}" for place, name in enumerate(result.columns)]
+    )
+    return numbered.drop(*[f"{ORDER}{place}" for place in places[:-1]]).withColumnRenamed(f"{ORDER}{places[-1]}", ORDER)
 
 
 @contextmanager
@@ -106,7 +124,7 @@ def _rejections(operator: OperatorSpec, frame: DataFrame) -> Iterator[None]:
         if is_gone(error):
             raise
         hint = (
-            f"The columns are {', '.join(frame.columns)}. Correct the "
+            f"The columns are {', '.join(name for name in frame.columns if name != ORDER)}. Correct the "
             f"{'function' if isinstance(operator, TransformSpec) else 'SQL'}."
         )
         raise _rejected(operator, f"cannot be analysed by Spark: {_short(str(error)).rstrip('.;')}", hint) from error

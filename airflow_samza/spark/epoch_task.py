@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.engine.task_section import TaskSection
 from airflow_samza.engine.worker_errors import from_worker
+from airflow_samza.private_folder import scratch_folder
 from airflow_samza.spark.sealed_bindings import unsealed
 from airflow_samza.spark.worker_rows import one_row
 
@@ -41,7 +43,8 @@ class EpochTask:
         epoch = self.epoch if self.epoch is not None else int(str(context.getLocalProperty(EPOCH_PROPERTY)))
         place, attempt = context.partitionId(), str(context.taskAttemptId())
         try:
-            section = TaskSection(unsealed(self.stage), epoch, place, attempt, self.section)
+            folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or scratch_folder("aside")
+            section = TaskSection(unsealed(self.stage), epoch, place, attempt, self.section, folder)
             adopted = yield from section.run(batches)
             if section.is_last:
                 yield one_row(RESULT_SCHEMA, section.task, adopted)

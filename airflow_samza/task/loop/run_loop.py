@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,10 +22,11 @@ from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.quoting import show_messages
 from airflow_samza.systems.system import Envelope, MessageRun
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
-from airflow_samza.task.loop.checks import no_end
+from airflow_samza.task.loop.checks import later_by, no_end
 from airflow_samza.task.loop.operator_nodes import State
 from airflow_samza.task.loop.outputs import TaskOutputs
 from airflow_samza.task.loop.reading import InputReading, TaskInput
+from airflow_samza.task.loop.set_aside import SetAside, in_order, with_order
 from airflow_samza.task.loop.side_tables import SideTables
 from airflow_samza.task.loop.source_watermarks import SourceWatermarks
 from airflow_samza.task.loop.task_instance import TaskInstance
@@ -71,6 +73,7 @@ class SectionRun:
         whole: bool = True,
         limit: int | None = None,
         shut_down: bool = False,
+        aside: SetAside | None = None,
     ) -> None:
         show_messages(Config(program.spec.config).messages_shown)
         self._program = program
@@ -102,6 +105,9 @@ class SectionRun:
         self._offsets = {stream: dict(numbers) for stream, numbers in self._start.checkpoint.offsets.items()}
         self._heads = {stream: dict(numbers) for stream, numbers in self._start.checkpoint.heads.items()}
         self._chooser = dict(self._start.checkpoint.chooser)
+        self._aside = aside or SetAside("")
+        self._order = 0
+        self._reached: dict[str, Boundary] = {}
         self._ticked = 0
         self._reading = Reading()
         self.state: State = {}
@@ -112,7 +118,7 @@ class SectionRun:
         resources = TaskResources(
             self._name, writers, tables, self._owned, config, one_by_one, self._clock, self._reading
         )
-        self._instance = TaskInstance(program, self._section, task, resources, self._outputs.end)
+        self._instance = TaskInstance(program, self._section, task, resources, self._outputs.end, self._hand_over)
         self._operators = self._instance.input_operators()
         self._control.beside = self._instance.meeting_inputs()
         self._unread: list[TaskInput] = []
@@ -144,31 +150,59 @@ class SectionRun:
     def run_batches(
         self,
         batches: Iterable[pa.RecordBatch],
-        boundary: Callable[[], Boundary] = Boundary,
+        boundary: Callable[[str], Boundary] = lambda _: Boundary(),
         *,
         side_inputs: Sequence[TaskInput] = (),
     ) -> Iterator[pa.RecordBatch]:
-        """Run a later section with the ``batches`` of the one before; ``boundary`` is asked when they are over."""
+        """Run a later section with the ``batches`` of the one before.
+
+        ``boundary`` is asked about each operator whose messages it gets when they are over.
+        """
         try:
             self._begin(side_inputs)
             yield from self._tick()
+            yield from self._push_arriving(batches)
+            reached = {op_id: boundary(op_id) for op_id in self._section.arriving}
             entry = self._section.entry
             assert entry is not None
-            schema = self._program.operators[entry].schema
-            conformer = SchemaConformer(schema, f"what {entry} gives") if schema is not None else None
-            for batch in batches:
-                if batch.num_rows:
-                    yield from self._instance.push_entry(batch if conformer is None else conformer.conform(batch))
-            reached = boundary()
-            self.report.final = reached.final
-            if NONE_YET < reached.watermark < END_OF_TIME:
-                yield from self._instance.advance_entry(reached.watermark)
-            if reached.ended:
-                yield from self._instance.end_entry(reached.final)
+            delay = self._program.delay_before(self._section)
+            reached[entry] = replace(reached[entry], watermark=later_by(delay, reached[entry].watermark))
+            self._reached = reached
+            self.report.final = all(stream.final for stream in reached.values())
+            for op_id, stream in reached.items():
+                if NONE_YET < stream.watermark < END_OF_TIME:
+                    yield from self._instance.advance_from(op_id, stream.watermark)
+            for op_id, stream in reached.items():
+                if stream.ended:
+                    yield from self._instance.end_from(op_id, stream.final)
             yield from self._instance.settle()
             self._complete()
         finally:
             self._instance.close()
+
+    def _push_arriving(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        entry = self._section.entry
+        assert entry is not None
+        conformers = {}
+        for op_id in self._section.arriving:
+            schema = self._program.operators[op_id].schema
+            if schema is not None:
+                conformers[op_id] = SchemaConformer(schema, f"what {op_id} gives")
+        with ExitStack() as stack:
+            waiting = {
+                op_id: stack.enter_context(closing(self._aside.reader(op_id))) for op_id in self._section.takes_up
+            }
+            for op_id, self._order, batch in in_order(entry, batches, waiting):
+                if batch.num_rows:
+                    conformer = conformers.get(op_id)
+                    yield from self._instance.push_from(op_id, batch if conformer is None else conformer.conform(batch))
+
+    def _hand_over(self, op_id: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Set a batch aside for a later section, and yield it where the section behind gets it."""
+        if op_id in self._section.sets_aside:
+            self._aside.add(op_id, self._order, batch)
+        if op_id == self._section.boundary:
+            yield with_order(batch, self._order) if self._program.keeps_order else batch
 
     def _begin(self, side_inputs: Sequence[TaskInput]) -> None:
         self._tables.report_filled(self._filled or self._side_tables.fill(side_inputs), self.report)
@@ -278,6 +312,7 @@ class SectionRun:
         self, stream: str, partition: int, offset: int, taken: pa.RecordBatch
     ) -> Generator[pa.RecordBatch, None, int]:
         """Give messages to the operators; return how many of them a task has left."""
+        self._order += 1
         for task in self._instance.low_level_tasks:
             task.origin = (self._program.spec.stream(stream), partition, offset)
         self._reading.begin(stream, partition, offset)
@@ -370,9 +405,8 @@ class SectionRun:
         report.checkpoint = self._checkpoint()
         self.state = {} if self._whole else {**self._instance.snapshot(), **self._tables.snapshot(ended=report.ended)}
         boundary = self._section.boundary
-        if boundary is not None:
-            ended, watermark = self._instance.has_ended(boundary), self._instance.watermark(boundary)
-            report.boundary = Boundary(ended, report.final, watermark)
+        report.boundary = None if boundary is None else self._boundary(boundary)
+        report.set_aside = {op_id: self._boundary(op_id) for op_id in self._section.sets_aside}
         report.seconds = round(time.perf_counter() - self._started, 6)
 
     def _checkpoint(self) -> TaskCheckpoint:
@@ -395,3 +429,8 @@ class SectionRun:
             sent=self._outputs.sent,
             chooser=self._chooser,
         )
+
+    def _boundary(self, op_id: str) -> Boundary:
+        if op_id in self._reached:
+            return self._reached[op_id]
+        return Boundary(self._instance.has_ended(op_id), self.report.final, self._instance.watermark(op_id))

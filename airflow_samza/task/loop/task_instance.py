@@ -20,7 +20,7 @@ from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.records import understood
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.checkpoint import fitting_state
-from airflow_samza.task.loop.checks import checked_times, key_places, later_by
+from airflow_samza.task.loop.checks import checked_times, key_places
 from airflow_samza.task.loop.held_back import HeldBack
 from airflow_samza.task.loop.operator_nodes import (
     Edge,
@@ -59,12 +59,15 @@ class TaskInstance:
         task: int,
         resources: TaskResources,
         on_output_ended: Callable[[str, bool], None],
+        hand_over: Callable[[str, pa.RecordBatch], Iterator[pa.RecordBatch]],
     ) -> None:
         self.name = task_name(task)
         resources = replace(resources, remote=RemoteTables(program.spec, program.stage.task_count, self.name))
         self.program = program
         self.section = section
         self._on_output_ended = on_output_ended
+        self._hand_over = hand_over
+        self._handed_over = {*section.sets_aside, section.boundary}
         self._phase_of = program.phases.of
         self._nodes: dict[str, Node] = {}
         self._writers: dict[str, list[Node]] = {}
@@ -74,8 +77,7 @@ class TaskInstance:
         for op_id in section.operators:
             compiled = program.operators[op_id]
             sources = [source.op_id for source in compiled.spec.inputs]
-            inside = [source for source in sources if source in members or source == section.entry]
-            upstreams = [source if source in members else SOURCE for source in inside] or [SOURCE]
+            upstreams = [SOURCE if source == section.entry else source for source in sources] or [SOURCE]
             operator = make_operator(compiled, resources, beside=not self._repeats(op_id))
             self._nodes[op_id] = Node(
                 op_id, operator, len(upstreams), OperatorWatermark(upstreams, output_watermark(operator))
@@ -84,17 +86,14 @@ class TaskInstance:
         specs = {op_id: program.operators[op_id].spec for op_id in section.operators}
         for (op_id, side), places in key_places(program.plan.key_checks, specs, task).items():
             self._nodes[op_id].places[side] = places
-        self._entry_delay = program.delay_before(section)
-        self._entry = [
-            self._edge(source, node, side)
-            for node in self._nodes.values()
-            for side, source in enumerate(program.operators[node.op_id].spec.inputs)
-            if section.entry is not None and source.op_id == section.entry
-        ]
+        self._arriving: dict[str, list[Edge]] = {op_id: [] for op_id in section.arriving}
         for op_id, node in self._nodes.items():
             for side, source in enumerate(program.operators[op_id].spec.inputs):
+                edge = self._edge(source, node, side)
                 if source.op_id in members:
-                    self._connect(self._nodes[source.op_id], self._edge(source, node, side))
+                    self._connect(self._nodes[source.op_id], edge)
+                else:
+                    self._arriving[source.op_id].append(edge)
             for stream in program.operators[op_id].spec.written_streams:
                 self._writers.setdefault(stream, []).append(node)
         self._timed = [node for node in self._nodes.values() if type(node.operator).on_time is not Operator.on_time]
@@ -170,9 +169,13 @@ class TaskInstance:
         """Give a batch to an operator; yields what reaches the boundary."""
         return self._run([before(self._nodes[op_id], batch)])
 
-    def push_entry(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Give a batch of the section's entry to all operators that read it."""
-        return self._run([before(edge.node, batch, edge.side) for edge in reversed(self._entry) if edge.open])
+    def push_from(self, op_id: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Give a batch of an operator of an earlier section to all that read it, in this one and behind."""
+        if op_id in self._handed_over:
+            yield from self._hand_over(op_id, batch)
+        yield from self._run(
+            [before(edge.node, batch, edge.side) for edge in reversed(self._arriving[op_id]) if edge.open]
+        )
 
     def advance(self, op_id: str, timestamp: int) -> Iterator[pa.RecordBatch]:
         """Advance event time at an input to ``timestamp`` (ms).
@@ -181,10 +184,9 @@ class TaskInstance:
         """
         return self._advance([(self._nodes[op_id], SOURCE, timestamp)])
 
-    def advance_entry(self, timestamp: int) -> Iterator[pa.RecordBatch]:
-        """Advance event time at the section's entry to ``timestamp`` (ms)."""
-        timestamp = later_by(self._entry_delay, timestamp)
-        return self._advance([(edge.node, SOURCE, timestamp) for edge in self._entry])
+    def advance_from(self, op_id: str, timestamp: int) -> Iterator[pa.RecordBatch]:
+        """Advance event time behind an operator of an earlier section to ``timestamp`` (ms)."""
+        return self._advance([(edge.node, self._upstream(op_id), timestamp) for edge in self._arriving[op_id]])
 
     def tick(self, now: int) -> Iterator[pa.RecordBatch]:
         """Advance processing time to ``now`` (ms)."""
@@ -204,9 +206,12 @@ class TaskInstance:
         """End an input: all behind it without another open input flushes (when final) and ends, outputs last."""
         return self._end([(self._nodes[op_id], SOURCE, final)])
 
-    def end_entry(self, final: bool) -> Iterator[pa.RecordBatch]:
-        """End the section's entry."""
-        return self._end([(edge.node, SOURCE, final) for edge in self._entry])
+    def end_from(self, op_id: str, final: bool) -> Iterator[pa.RecordBatch]:
+        """End an operator of an earlier section."""
+        return self._end([(edge.node, self._upstream(op_id), final) for edge in self._arriving[op_id]])
+
+    def _upstream(self, op_id: str) -> str:
+        return SOURCE if op_id == self.section.entry else op_id
 
     def has_ended(self, op_id: str) -> bool:
         """Return whether an operator has seen the end of all its inputs."""
@@ -256,8 +261,8 @@ class TaskInstance:
                     movers[node.op_id] = node
             else:
                 operator.messages_out += batch.num_rows
-                if node.op_id == self.section.boundary:
-                    yield decoded(batch)
+                if node.op_id in self._handed_over:
+                    yield from self._hand_over(node.op_id, decoded(batch))
                 for edge in reversed(node.next):
                     if edge.open and not self._held(node, edge.node, batch):
                         stack.append(before(edge.node, batch, edge.side))

@@ -6,7 +6,8 @@ A program is never sent anywhere: each process makes its own from a :class:`Prog
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.loader import load_application
@@ -33,6 +34,9 @@ from airflow_samza.task.program.side_input_checks import side_input_errors
 
 TASK = "task"
 
+Operators: TypeAlias = Mapping[str, CompiledOperator]
+"""The compiled operators of a stage by id, in order."""
+
 
 @dataclass(frozen=True)
 class StageSection:
@@ -47,6 +51,13 @@ class StageSection:
     operators: tuple[str, ...]
     entry: str | None = None
     boundary: str | None = None
+    sets_aside: tuple[str, ...] = ()
+    takes_up: tuple[str, ...] = ()
+
+    @property
+    def arriving(self) -> tuple[str, ...]:
+        """The operators of earlier sections whose messages it gets."""
+        return (*((self.entry,) if self.entry is not None else ()), *self.takes_up)
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,11 @@ class StageProgram:
     def engines(self) -> dict[str, tuple[str, str]]:
         """Per operator the engine that runs it, and why."""
         return {op_id: (compiled.engine, compiled.reason) for op_id, compiled in self.operators.items()}
+
+    @property
+    def keeps_order(self) -> bool:
+        """Return whether streams wait beside Catalyst, so that messages have to keep their order among them."""
+        return any(section.sets_aside for section in self.sections)
 
     def delay_before(self, section: StageSection) -> int:
         """Return by how much watermarks wait for event times that Catalyst has made before a section, in ms."""
@@ -106,7 +122,8 @@ def compile_stage(
 
     Raises:
         UnknownName: an expression, key or aggregation names a column that is not there.
-        UnsupportedShape: what Catalyst must run stands where more than one stream is alive.
+        UnsupportedShape: what Catalyst must run stands behind an operator that writes, or beside a broadcast or a
+            table that the stage writes and joins.
         SchemaError: the schema of an input is not known.
     """
     stage = plan.stage(stage_id)
@@ -116,12 +133,14 @@ def compile_stage(
     specs = [operator for operator in spec.operators if operator.op_id in members]
     reads = _narrowed(resolver, specs, contents or {})
     operators = {operator.op_id: resolver.operators[operator.op_id] for operator in specs}
+    sections = cut_sections(operators)
+    _reject_broadcast_beside(plan, sections, operators)
     return StageProgram(
         spec=spec,
         plan=plan,
         stage=stage,
         operators=operators,
-        sections=cut_sections(operators),
+        sections=sections,
         phases=order_phases(specs, bounded=all(plan.stream(stream).bounded for stream in stage.inputs)),
         streams=dict(resolver.streams),
         tables=dict(resolver.tables),
@@ -182,11 +201,27 @@ def check_application(
     compiled = resolver.resolve()
     for stage in plan.stages:
         try:
-            cut_sections({op_id: compiled[op_id] for op_id in compiled if op_id in set(stage.operators)})
+            operators = {op_id: compiled[op_id] for op_id in compiled if op_id in set(stage.operators)}
+            sections = cut_sections(operators)
+            _reject_broadcast_beside(plan, sections, operators)
+            compiled |= _with_waiting_noted(operators, sections)
         except SamzaError as error:
             errors.append(error)
     raise_all([*errors, *side_input_errors(spec, plan, resolver.streams)])
     return compiled
+
+
+def _with_waiting_noted(operators: Operators, sections: Sequence[StageSection]) -> dict[str, CompiledOperator]:
+    """Return the operators that Catalyst runs while other streams wait, with that in their reasons."""
+    noted = {}
+    for number, section in enumerate(sections):
+        aside = {op_id for before in sections[:number] for op_id in before.sets_aside}
+        count = len(aside.intersection(op_id for behind in sections[number:] for op_id in behind.takes_up))
+        if section.kind == CATALYST and count:
+            beside = "another stream waits" if count == 1 else f"{count} other streams wait"
+            for op_id in section.operators:
+                noted[op_id] = replace(operators[op_id], reason=f"{operators[op_id].reason}; {beside} on disk")
+    return noted
 
 
 def _known_schema(compiled: CompiledOperator) -> Schema:
@@ -204,29 +239,62 @@ def _known_schema(compiled: CompiledOperator) -> Schema:
 def cut_sections(operators: Mapping[str, CompiledOperator]) -> tuple[StageSection, ...]:
     """The sections of a stage; one when Catalyst runs nothing of it.
 
-    Where Catalyst takes over, exactly one stream may be alive: everything else of the stage must come behind it.
+    Each chain of operators that Catalyst runs is a section, through which its own stream passes alone. A task section
+    runs all that needs no later section, except what writes: outputs are written by the last one (decision 29).
     """
+    following = _following(operators)
+    in_catalyst = [op_id for op_id, compiled in operators.items() if compiled.engine == CATALYST]
+    _reject_writers_before(operators, in_catalyst, following)
+    writers = [op_id for op_id, compiled in operators.items() if _writes(compiled.spec)]
+    late = set(writers).union(*(_behind(op_id, following) for op_id in writers))
     sections: list[StageSection] = []
     rest = list(operators)
     entry: str | None = None
-    following = _following(operators)
-    while True:
-        first = next((op_id for op_id in rest if operators[op_id].engine == CATALYST), None)
-        if first is None:
-            sections.append(StageSection(TASK, tuple(rest), entry))
-            return tuple(sections)
-        chain = [first]
+    while waiting := [op_id for op_id in rest if operators[op_id].engine == CATALYST]:
+        chain = [waiting[0]]
         while len(following[chain[-1]]) == 1 and operators[following[chain[-1]][0]].engine == CATALYST:
             chain.append(following[chain[-1]][0])
-        behind = _behind(chain[-1], following)
-        before = [op_id for op_id in rest if op_id not in behind and op_id not in chain]
-        _check_one_alive(operators, before, behind, chain, following)
-        source = operators[first].spec.inputs[0].op_id
-        if before or entry is None:
-            sections.append(StageSection(TASK, tuple(before), entry, source))
+        behind = set(waiting).union(late, *(_behind(op_id, following) for op_id in waiting))
+        before = tuple(op_id for op_id in rest if op_id not in behind)
+        source = operators[chain[0]].spec.inputs[0].op_id
+        sections.append(StageSection(TASK, before, entry, source))
         sections.append(StageSection(CATALYST, tuple(chain), source, chain[-1]))
-        rest = [op_id for op_id in rest if op_id in behind]
+        rest = [op_id for op_id in rest if op_id not in before and op_id not in chain]
         entry = chain[-1]
+    sections.append(StageSection(TASK, tuple(rest), entry))
+    sections = _with_waiting_streams(operators, sections)
+    _reject_shared_tables(operators, in_catalyst)
+    return tuple(sections)
+
+
+def _with_waiting_streams(
+    operators: Mapping[str, CompiledOperator], sections: Sequence[StageSection]
+) -> list[StageSection]:
+    """Note in the task sections which streams wait beside Catalyst for a later one, and which it takes up."""
+    made_in = {op_id: n for n, s in enumerate(sections) if s.kind == TASK for op_id in (*s.operators, s.entry) if op_id}
+    taken: dict[int, list[str]] = {number: [] for number in range(len(sections))}
+    for number, section in enumerate(sections):
+        if section.kind != TASK:
+            continue
+        reads = [source.op_id for op_id in section.operators for source in operators[op_id].spec.inputs]
+        for op_id in dict.fromkeys([*reads, *([section.boundary] if section.boundary is not None else [])]):
+            if made_in[op_id] < number:
+                taken[number].append(op_id)
+    waiting = {op_id for op_ids in taken.values() for op_id in op_ids}
+    return [
+        section
+        if section.kind != TASK
+        else replace(
+            section,
+            sets_aside=tuple(op_id for op_id in operators if op_id in waiting and made_in[op_id] == number),
+            takes_up=tuple(taken[number]),
+        )
+        for number, section in enumerate(sections)
+    ]
+
+
+def _writes(spec: OperatorSpec) -> bool:
+    return spec.is_terminal or bool(spec.written_streams)
 
 
 def _following(operators: Mapping[str, CompiledOperator]) -> dict[str, list[str]]:
@@ -248,39 +316,45 @@ def _behind(start: str, following: Mapping[str, list[str]]) -> set[str]:
     return seen
 
 
-def _check_one_alive(
-    operators: Mapping[str, CompiledOperator],
-    before: list[str],
-    behind: set[str],
-    chain: list[str],
-    following: Mapping[str, list[str]],
+def _reject_writers_before(
+    operators: Mapping[str, CompiledOperator], in_catalyst: Sequence[str], following: Mapping[str, list[str]]
 ) -> None:
-    catalyst = operators[chain[0]]
+    """Reject an operator that writes beside its results before one that Catalyst runs."""
+    for op_id, compiled in operators.items():
+        if compiled.spec.side_outputs:
+            behind = _behind(op_id, following)
+            catalyst = next((other for other in in_catalyst if other in behind), None)
+            if catalyst is not None:
+                raise _writes_beside(compiled.spec, operators[catalyst])
+
+
+def _reject_shared_tables(operators: Mapping[str, CompiledOperator], in_catalyst: Sequence[str]) -> None:
+    """Reject a table that a stage with Catalyst both writes and joins: its writers go before its joiners (rule M8)."""
+    if not in_catalyst:
+        return
     written = {o.spec.table.table_id for o in operators.values() if isinstance(o.spec, SendToTableSpec)}
-    for op_id in before:
-        spec = operators[op_id].spec
-        if spec.side_outputs:
-            raise _writes_beside(spec, catalyst)
-        beside = [f"{operators[o].spec.title}" for o in following[op_id] if o in behind]
-        if spec.is_terminal:
-            beside.append(f"{spec.title}")
-        if beside:
-            raise _two_alive(catalyst, beside[0])
-    for op_id in behind:
-        spec = operators[op_id].spec
-        for source in spec.inputs:
-            if source.op_id not in behind and source.op_id != chain[-1]:
-                raise _two_alive(catalyst, f"{spec.title}")
-        if isinstance(spec, TableJoinSpec) and spec.table.table_id in written:
-            raise _two_alive(catalyst, f"the table {spec.table.table_id!r} of {spec.title}")
+    for compiled in operators.values():
+        if isinstance(compiled.spec, TableJoinSpec) and compiled.spec.table.table_id in written:
+            beside = f"the table {compiled.spec.table.table_id!r} of {compiled.spec.title}"
+            raise _beside_catalyst(operators[in_catalyst[0]], f"{beside} is written and joined in the same stage")
 
 
-def _two_alive(catalyst: CompiledOperator, other: str) -> UnsupportedShape:
+def _reject_broadcast_beside(plan: ExecutionPlan, sections: Sequence[StageSection], operators: Operators) -> None:
+    """Reject a broadcast in a stage with streams beside Catalyst: a transform would get messages of other tasks."""
+    if not any(section.sets_aside for section in sections):
+        return
+    in_catalyst = next(compiled for compiled in operators.values() if compiled.engine == CATALYST)
+    for compiled in operators.values():
+        spec = compiled.spec
+        if isinstance(spec, InputOperatorSpec) and plan.stream(spec.stream.stream_id).broadcast:
+            raise _beside_catalyst(in_catalyst, f"the broadcast {spec.stream.stream_id!r} is alive beside it")
+
+
+def _beside_catalyst(catalyst: CompiledOperator, reason: str) -> UnsupportedShape:
     spec = catalyst.spec
     at = f" ({spec.location})" if spec.location is not None else ""
     return UnsupportedShape(
-        f"{spec.title}{at} runs in Catalyst ({catalyst.reason}), where one stream alone may be alive, and {other} of "
-        "the same stage is alive beside it.",
+        f"{spec.title}{at} runs in Catalyst ({catalyst.reason}), and {reason}.",
         hint="Put it before the partition_by that starts the stage, give it a partition_by of its own, or write it so "
         "that Arrow runs it.",
         operator=spec.op_id,

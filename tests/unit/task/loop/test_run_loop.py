@@ -12,7 +12,7 @@ import pytest
 
 from airflow_samza import Row, StreamTask, count, stream_application, task_application
 from airflow_samza.control.messages import EndOfStreamMessage
-from airflow_samza.errors import ControlError, MessageError, NotYet, StageError, UnknownName, UnsupportedShape
+from airflow_samza.errors import ControlError, MessageError, NotYet, StageError, UnknownName
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.records import made, plain
 from airflow_samza.schema import Schema
@@ -204,17 +204,6 @@ def test_catalyst_cuts_a_stage_into_sections_that_run_one_after_the_other() -> N
 def test_a_stage_with_catalyst_is_not_run_without_spark() -> None:
     with pytest.raises(NotYet, match=r"RLIKE.*no Spark here"):
         run_task(program_of(sectioned, views=1), 0, [], {})
-
-
-def test_two_streams_beside_catalyst_are_rejected_with_the_way_out() -> None:
-    def describe(app: Any) -> None:
-        views = app.input_stream("views", schema=VIEWS)
-        views.where("country RLIKE 'D.'", id="like").send_to(app.output_stream("out"))
-        views.send_to(app.output_stream("all"), id="copy")
-
-    with pytest.raises(UnsupportedShape, match=r"where 'like'.*one stream alone.*send_to 'copy'") as caught:
-        program_of(describe, views=1)
-    assert "partition_by of its own" in caught.value.hint
 
 
 def test_schemas_behind_catalyst_come_from_whoever_knows_them() -> None:
