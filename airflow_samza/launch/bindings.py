@@ -37,8 +37,8 @@ def with_namenodes(root: str, access: RootAccess) -> RootAccess:
 
     Spark's hosts may lack that configuration.
     """
-    found = configured_namenodes(root)
-    return RootAccess({**access.options, "namenodes": ",".join(found)}, access.of) if found else access
+    namenodes = configured_namenodes(root)
+    return RootAccess({**access.options, "namenodes": ",".join(namenodes)}, access.of) if namenodes else access
 
 
 def access_digest(bindings: Mapping[str, SystemBinding]) -> str:
@@ -61,9 +61,9 @@ def has_old_secrets(bindings: Mapping[str, SystemBinding]) -> bool:
 
 def take_root_access(root: str, bindings: Mapping[str, Any]) -> None:
     """Give this process the access to the root that came with bindings, in their JSON form."""
-    told = bindings.get(ROOT_ACCESS)
-    if told is not None:
-        give_access(root, RootAccess(told["options"]))
+    access = bindings.get(ROOT_ACCESS)
+    if access is not None:
+        give_access(root, RootAccess(access["options"]))
 
 
 def bindings_to_json(bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:

@@ -168,12 +168,12 @@ def find_environment(python: str, named_by: str, path: str = "") -> Environment:
 
     ``path`` is its PYTHONPATH.
     """
-    known = _known.get((python, path))
-    if known is not None and known[0] == _times(known[1]):
-        return known[1]
-    found = _environment(python, named_by, _probed(python, named_by, path))
-    _known[python, path] = (_times(found), found)
-    return found
+    cached = _known.get((python, path))
+    if cached is not None and cached[0] == _times(cached[1]):
+        return cached[1]
+    environment = _environment(python, named_by, _probed(python, named_by, path))
+    _known[python, path] = (_times(environment), environment)
+    return environment
 
 
 def _probed(python: str, named_by: str, path: str) -> dict[str, Any]:
@@ -202,20 +202,20 @@ def _probed(python: str, named_by: str, path: str) -> dict[str, Any]:
         _, marker, answer = done.stdout.rpartition(_MARKER)
         said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
         why = f"it ends with exit code {done.returncode}{f': {said[-1][:200]}' if said else ''}"
-        found: dict[str, Any] | None = json.loads(answer) if marker and done.returncode == 0 else None
+        facts: dict[str, Any] | None = json.loads(answer) if marker and done.returncode == 0 else None
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        found, why = None, str(error)
-    if found is None:
+        facts, why = None, str(error)
+    if facts is None:
         raise RuntimeMissing(
             f"The Python at {python}, which {named_by} names, does not start: {why}.",
             hint=f"Try it: {python} --version",
             **about,
         )
-    return found
+    return facts
 
 
-def _environment(python: str, named_by: str, found: Mapping[str, Any]) -> Environment:
-    version = tuple(found["version"])
+def _environment(python: str, named_by: str, facts: Mapping[str, Any]) -> Environment:
+    version = tuple(facts["version"])
     if version < OLDEST:
         raise RuntimeMissing(
             f"The Python at {python}, which {named_by} names, is Python {'.'.join(map(str, version))}, and stages need "
@@ -225,30 +225,36 @@ def _environment(python: str, named_by: str, found: Mapping[str, Any]) -> Enviro
             named_by=named_by,
             version=".".join(map(str, version)),
         )
-    ours, sparks = found.get("airflow_samza", ("", "")), found.get("pyspark", ("", ""))
-    return Environment(python, version, tuple(found["lacks"]), *ours, *sparks)
+    ours, sparks = facts.get("airflow_samza", ("", "")), facts.get("pyspark", ("", ""))
+    return Environment(python, version, tuple(facts["lacks"]), *ours, *sparks)
 
 
-def _check_contents(found: Environment, named_by: str, *, needs_package: bool, needs_java_side: bool) -> None:
-    if needs_package and found.package != __version__:
-        raise _wrong(found, named_by, "airflow_samza", found.package, __version__, f"airflow-samza=={__version__}")
-    if not found.pyspark.startswith(tuple(f"{major}.{minor}." for major, minor in PAIRS)):
-        known = " or ".join(f"{major}.{minor}" for major, minor in sorted(PAIRS))
-        raise _wrong(found, named_by, "pyspark", found.pyspark, known, f"pyspark=={PAIRS[max(PAIRS)]}")
-    if needs_java_side and not os.path.isdir(os.path.join(found.spark_home, "jars")) and "SPARK_HOME" not in os.environ:
+def _check_contents(environment: Environment, named_by: str, *, needs_package: bool, needs_java_side: bool) -> None:
+    if needs_package and environment.package != __version__:
+        raise _wrong(
+            environment, named_by, "airflow_samza", environment.package, __version__, f"airflow-samza=={__version__}"
+        )
+    if not environment.pyspark.startswith(tuple(f"{major}.{minor}." for major, minor in PAIRS)):
+        versions = " or ".join(f"{major}.{minor}" for major, minor in sorted(PAIRS))
+        raise _wrong(environment, named_by, "pyspark", environment.pyspark, versions, f"pyspark=={PAIRS[max(PAIRS)]}")
+    if (
+        needs_java_side
+        and not os.path.isdir(os.path.join(environment.spark_home, "jars"))
+        and "SPARK_HOME" not in os.environ
+    ):
         raise RuntimeMissing(
-            f"The environment of {found.python}, which {named_by} names, has pyspark-client {found.pyspark} alone, and "
-            "a local Spark needs all of pyspark.",
-            hint=f"Install it: {found.python} -m pip install pyspark=={found.pyspark}",
-            path=found.python,
+            f"The environment of {environment.python}, which {named_by} names, has pyspark-client "
+            f"{environment.pyspark} alone, and a local Spark needs all of pyspark.",
+            hint=f"Install it: {environment.python} -m pip install pyspark=={environment.pyspark}",
+            path=environment.python,
             named_by=named_by,
         )
-    if found.lacks:
-        lacking = ", ".join(found.lacks)
+    if environment.lacks:
+        lacking = ", ".join(environment.lacks)
         raise RuntimeMissing(
-            f"The environment of {found.python}, which {named_by} names, lacks {lacking}.",
-            hint=f"Install it: {found.python} -m pip install {' '.join(found.lacks)}",
-            path=found.python,
+            f"The environment of {environment.python}, which {named_by} names, lacks {lacking}.",
+            hint=f"Install it: {environment.python} -m pip install {' '.join(environment.lacks)}",
+            path=environment.python,
             named_by=named_by,
             package=lacking,
         )
@@ -269,12 +275,12 @@ def _check_workers(workers: Environment, runner: Environment) -> None:
         raise _wrong(workers, WORKERS_PYTHON, "pyspark", workers.pyspark, runner.pyspark, f"pyspark=={runner.pyspark}")
 
 
-def _wrong(found: Environment, named_by: str, name: str, has: str, needed: str, requirement: str) -> SamzaError:
+def _wrong(environment: Environment, named_by: str, name: str, has: str, needed: str, requirement: str) -> SamzaError:
     what = f"has {name} {has}, and {needed} is needed" if has else f"lacks {name}"
     return RuntimeMissing(
-        f"The environment of {found.python}, which {named_by} names, {what}.",
-        hint=f"Install it: {found.python} -m pip install '{requirement}'",
-        path=found.python,
+        f"The environment of {environment.python}, which {named_by} names, {what}.",
+        hint=f"Install it: {environment.python} -m pip install '{requirement}'",
+        path=environment.python,
         named_by=named_by,
         package=name,
         version=has,
@@ -285,14 +291,14 @@ def _path_of(python: str) -> str | None:
     return None if not python else shutil.which(python) or python
 
 
-def _times(found: Environment) -> tuple[int, ...]:
+def _times(environment: Environment) -> tuple[int, ...]:
     """Return the times of the files by which an environment changes: its Python, and the folders of its libraries."""
     places: Sequence[str] = (
-        found.python,
-        os.path.join(os.path.dirname(found.python), os.pardir, "pyvenv.cfg"),
-        os.path.join(found.package_home, "__init__.py"),
-        found.spark_home,
-        os.path.dirname(found.spark_home),
+        environment.python,
+        os.path.join(os.path.dirname(environment.python), os.pardir, "pyvenv.cfg"),
+        os.path.join(environment.package_home, "__init__.py"),
+        environment.spark_home,
+        os.path.dirname(environment.spark_home),
     )
     times = []
     for place in places:

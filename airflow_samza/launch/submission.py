@@ -72,29 +72,31 @@ def submit(
     known_generations = supersede_older(files, handle)
     reopen = reopen or (lambda: files.delete(handle.run.closed))
     if handle.generation not in known_generations:  # nothing of it was ever written
-        is_first = not any(known.plan == handle.generation.plan for known in known_generations)
+        is_first = not any(generation.plan == handle.generation.plan for generation in known_generations)
         return _attempt(files, handle, StageStatus(LOST), settings, spark_conf, reopen, is_first=is_first)
     status = stage_status(files, replace(handle, attempt=0))
-    known = replace(handle, attempt=status.attempt)
+    submitted = replace(handle, attempt=status.attempt)
     if status.state == SUCCEEDED:
-        return known
-    if status.state in (QUEUED, RUNNING) and not _cancel_asked(files, known):
+        return submitted
+    if status.state in (QUEUED, RUNNING) and not _cancel_asked(files, submitted):
         runner = runner_of(files, handle, status.attempt)
         heard = runner is not None and runner.gives_sign(files)
         status = stage_status(files, replace(handle, attempt=0))  # it may have ended it meanwhile
         if heard and not status.is_final:
-            _enqueue_again(files, known)
-            return known
+            _enqueue_again(files, submitted)
+            return submitted
         status = as_lost(files, handle, status, runner) if not status.is_final else status
         if status.state == SUCCEEDED:
-            return known
+            return submitted
     if can_finish(files, handle.folder):  # everything is staged: no Spark is needed, ``finish`` continues from here
         before = newest_request(files, handle.folder) or StageRequest("", "", 0)
         code = Code(before.reference, before.code) if is_committed(files, handle.folder) else settings(False)[1]
         if before.code in ("", code.digest):
-            known = replace(handle, attempt=status.attempt + 1)
-            write_once(files, handle.folder.attempt(known.attempt, "request"), _request(known, spark_conf, code))
-            return known
+            submitted = replace(handle, attempt=status.attempt + 1)
+            write_once(
+                files, handle.folder.attempt(submitted.attempt, "request"), _request(submitted, spark_conf, code)
+            )
+            return submitted
     files.delete(handle.folder.abort)
     return _attempt(files, handle, status, settings, spark_conf, reopen)
 
@@ -104,8 +106,8 @@ def supersede_older(files: Filesystem, handle: StageHandle) -> list[Generation]:
 
     Returns all that were ever submitted.
     """
-    found = handle.run.generations(files, handle.stage_id)
-    for generation in found:
+    generations = handle.run.generations(files, handle.stage_id)
+    for generation in generations:
         if generation > handle.generation:
             raise StageError(
                 superseded_by(handle, generation),
@@ -117,7 +119,7 @@ def supersede_older(files: Filesystem, handle: StageHandle) -> list[Generation]:
         older = replace(handle, generation=generation)
         if generation < handle.generation and not stage_status(files, older).is_final:
             ask_to_cancel(files, older)
-    return found
+    return generations
 
 
 def stage_error(
@@ -202,22 +204,22 @@ def _attempt(
     is_first: bool = False,
 ) -> StageHandle:
     folder = handle.folder
-    known = replace(handle, attempt=status.attempt + 1)
+    submitted = replace(handle, attempt=status.attempt + 1)
     reopen()
-    wanted, code = settings(is_first)
-    request = _request(known, spark_conf, code)
+    runner_settings, code = settings(is_first)
+    request = _request(submitted, spark_conf, code)
     if status.state == FAILED:
-        _part_with_old_secrets(files, known, wanted)
+        _part_with_old_secrets(files, submitted, runner_settings)
     while True:
-        runner = ensure_runner(files, handle.run, wanted)
-        request = replace(request, attempt=known.attempt, runner=RunnerPlace(runner.key, runner.number))
-        if not write_once(files, folder.attempt(known.attempt, "request"), request):
-            _enqueue_again(files, known)  # another process submitted the same attempt at the same moment
-            return known
+        runner = ensure_runner(files, handle.run, runner_settings)
+        request = replace(request, attempt=submitted.attempt, runner=RunnerPlace(runner.key, runner.number))
+        if not write_once(files, folder.attempt(submitted.attempt, "request"), request):
+            _enqueue_again(files, submitted)  # another process submitted the same attempt at the same moment
+            return submitted
         enqueue(files, runner, request)
-        if runner.accepts(files) or _was_taken(files, known, runner):
-            return known
-        known = replace(known, attempt=known.attempt + 1)
+        if runner.accepts(files) or _was_taken(files, submitted, runner):
+            return submitted
+        submitted = replace(submitted, attempt=submitted.attempt + 1)
 
 
 def _request(handle: StageHandle, spark_conf: Mapping[str, str], code: Code) -> StageRequest:
@@ -233,12 +235,12 @@ def _request(handle: StageHandle, spark_conf: Mapping[str, str], code: Code) -> 
     )
 
 
-def _part_with_old_secrets(files: Filesystem, handle: StageHandle, wanted: RunnerSettings) -> None:
+def _part_with_old_secrets(files: Filesystem, handle: StageHandle, runner_settings: RunnerSettings) -> None:
     """Close, after a failure, a runner that was given secrets: the next one gets those of now.
 
     The failure may come from a secret that was changed.
     """
-    if not has_old_secrets(wanted.bindings):
+    if not has_old_secrets(runner_settings.bindings):
         return
     request = read_fixed(files, handle.folder.attempt(handle.attempt - 1, "request"), StageRequest)
     if request is not None and request.runner is not None:

@@ -43,9 +43,9 @@ def analyse_sections(spark: SparkSession, source: ProgramSource) -> tuple[Progra
         operator = program.operators[waiting[0]]
         entry = operator.inputs[0]
         assert entry is not None
-        given = spark.range(0, 2, 1, 2).mapInArrow(_Nothing(uuid.uuid4().hex), entry.ddl())
-        result = _applied(given, operator.spec)
-        with _rejections(operator.spec, given):  # a session of Spark Connect analyses only now
+        frame = spark.range(0, 2, 1, 2).mapInArrow(_Nothing(uuid.uuid4().hex), entry.ddl())
+        result = _applied(frame, operator.spec)
+        with _rejections(operator.spec, frame):  # a session of Spark Connect analyses only now
             columns = Schema.of(arrow_schema(result.schema))
         reject_wide(result, operator.spec)
         source = dataclasses.replace(source, schemas={**source.schemas, waiting[0]: columns.ddl()})
@@ -227,10 +227,7 @@ def _keeps_partitions(node: PlanNode) -> bool:
 
 
 def _paths(node: PlanNode) -> Iterator[list[PlanNode]]:
-    """Return the ways from a node down to each source.
-
-    A ``mapInArrow`` with no other below it, which is the stage's first section.
-    """
+    """Return the ways from a node down to each source: a ``mapInArrow`` with none below, the stage's first section."""
     below = [path for child in node.children for path in _paths(child)]
     if below:
         yield from ([node, *path] for path in below)
@@ -248,8 +245,7 @@ def _way_out(keys: list[str]) -> str:
     columns = ", ".join(repr(key) for key in keys)
     return (
         f"Put .partition_by({columns}, id=…) before it, which replaces the exchange; then do what needs all rows of a "
-        "key "
-        "with .aggregate(…), or with a transform that stays within its partition."
+        "key with .aggregate(…), or with a transform that stays within its partition."
     )
 
 

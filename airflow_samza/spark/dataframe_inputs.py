@@ -305,8 +305,7 @@ def reject_hidden(spark: SparkSession, table: SparkTable) -> None:
     if is_remote(spark) and secret:
         raise ConfigError(
             f"The stream {table.stream!r} in {table.place} (system {table.system!r}) has the option {secret[0]!r}, "
-            "which a Spark Connect "
-            "server would write into its log with the whole plan.",
+            "which a Spark Connect server would write into its log with the whole plan.",
             hint="Give the server the secret (a catalog in its settings) and leave the option out, or use a master of "
             "another kind.",
             key=secret[0],

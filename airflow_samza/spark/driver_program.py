@@ -1,11 +1,8 @@
-"""The program that spark-submit is given.
-
-Finds our package under the root, takes the hand-over, and becomes the stage runner.
+"""The program that spark-submit is given: it finds our package under the root, and becomes the stage runner.
 
 ``DRIVER_PROGRAM PACKAGE HANDOVER ROOT APPLICATION RUN KEY``. It is shipped by itself, as a file, to a host that may not
-have this
-package: so until the package is found it uses the standard library only, and nothing here may be imported relative to
-it.
+have this package. So until the package is found it uses the standard library only, and nothing here may be imported
+relative to it.
 """
 
 from __future__ import annotations
@@ -23,8 +20,7 @@ def main(arguments: list[str]) -> int:
     if not os.path.isfile(package):
         print(
             f"airflow_samza: this host ({os.uname().nodename}) does not see {package}: the root {root} has to be the "
-            "same folder, "
-            "under the same path, on the submitting host, on the driver's and on every executor's.",
+            "same folder, under the same path, on the submitting host, on the driver's and on every executor's.",
             file=sys.stderr,
         )
         return NOTHING_THERE

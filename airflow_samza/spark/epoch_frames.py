@@ -1,7 +1,4 @@
-"""The DataFrames of a stage's epochs (decision 63).
-
-One serves many where it can, because planning one takes as long as running it.
-"""
+"""The DataFrames of a stage's epochs (decision 63): one serves many, as planning one takes as long as running it."""
 
 from __future__ import annotations
 
@@ -20,10 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MOST = 8
-"""Frames that are kept.
-
-Tasks with nothing to do sit an epoch out, so the same few sets of tasks come again and again.
-"""
+"""Frames that are kept: tasks without new data skip the epoch, so the same few sets of tasks come again and again."""
 
 
 class EpochFrames:

@@ -51,14 +51,16 @@ def unsealed_bindings(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: {**b, "options": {**b["options"], **hidden.get(name, {})}} for name, b in plain.items()}
 
 
-def seal_bindings(told: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+def seal_bindings(bindings: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
     """Return bindings as JSON without secrets, and the content of the file that completes them."""
-    hidden = {name: {key: b["options"][key] for key in b["secret"] if key in b["options"]} for name, b in told.items()}
+    hidden = {
+        name: {key: b["options"][key] for key in b["secret"] if key in b["options"]} for name, b in bindings.items()
+    }
     plain = json.dumps(hidden).encode()
     pad = os.urandom(len(plain))
     sealed: dict[str, Any] = {
         name: {**b, "options": {key: value for key, value in b["options"].items() if key not in b["secret"]}}
-        for name, b in told.items()
+        for name, b in bindings.items()
     }
     sealed[SEALED] = {"file": f"airflow-samza-{uuid.uuid4().hex}", "pad": b64encode(pad).decode()}
     return sealed, _masked(plain, pad)
@@ -74,8 +76,8 @@ def _secrets(seal: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             hint="The session with the Spark Connect server has ended; the stage is tried again.",
             path=str(path),
         )
-    found: dict[str, dict[str, Any]] = json.loads(_masked(path.read_bytes(), b64decode(seal["pad"])))
-    return found
+    secrets: dict[str, dict[str, Any]] = json.loads(_masked(path.read_bytes(), b64decode(seal["pad"])))
+    return secrets
 
 
 def _masked(content: bytes, pad: bytes) -> bytes:

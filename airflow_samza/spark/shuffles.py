@@ -27,10 +27,10 @@ def shuffles(frame: DataFrame) -> list[str]:
         plan = parse_plan(explained(frame))
     except ValueError:  # an explanation of another form: better silent than wrong
         return []
-    found = []
+    sentences = []
     for root in (plan.root, *plan.subqueries):
-        found += [_sentence(node, above) for node, above in _exchanges(root, None)]
-    return found[::-1]
+        sentences += [_sentence(node, above) for node, above in _exchanges(root, None)]
+    return sentences[::-1]
 
 
 def planned_shuffles(spec: ApplicationSpec, conf: Mapping[str, str]) -> dict[str, list[str]]:
@@ -43,16 +43,16 @@ def planned_shuffles(spec: ApplicationSpec, conf: Mapping[str, str]) -> dict[str
         return {}
     spark = start_session("airflow_samza explain", conf.get("spark.master", "local[1]"), conf)
     try:
-        found = {}
+        sentences = {}
         for stream_id, reader in readers.items():
             try:
-                found[stream_id] = shuffles(reader(spark))
+                sentences[stream_id] = shuffles(reader(spark))
             except Exception as error:
                 line = next(iter(str(error).splitlines()), "")
-                found[stream_id] = [
+                sentences[stream_id] = [
                     f"its shuffles are not known: here the function fails with {type(error).__name__}: {line[:200]}"
                 ]
-        return found
+        return sentences
     finally:
         spark.stop()
 
@@ -60,11 +60,11 @@ def planned_shuffles(spec: ApplicationSpec, conf: Mapping[str, str]) -> dict[str
 def _exchanges(node: PlanNode, above: PlanNode | None) -> list[tuple[PlanNode, PlanNode | None]]:
     """Return the exchanges of a plan, from its end on, each with the operator that asked for it."""
     is_exchange = node.name.split(" ")[0] in ("Exchange", "ShuffleExchange")
-    found = [(node, above)] if is_exchange else []
+    exchanges = [(node, above)] if is_exchange else []
     mine = above if node.name.split(" ")[0] in ("Sort", "AQEShuffleRead", "InputAdapter", "WholeStageCodegen") else node
     for child in node.children:
-        found += _exchanges(child, mine)
-    return found
+        exchanges += _exchanges(child, mine)
+    return exchanges
 
 
 def _sentence(exchange: PlanNode, above: PlanNode | None) -> str:

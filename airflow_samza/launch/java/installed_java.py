@@ -28,8 +28,8 @@ NEEDED_MODULE = "jdk.incubator.vector"
 
 INSTALL = (
     "Install Java 17 or newer (Debian and Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install "
-    "openjdk@17; "
-    "Fedora: dnf install java-17-openjdk-headless) and set JAVA_HOME to its folder, or put its bin folder on PATH."
+    "openjdk@17; Fedora: dnf install java-17-openjdk-headless) and set JAVA_HOME to its folder, or put its bin "
+    "folder on PATH."
 )
 
 # A cold `java -version` takes under a second; on a machine under heavy load it has been seen to take twenty.
@@ -86,14 +86,14 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
                 path=path,
             )
     else:
-        found = shutil.which("java", path=environment.get("PATH", os.defpath))
-        if found is None:
+        on_path = shutil.which("java", path=environment.get("PATH", os.defpath))
+        if on_path is None:
             raise RuntimeMissing(
                 "There is no Java on this machine (JAVA_HOME is not set, PATH has no java), and Spark needs Java "
                 f"{OLDEST} or newer.",
                 hint=INSTALL,
             )
-        path, named_by = found, "PATH"
+        path, named_by = on_path, "PATH"
     version, modules = _release(path)
     feature = _feature(version)
     if feature < OLDEST:

@@ -45,10 +45,10 @@ def local_doors(conf: Mapping[str, str]) -> dict[str, str]:
     Where no such folder has a path that is short enough for a socket, there are no Unix sockets.
     """
     sockets = socket_folder()
-    found = {**DOORS, **({SOCKET_FOLDER: sockets} if sockets is not None else {UNIX_SOCKETS: "false"})}
+    settings = {**DOORS, **({SOCKET_FOLDER: sockets} if sockets is not None else {UNIX_SOCKETS: "false"})}
     if not set(conf) & set(DOORS):
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)  # for the page, which has no setting of its own
-    return found
+    return settings
 
 
 @contextmanager
@@ -85,8 +85,8 @@ def unseen_settings(conf: Mapping[str, str]) -> Iterator[None]:
     with tempfile.TemporaryDirectory(dir=own_scratch()) as folder:
         path = os.path.join(folder, "spark.conf")
         leave_settings(path, properties_text(conf).encode())
-        given = ["--properties-file", path, "--load-spark-defaults"]
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{shlex.join(given)} {before or 'pyspark-shell'}"
+        options = ["--properties-file", path, "--load-spark-defaults"]
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{shlex.join(options)} {before or 'pyspark-shell'}"
         try:
             yield
         finally:

@@ -47,29 +47,29 @@ def memory_limit(proc: Path = Path("/proc/self/cgroup"), groups: Path = Path("/s
         lines = proc.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return None
-    found = []
+    limits = []
     for line in lines:
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers == "":
-            found += _limits(groups, path, "memory.max")
+            limits += _limits(groups, path, "memory.max")
         elif "memory" in controllers.split(","):
-            found += _limits(groups / "memory", path, "memory.limit_in_bytes")
-    return min(found, default=None)
+            limits += _limits(groups / "memory", path, "memory.limit_in_bytes")
+    return min(limits, default=None)
 
 
 def _limits(group: Path, path: str, name: str) -> list[int]:
     """Return the limits of a group and of all above it; a container sees its own as the top."""
     parts = [part for part in path.split("/") if part and part != ".."]
-    found = []
+    limits = []
     for depth in range(len(parts) + 1):
         try:
             text = group.joinpath(*parts[:depth], name).read_text(encoding="ascii").strip()
         except OSError:
             continue
         if text.isdigit() and int(text) < _NO_LIMIT:
-            found.append(int(text))
-    return found
+            limits.append(int(text))
+    return limits
 
 
 def _bytes(text: str) -> int:

@@ -138,21 +138,21 @@ class ConnectSession:
 
     def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
         """Seal them: the function has half of what it takes to read the secrets, a file of the session the rest."""
-        told = bindings_to_json(bindings)
-        if not any(described["secret"] for described in told.values()):
-            return told
-        place = cast("RemoteSession", spark).session_id, json.dumps(told, sort_keys=True)
+        plain = bindings_to_json(bindings)
+        if not any(described["secret"] for described in plain.values()):
+            return plain
+        place = cast("RemoteSession", spark).session_id, json.dumps(plain, sort_keys=True)
         with self._lock:
-            known = self._sealed.get(place)
-            if known is None:
-                known, masked = seal_bindings(told)
+            sealed = self._sealed.get(place)
+            if sealed is None:
+                sealed, masked = seal_bindings(plain)
                 with tempfile.TemporaryDirectory() as folder:  # of mode 0700, and what it holds is of no use by itself
-                    path = os.path.join(folder, str(known[SEALED]["file"]))
+                    path = os.path.join(folder, str(sealed[SEALED]["file"]))
                     with open(path, "wb") as file:
                         file.write(masked)
                     spark.addArtifacts(path, file=True)
-                self._sealed[place] = known
-        return known
+                self._sealed[place] = sealed
+        return sealed
 
     def cancel(self, tag: str) -> None:
         """Interrupt what runs with the tag, in whichever session it runs."""
@@ -231,5 +231,5 @@ class ConnectSession:
 
 
 def _status(error: Exception) -> str:
-    told = getattr(error, "getGrpcStatusCode", None)
-    return str(told()) if callable(told) else ""
+    status_code = getattr(error, "getGrpcStatusCode", None)
+    return str(status_code()) if callable(status_code) else ""

@@ -27,7 +27,7 @@ def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None
     from pyspark.errors import PySparkException
 
     for key, value in conf.items():
-        told = shown(conf)[key]
+        shown_value = shown(conf)[key]
         try:
             session.conf.set(key, value)
         except PySparkException as error:
@@ -36,13 +36,14 @@ def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None
             if "CANNOT_MODIFY_CONFIG" not in str(error) and "CANNOT_MODIFY_STATIC_CONFIG" not in str(error):
                 reason = next(iter(str(error).strip().splitlines()), "")
                 raise ConfigError(
-                    f"The Spark setting {key} cannot be {told!r}: {without(reason, [value] if told != value else [])}",
+                    f"The Spark setting {key} cannot be {shown_value!r}: "
+                    f"{without(reason, [value] if shown_value != value else [])}",
                     hint="Correct it, or leave it out.",
                     key=key,
-                    value=told,
+                    value=shown_value,
                 ) from error
             if key not in FIXED or session.conf.get(key) != value:
-                raise static_setting(key, told, place) from error
+                raise static_setting(key, shown_value, place) from error
 
 
 _early: list[EarlyJava] = []
@@ -65,8 +66,8 @@ def jars_beside(program: str) -> dict[str, str]:
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
-    given = (SparkConf().get(JARS, "") or "").split(",")
-    return {JARS: ",".join(jar for jar in given if jar and urlsplit(jar).path.rpartition("/")[2] != program)}
+    jars = (SparkConf().get(JARS, "") or "").split(",")
+    return {JARS: ",".join(jar for jar in jars if jar and urlsplit(jar).path.rpartition("/")[2] != program)}
 
 
 def start_session(name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> SparkSession:

@@ -1,4 +1,1 @@
-"""SQL expressions on Arrow: a subset of Spark SQL whose results, types and errors equal Catalyst's.
-
-The rest is left to Catalyst.
-"""
+"""SQL expressions on Arrow: a subset of Spark SQL whose results equal Catalyst's, to which the rest is left."""
