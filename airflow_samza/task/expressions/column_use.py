@@ -1,4 +1,4 @@
-"""The columns of which a SQL expression makes its value, and those that only decide which value it is."""
+"""The columns that SQL expressions name: all of them, those of which a value is made, and those that only choose it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_samza.task.expressions.references import tree_of
+from airflow_samza.task.expressions.expression import UnsupportedExpression
+from airflow_samza.task.expressions.reading import parsed
 
 
 @dataclass(frozen=True)
@@ -62,3 +63,25 @@ def _deciding(node: Any) -> list[Any]:
     if isinstance(node, exp.Anonymous) and str(node.this).lower() in ("if", "nvl2"):
         return list(node.expressions[:1])
     return []
+
+
+@functools.lru_cache(maxsize=4096)
+def columns_named(texts: tuple[str, ...]) -> frozenset[str] | None:
+    """The columns that expressions may read, in lower case; None when that is not certain (all columns then)."""
+    from sqlglot import exp
+
+    found: set[str] = set()
+    for text in texts:
+        tree = tree_of(text)
+        if tree is None or tree.find(exp.Star, exp.Subquery, exp.Query) is not None:
+            return None
+        found.update(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
+    return frozenset(found)
+
+
+def tree_of(text: str) -> Any:
+    """The tree of one expression; None when it cannot be read with certainty."""
+    try:
+        return parsed(text, alone=False)
+    except UnsupportedExpression:
+        return None

@@ -15,8 +15,8 @@ from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, WhereSpec
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
+from airflow_samza.task.expressions.column_use import tree_of
 from airflow_samza.task.expressions.reading import conjuncts
-from airflow_samza.task.expressions.references import tree_of
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 
 _WHOLE = re.compile(r"\d{1,18}")

@@ -12,7 +12,7 @@ from airflow_samza.application.operator_spec import OperatorSpec, Repartitioning
 from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
 from airflow_samza.application.watermarks import PUNCTUATED
 from airflow_samza.schema import Schema
-from airflow_samza.task.expressions.references import columns_named
+from airflow_samza.task.expressions.column_use import columns_named
 
 Columns = frozenset[str] | None
 
