@@ -10,14 +10,13 @@ import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.casts import cast
-from airflow_samza.task.expressions.coercion import common_type, is_floating, is_numeric, widened
+from airflow_samza.task.expressions.coercion import is_floating, is_numeric, widened
 from airflow_samza.task.expressions.expression import DOUBLE, EvaluationFailure, Expression, UnsupportedExpression
 from airflow_samza.task.expressions.signature import Function, applied
 from airflow_samza.task.expressions.temporal_casts import read_date, read_dates
 from airflow_samza.task.expressions.text_casts import FALSE, SPACE, TRUE, read_number
 
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_PYTHON: dict[str, Callable[[int, int], int]] = {"add": int.__add__, "subtract": int.__sub__, "multiply": int.__mul__}
 
 
 def try_cast(operand: Expression, kind: DataType) -> Expression:
@@ -88,28 +87,6 @@ def _dates(texts: Any) -> Any:
     return pa.array(days, pa.int32()).view(pa.date32())
 
 
-def _arithmetic(name: str) -> Function:
-    def build(left: Expression, right: Expression) -> Expression:
-        if not (is_numeric(left.type) and is_numeric(right.type)) or "decimal" in (left.type.name, right.type.name):
-            raise UnsupportedExpression(f"try_{name} is given {left.type.ddl()} and {right.type.ddl()}")
-        kind = common_type(left.type, right.type)
-
-        def kernel(one: Any, other: Any) -> Any:
-            if not kind.is_integer:
-                return pc.call_function(name, [one, other])
-            try:
-                return pc.call_function(f"{name}_checked", [one, other])
-            except pa.ArrowInvalid:
-                pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
-                results = [None if None in pair else _within(_PYTHON[name](*pair), _BITS[kind.name]) for pair in pairs]
-                return pa.array(results, kind.to_arrow())
-
-        made = applied(kind, [widened(left, kind), widened(right, kind)], kernel)
-        return _nullable(kind, made) if kind.is_integer else made
-
-    return Function(build, 2, 2)
-
-
 def try_divide(left: Expression, right: Expression) -> Expression:
     """``try_divide(left, right)``: a double; null for a divisor of 0."""
     if not (is_numeric(left.type) and is_numeric(right.type)) or "decimal" in (left.type.name, right.type.name):
@@ -126,6 +103,5 @@ def try_divide(left: Expression, right: Expression) -> Expression:
 
 
 FUNCTIONS = {
-    **{f"try_{name}": _arithmetic(name) for name in _PYTHON},
     "try_divide": Function(try_divide, 2, 2),
 }

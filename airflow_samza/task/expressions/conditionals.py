@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_samza.task.expressions.coercion import common_type, is_floating, widened
 from airflow_samza.task.expressions.expression import VOID, Expression, Frame, UnsupportedExpression, literal
-from airflow_samza.task.expressions.predicates import chosen, compared, comparison, is_not_null
+from airflow_samza.task.expressions.predicates import chosen, compared, comparison
 from airflow_samza.task.expressions.signature import Function
 
 _NESTED = ("array", "map", "struct")
@@ -51,11 +51,6 @@ def nullif(operand: Expression, other: Expression) -> Expression:
     return chosen([(comparison("=", operand, other), literal(None, operand.type))], operand)
 
 
-def nvl2(operand: Expression, present: Expression, missing: Expression) -> Expression:
-    """``present`` where the operand is not null, else ``missing``."""
-    return chosen([(is_not_null(operand), present)], missing)
-
-
 def greatest(*operands: Expression) -> Expression:
     """The greatest operand that is not null; NaN is greater than all."""
     return _extreme("greatest", ">", operands)
@@ -92,7 +87,6 @@ FUNCTIONS = {
     "nvl": Function(coalesce, 2, 2),
     "ifnull": Function(coalesce, 2, 2),
     "nullif": Function(nullif, 2, 2),
-    "nvl2": Function(nvl2, 3, 3),
     "greatest": Function(greatest, 2, None),
     "least": Function(least, 2, None),
 }

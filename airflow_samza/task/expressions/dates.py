@@ -49,7 +49,6 @@ _PARTS = {
     **{"DOW": "dayofweek", "DOY": "dayofyear"},
 }
 _CLOCK = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60)}
-_WEEKDAYS = ("THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY")
 
 
 def part(name: str, operand: Expression) -> Expression:
@@ -173,20 +172,6 @@ def last_day(operand: Expression) -> Expression:
     )
 
 
-def next_day(operand: Expression, weekday: Expression) -> Expression:
-    """``next_day(operand, weekday)``: the first such day after it."""
-    name = constant("next_day", weekday, "string").upper()
-    places = [place for place, full in enumerate(_WEEKDAYS) if name in (full, full[:3], full[:2])]
-    if not places:
-        raise UnsupportedExpression(f"next_day to {name!r}")
-    shift = places[0]
-    return applied(DATE, [_date("next_day", operand)], lambda dates: as_dates(_next(days_of(dates), shift), dates))
-
-
-def _next(days: Any, weekday: int) -> Any:
-    return days + 1 + (weekday - 1 - days) % 7
-
-
 def since_epoch(name: str, unit: int, operand: Expression) -> Expression:
     """``unix_seconds``, ``unix_millis``, ``unix_micros`` and ``unix_timestamp`` of a timestamp."""
     operand = cast(
@@ -221,11 +206,6 @@ def unix_date(operand: Expression) -> Expression:
     return applied(INT, [need("unix_date", operand, "date")], lambda dates: dates.view(pa.int32()))
 
 
-def date_from_unix_date(operand: Expression) -> Expression:
-    """``date_from_unix_date(operand)``."""
-    return applied(DATE, [need("date_from_unix_date", operand, "int")], lambda days: days.view(pa.date32()))
-
-
 def _part_function(name: str) -> Function:
     return Function(lambda operand: part(name, operand))
 
@@ -252,11 +232,9 @@ FUNCTIONS = {
     "date_diff": Function(datediff, 2, 2),
     "add_months": Function(add_months, 2, 2),
     "last_day": Function(last_day),
-    "next_day": Function(next_day, 2, 2),
     "to_date": _to(DATE),
     "to_timestamp": _to(TIMESTAMP),
     "unix_date": Function(unix_date),
-    "date_from_unix_date": Function(date_from_unix_date),
     **{
         f"unix_{name}": Function(lambda operand, name=name, unit=unit: since_epoch(f"unix_{name}", unit, operand))
         for name, unit in (("seconds", 1_000_000), ("millis", 1000), ("micros", 1), ("timestamp", 1_000_000))

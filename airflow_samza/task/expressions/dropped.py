@@ -29,8 +29,7 @@ from airflow_samza.task.expressions.tree_facts import TreeFacts, Words, bare
 _COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
 _CONDITIONAL = ("Case", "If")
 _NULL_TAKING = ("Case", "If", "And", "Or", "Paren")
-_SUMS = ("try_add", "try_multiply")
-_CHOOSING_FUNCTIONS = {"nullif": (2, (0,)), "nvl2": (1, (1, 2)), "right": (1, (0,))}
+_CHOOSING_FUNCTIONS = {"nullif": (2, (0,)), "right": (1, (0,))}
 """Functions that are an IF inside: how many arguments are its condition, and which are its values."""
 
 
@@ -62,8 +61,6 @@ class Guard:
         if kind == "Is" and not self._made[id(node.this)].nullable:
             self._decided.add(id(node))
         self._reject_equal(node)
-        if kind == "Anonymous" and found.type.is_integer and node.name.lower() in _SUMS and _is_nested(node):
-            raise UnsupportedExpression(f"{node.name.lower()} of a sum or product, which Catalyst reorders")
         if not found.fallible or kind == "Paren":
             return
         if kind not in _NULL_TAKING and any(self._is_null(part) for part in node.iter_expressions()):
@@ -215,14 +212,6 @@ def _with_guards(node: Any) -> Iterator[tuple[Any, bool]]:
                 or (kind == "Anonymous" and place > 0)
             )
             waiting.append((child, guarded or behind))
-
-
-def _is_nested(node: Any) -> bool:
-    inner = [bare(operand) for operand in node.expressions]
-    return any(
-        type(i).__name__ in ("Add", "Mul") or (type(i).__name__ == "Anonymous" and i.name.lower() in _SUMS)
-        for i in inner
-    )
 
 
 def folded(found: Expression) -> Expression:

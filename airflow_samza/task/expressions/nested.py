@@ -74,19 +74,6 @@ def element_at(operand: Expression, key: Expression) -> Expression:
     )
 
 
-def try_element_at(operand: Expression, key: Expression) -> Expression:
-    """``try_element_at``: null instead of an error where the index is outside."""
-    if operand.type.name == "map":
-        return _looked_up(operand, key)
-    if not key.literal or key.value == 0:
-        raise UnsupportedExpression("try_element_at has an index that is no literal but 0")
-
-    def places(keys: Any, sizes: Any) -> Any:
-        return np.where(np.abs(keys) > sizes, -1, np.where(keys > 0, keys - 1, sizes + keys))
-
-    return _element(need("try_element_at", operand, "array"), need("try_element_at", key, "int"), places, fails=False)
-
-
 def get(operand: Expression, key: Expression) -> Expression:
     """``get(operand, key)``: of an array from 0 on, null outside."""
 
@@ -191,7 +178,6 @@ def named_struct(*operands: Expression) -> Expression:
 
 FUNCTIONS = {
     "element_at": Function(element_at, 2, 2),
-    "try_element_at": Function(try_element_at, 2, 2),
     "get": Function(get, 2, 2),
     "size": Function(size),
     "cardinality": Function(size),

@@ -27,16 +27,6 @@ def length(operand: Expression) -> Expression:
     return applied(INT, [need("length", operand, "string")], pc.utf8_length)
 
 
-def octet_length(operand: Expression) -> Expression:
-    """``octet_length(operand)``: bytes of UTF-8."""
-    return applied(INT, [need("octet_length", operand, "string")], pc.binary_length)
-
-
-def reverse(operand: Expression) -> Expression:
-    """``reverse(operand)``: code point by code point."""
-    return applied(STRING, [need("reverse", operand, "string")], pc.utf8_reverse)
-
-
 def trimmed(name: str, kernel: str, operand: Expression, characters: Expression | None = None) -> Expression:
     """``trim``, ``ltrim`` and ``rtrim``: spaces, or any of the given characters."""
     some = " " if characters is None else constant(name, characters, "string")
@@ -246,8 +236,6 @@ def _trim_function(name: str, kernel: str) -> Function:
 
 FUNCTIONS = {
     **{name: Function(length) for name in ("length", "len", "char_length", "character_length")},
-    "octet_length": Function(octet_length),
-    "reverse": Function(reverse),
     "ltrim": _trim_function("ltrim", "utf8_ltrim"),
     "rtrim": _trim_function("rtrim", "utf8_rtrim"),
     "btrim": Function(lambda operand, characters=None: trimmed("btrim", "utf8_trim", operand, characters), 1, 2),
