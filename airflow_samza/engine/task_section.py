@@ -11,7 +11,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.engine.stage_task import StageTask, bound_streams
@@ -93,7 +93,7 @@ class TaskSection:
             section = self._section_run(before, {}, filled)
             yield from self._output_of(section, before, batches)
         state = None if self._intent.whole else self._kept_state(section, before, self._new_attempt())
-        replace(self._files, self._note(self._section), TaskNote(section.report, state))
+        replace(self._files, self._note(self._section), TaskNote(section.report, state, section.set_aside))
 
     def _run_to_the_end(self, batches: Iterator[pa.RecordBatch], manifest: str) -> bool:
         """Stage the output and leave the manifest.
@@ -213,7 +213,7 @@ class TaskSection:
         note = read(self._files, self._note(made_by), TaskNote) if made_by >= 0 else None
         if note is None:
             return Boundary()
-        return note.report.set_aside.get(op_id) or note.report.boundary or Boundary()
+        return note.set_aside.get(op_id) or note.report.boundary or Boundary()
 
     def _whole_report(self, report: TaskReport) -> tuple[TaskReport, dict[str, Any]]:
         """Return the report of all sections of this try, and the state that the others than this one keep."""
@@ -299,13 +299,17 @@ class TaskSection:
         )
 
 
-@durable("note of a task")
+@durable("note of a task", later={"set_aside": {}})
 @dataclass(frozen=True)
 class TaskNote:
-    """The report of one task section of a try at a task, and the description of its state, for the last section."""
+    """The report of one task section of a try at a task, and the description of its state, for the last section.
+
+    ``set_aside`` says how far the streams have come that wait for a later section, by operator.
+    """
 
     report: TaskReport
     state: Mapping[str, Any] | None
+    set_aside: Mapping[str, Boundary] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -78,10 +78,10 @@ class TaskReport:
     """One task of a stage, or one epoch of it.
 
     ``checkpoint`` is where it stands (rule C6), ``ended`` whether it has nothing more to do, ``boundary`` what its
-    section hands over (None: to no section), ``set_aside`` the same of the streams that wait for a later one.
-    ``follows_clock``: time alone may bring results about, so it wants an epoch now and then without messages.
-    ``metrics`` are counts, ``gauges`` the last values of what the user's code set. ``shut_down``: it was asked to
-    end before its inputs did; ``shuts_down_all``: it asks that for all tasks of the stage.
+    section hands over (None: to no section). ``follows_clock``: time alone may bring results about, so it wants an
+    epoch now and then without messages. ``metrics`` are counts, ``gauges`` the last values of what the user's code set.
+    ``shut_down``: it was asked to end before its inputs did; ``shuts_down_all``: it asks that for all tasks of the
+    stage.
     """
 
     stage: str
@@ -96,7 +96,6 @@ class TaskReport:
     bad_samples: list[str] = field(default_factory=list)
     checkpoint: TaskCheckpoint = field(default_factory=TaskCheckpoint)
     boundary: Boundary | None = None
-    set_aside: dict[str, Boundary] = field(default_factory=dict)
     ended: bool = True
     final: bool = True
     follows_clock: bool = False

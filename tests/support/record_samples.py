@@ -359,6 +359,7 @@ SAMPLES: tuple[Any, ...] = (
             False,
         ),
         _STATE,
+        {"page-views-1-map-one": Boundary(False, True, 7)},
     ),
     FirstEvent("s3://lake/delays", "run-1", AT),
     SparkPage("app-1", "http://10.0.0.7:4040", "http://history:18080/history/app-1"),

@@ -108,6 +108,8 @@ class SectionRun:
         self._aside = aside or SetAside("")
         self._order = 0
         self._reached: dict[str, Boundary] = {}
+        self.set_aside: dict[str, Boundary] = {}
+        """How far the streams have come that wait for a later section."""
         self._ticked = 0
         self._reading = Reading()
         self.state: State = {}
@@ -406,7 +408,7 @@ class SectionRun:
         self.state = {} if self._whole else {**self._instance.snapshot(), **self._tables.snapshot(ended=report.ended)}
         boundary = self._section.boundary
         report.boundary = None if boundary is None else self._boundary(boundary)
-        report.set_aside = {op_id: self._boundary(op_id) for op_id in self._section.sets_aside}
+        self.set_aside = {op_id: self._boundary(op_id) for op_id in self._section.sets_aside}
         report.seconds = round(time.perf_counter() - self._started, 6)
 
     def _checkpoint(self) -> TaskCheckpoint:

@@ -82,7 +82,7 @@ def run(program: StageProgram, folder: Path, *inputs: TaskInput) -> dict[str, li
             handed = list(one.run(inputs))
         else:
             handed = list(one.run_batches(handed, lambda op_id: reached.get(op_id, Boundary())))
-        reached.update(one.report.set_aside)
+        reached.update(one.set_aside)
         aside.close()
         assert one.report.ended
     return {stream: output.ids for stream, output in outputs.items()}
@@ -190,6 +190,9 @@ def test_rows_that_a_transform_gives_come_behind_the_other_streams(tmp_path: Pat
     waiting = {op_id: aside.reader(op_id) for op_id in ("a", "b")}
     found = [(op_id, batch.column("id").to_pylist()) for op_id, _, batch in in_order("t", [batch_of(1)], waiting)]
     assert found == [("b", [3]), ("a", [7]), ("t", [1])]
+    for reader in waiting.values():
+        reader.close()
+    aside.close()
 
 
 def test_a_batch_of_catalyst_is_cut_where_the_number_changes() -> None:

@@ -377,7 +377,7 @@ def test_catalyst_runs_no_operator_of_a_stage_in_which_a_broadcast_is_alive_besi
     def describe(app: Any) -> None:
         _many(app).merge(_few(app).transform(lambda frame: frame, schema=ROW)).send_to(app.output_stream("out"))
 
-    with pytest.raises(UnsupportedShape, match="the broadcast 'few' is alive beside it"):
+    with pytest.raises(UnsupportedShape, match="the broadcast 'everywhere' is alive beside it"):
         run(describe)
 
 
