@@ -109,7 +109,7 @@ class SectionRun:
         self._order = 0
         self._reached: dict[str, Boundary] = {}
         self.set_aside: dict[str, Boundary] = {}
-        """How far the streams have come that wait for a later section."""
+        """The progress of the streams that wait for a later section."""
         self._ticked = 0
         self._reading = Reading()
         self.state: State = {}
