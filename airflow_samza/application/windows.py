@@ -317,8 +317,7 @@ def _zone(zone: str, length: int, hop: int) -> str:
         reject(
             f"Windows of {length} ms that start every {hop} ms do not fit into the days of the time zone {zone}",
             hint="In a time zone, windows start every day or every few days, or at parts of a day (1, 2, 3, 4, 6, 8, "
-            "12 hours, "
-            "…), and their length is a multiple of that distance.",
+            "12 hours, …), and their length is a multiple of that distance.",
             value=zone,
         )
     return zone

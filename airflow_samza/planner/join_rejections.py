@@ -71,8 +71,7 @@ def _way_out(group: JoinedStreams, reference: str, other: str, counts: Counts, e
     if broad:
         return (
             f"Every task holds all of {broad[0]!r}: send it to a table (.send_to(app.local_table(…))) and join the "
-            "table, "
-            "which fits any partition count."
+            "table, which fits any partition count."
         )
     through_table = [stream_id for stream_id in pair if stream_id in group.through_table]
     movable = [stream_id for stream_id in pair if stream_id not in through_table]

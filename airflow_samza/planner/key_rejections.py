@@ -233,8 +233,7 @@ class _Check:
             self.findings.errors.append(
                 PartitioningMismatch(
                     f"{operator_label(join)} compares {a!r} of {left.name} ({one}) with {b!r} of {right.name} "
-                    f"({other}): equal values of "
-                    "different types lie in different partitions.",
+                    f"({other}): equal values of different types lie in different partitions.",
                     hint=f'Cast one side before its partition_by: .select(…, "CAST({b} AS {one.upper()}) AS {b}").',
                     join=join.name,
                     operator=join.op_id,
