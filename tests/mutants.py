@@ -234,7 +234,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=600, help="after which a change hangs")
     asked = parser.parse_args()
     os.chdir(ROOT)
-    for name in ("pyarrow.compute", "hypothesis", "xdist"):
+    for name in ("pandas", "pyarrow.compute", "sqlglot.dialects.spark"):
         importlib.import_module(name)  # once for all forks
     for group in asked.groups or CODE:
         if outcome(group, None, 10 * asked.seconds) != "survived":
