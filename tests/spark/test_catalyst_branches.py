@@ -53,7 +53,10 @@ def by_spark(**queries: str) -> dict[str, list[tuple[Any, ...]]]:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-    frames = {"rows": (ROWS, branches.ROWS), "others": (OTHERS, branches.OTHERS)}
+    frames: dict[str, tuple[list[dict[str, Any]], str]] = {
+        "rows": (ROWS, branches.ROWS),
+        "others": (OTHERS, branches.OTHERS),
+    }
     for name, (rows, ddl) in frames.items():
         spark.createDataFrame([tuple(row.values()) for row in rows], ddl).createOrReplaceTempView(name)
     return {

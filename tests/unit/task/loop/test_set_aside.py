@@ -15,7 +15,8 @@ from airflow_samza.errors import UnsupportedShape
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ControlEnvelope, MessageRun, SystemStreamPartition
-from airflow_samza.task.loop.run_loop import SectionRun, TaskInput
+from airflow_samza.task.loop.reading import TaskInput
+from airflow_samza.task.loop.run_loop import SectionRun
 from airflow_samza.task.loop.set_aside import LAST, ORDER, SetAside, in_order, with_order
 from airflow_samza.task.program.stage_program import StageProgram, check_application, compile_stage
 from airflow_samza.task.report import Boundary
@@ -64,7 +65,8 @@ def odd_ids(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """The stand-in for Catalyst; as it does, it makes batches of a size of its own."""
     table = pa.Table.from_batches(batches)
     kept = table.filter(pa.array([number % 2 == 1 for number in table.column("id").to_pylist()]))
-    return kept.combine_chunks().to_batches()
+    passed: list[pa.RecordBatch] = kept.combine_chunks().to_batches()
+    return passed
 
 
 def run(program: StageProgram, folder: Path, *inputs: TaskInput) -> dict[str, list[int]]:
