@@ -16,11 +16,11 @@ from tests.support.one_session import Runs, open_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"k": number, "name": ("aa-b", "c-a", "a", "dd")[number % 4], "price": math.nan if number % 3 == 0 else number / 2}
     for number in range(40)
 ]
-OTHERS = [{"k": number, "label": "ax" if number % 2 else "ay"} for number in range(40)]
+OTHERS: list[dict[str, Any]] = [{"k": number, "label": "ax" if number % 2 else "ay"} for number in range(40)]
 
 
 @pytest.fixture(scope="module")

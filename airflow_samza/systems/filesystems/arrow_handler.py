@@ -21,7 +21,7 @@ class RemoteHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         self._client = client
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other._client is self._client  # type: ignore[attr-defined]
+        return type(other) is type(self) and other._client is self._client
 
     def __ne__(self, other: object) -> bool:
         return not self == other
