@@ -86,17 +86,19 @@ def joining(
     on_error: Any = "fail",
     dead: bool = False,
     schema: Any = Price,
+    bounded: bool = True,
+    partitions: int = 1,
     **options: Any,
 ) -> TestDriver:
     def describe(app: Any) -> None:
         prices = app.remote_table("prices", key="sku", schema=schema, reader=reader, **options)
         policy = dead_letter(app.output_stream("bad")) if dead else on_error
-        joined = app.input_stream("sales", schema=Sale).join(
+        joined = app.input_stream("sales", schema=Sale, bounded=bounded).join(
             prices, function, how=how, id="with-price", on_error=policy
         )
         joined.send_to(app.output_stream("out"))
 
-    return TestDriver(stream_application("shop")(describe))
+    return TestDriver(stream_application("shop")(describe), partitions=partitions)
 
 
 def writing(
@@ -211,9 +213,10 @@ def test_the_rate_holds_calls_back() -> None:
     assert time.monotonic() - started > 0.15, "a burst of five, then ten calls at 20 ms each"
 
 
-def test_rows_are_cached_from_batch_to_batch() -> None:
+def test_rows_are_cached_from_task_to_task() -> None:
     service = Service()
-    driver = joining(service.read, cache_rows=100).pipe("sales", SALES).pipe("sales", SALES).run(epoch_messages=5)
+    driver = joining(service.read, cache_rows=100, partitions=2)
+    driver.pipe("sales", SALES, partition=0).pipe("sales", SALES, partition=1).run()
     assert sorted(service.calls) == ["a", "b", "x"]
     assert metrics_of(driver).get("remote_cache_hits.prices", 0) > 0
 
@@ -225,12 +228,8 @@ def test_a_cached_row_lives_as_long_as_it_may() -> None:
         time.sleep(0.02)
         return sale
 
-    sales = (
-        joining(service.read, function=slowly, cache_rows=100, cache_ttl="10 ms")
-        .pipe("sales", SALES[:1])
-        .pipe("sales", SALES[:1])
-    )
-    sales.run(epoch_messages=1)
+    sales = joining(service.read, function=slowly, cache_rows=100, cache_ttl="10 ms", bounded=False)
+    sales.pipe("sales", SALES[:1]).step().pipe("sales", SALES[:1]).step()
     assert service.calls == ["a", "a"]
 
 
