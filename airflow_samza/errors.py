@@ -312,13 +312,12 @@ class StageLost(StageError):
 
 
 class UpstreamCleared(StageError):
-    """Error for a running stage whose producer was cleared; a new generation reads the new output (decision 11).
+    """Error for a running stage whose producer was cleared: only a clear reads the new output (decision 11).
 
     Facts: ``upstream``.
     """
 
     rule = "upstream-cleared"
-    retryable = True
 
 
 class MessageError(StageError):

@@ -5,12 +5,12 @@ Decision 68.
 
 from __future__ import annotations
 
-from airflow_samza.provider.triggers.end_of_stream import SamzaEndOfStreamTrigger
 from airflow_samza.provider.triggers.kafka import (
     KafkaLagTrigger,
     KafkaMessagesTrigger,
 )
 from airflow_samza.provider.triggers.runs import (
+    SamzaEndOfStreamTrigger,
     SamzaProducersTrigger,
     SamzaRunTrigger,
     SamzaStageTrigger,

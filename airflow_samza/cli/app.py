@@ -28,7 +28,7 @@ from airflow_samza.cli.options import (
 )
 from airflow_samza.cli.plan_commands import explain, plan
 from airflow_samza.cli.reporting import ReportingGroup
-from airflow_samza.cli.runs_commands import cancel, logs, runs
+from airflow_samza.cli.runs_commands import cancel, end_run, logs, runs
 from airflow_samza.cli.state_commands import state
 from airflow_samza.cli.tables import json_line
 from airflow_samza.cli.tables_commands import tables
@@ -44,8 +44,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(value: bool) -> None:
+    if value:
         from airflow_samza import __version__
 
         typer.echo(f"airflow-samza {__version__}")
@@ -205,36 +205,36 @@ def status(
     look_from_here()
     form = "json" if as_json else form
     check_text_or_json(form)
-    found = status_command.RunStatus(place.environment(), at_most_two(names, "status"))
-    if found.note:
-        typer.echo(f"Note: {found.note}", err=True)
-    looks = [found.reports()] if watch is None else status_command.watched(found, watch)
+    run_status = status_command.RunStatus(place.environment(), at_most_two(names, "status"))
+    if run_status.note:
+        typer.echo(f"Note: {run_status.note}", err=True)
+    looks = [run_status.reports()] if watch is None else status_command.watched(run_status, watch)
     for number, reports in enumerate(looks):
         if form == "json":
-            typer.echo(status_command.status_json(found.state, found.run, reports, found.requests(), found.waiting()))
+            typer.echo(
+                status_command.status_json(
+                    run_status.state, run_status.run, reports, run_status.requests(), run_status.waiting()
+                )
+            )
             continue
         if number:
             typer.echo("")
-        about = found.requests(), found.lenders(), found.waiting()
-        typer.echo("\n".join(status_command.status_lines(found.state, found.run, reports, worst, *about)))
+        about = run_status.requests(), run_status.lenders(), run_status.waiting()
+        typer.echo("\n".join(status_command.status_lines(run_status.state, run_status.run, reports, worst, *about)))
 
 
 @at_place(ROOT)
 def drain(place: Place, names: Names = None) -> None:
     """End a continuous or pipelined run for good: process what has arrived, and flush windows and joins."""
-    from airflow_samza.cli import ending_commands
-
     look_from_here()
-    typer.echo(ending_commands.end_run(place.environment(), names or (), drains=True))
+    typer.echo(end_run(place.environment(), names or (), drains=True))
 
 
 @at_place(ROOT)
 def stop(place: Place, names: Names = None) -> None:
     """Stop a continuous or pipelined run for now: flush nothing, and keep the state for the next run."""
-    from airflow_samza.cli import ending_commands
-
     look_from_here()
-    typer.echo(ending_commands.end_run(place.environment(), names or (), drains=False))
+    typer.echo(end_run(place.environment(), names or (), drains=False))
 
 
 @at_place(SYSTEMS)

@@ -63,17 +63,17 @@ def backfill_preview(
                 key="DAG",
                 value=dag,
             ) from None
-        found = preview_backfill(dag, since, until, dag_file)
-    typer.echo(json_line(facts(found)) if as_json else "\n".join(lines(found)))
-    for note in found.notes:
+        preview = preview_backfill(dag, since, until, dag_file)
+    typer.echo(json_line(facts(preview)) if as_json else "\n".join(lines(preview)))
+    for note in preview.notes:
         typer.echo(f"Note: {note}", err=True)
 
 
-def facts(found: BackfillPreview) -> dict[str, Any]:
+def facts(preview: BackfillPreview) -> dict[str, Any]:
     """Return a preview as ``--json`` has it."""
     return {
-        "dag_id": found.dag_id,
-        "slices": [_of_slice(each) for each in found.slices],
+        "dag_id": preview.dag_id,
+        "slices": [_of_slice(each) for each in preview.slices],
         "applications": [
             {
                 "application": each.application,
@@ -83,16 +83,16 @@ def facts(found: BackfillPreview) -> dict[str, Any]:
                 "unreadable_runs": each.unread,
                 "slices": [_of_preview(slice_) for slice_ in each.slices],
             }
-            for each in found.applications
+            for each in preview.applications
         ],
-        "notes": list(found.notes),
+        "notes": list(preview.notes),
     }
 
 
 def _of_slice(each: Slice) -> dict[str, Any]:
     moments = {name: getattr(each, name) for name in ("run_after", "logical_date", "start", "end")}
-    told = {name: moment.isoformat() if moment is not None else None for name, moment in moments.items()}
-    return {"run_id": each.run_id, **told, "partition_key": each.partition_key}
+    times = {name: moment.isoformat() if moment is not None else None for name, moment in moments.items()}
+    return {"run_id": each.run_id, **times, "partition_key": each.partition_key}
 
 
 def _of_preview(each: SlicePreview) -> dict[str, Any]:
@@ -112,77 +112,79 @@ def _of_preview(each: SlicePreview) -> dict[str, Any]:
     }
 
 
-def lines(found: BackfillPreview) -> list[str]:
+def lines(preview: BackfillPreview) -> list[str]:
     """Return a preview for people: a table of slices for each application, and what they are together."""
-    count = len(found.slices)
+    count = len(preview.slices)
     if not count:
-        return [f"A backfill of {found.dag_id} makes no runs: the schedule has no interval there that is over."]
-    span = f"{found.slices[0].text} … {found.slices[-1].text}" if count > 1 else found.slices[0].text
-    head = f"A backfill of {found.dag_id} makes {count} run{'s' if count > 1 else ''}: {span}. Nothing was run."
-    return [head, *(line for each in found.applications for line in ["", *_application_lines(each)])]
+        return [f"A backfill of {preview.dag_id} makes no runs: the schedule has no interval there that is over."]
+    span = f"{preview.slices[0].text} … {preview.slices[-1].text}" if count > 1 else preview.slices[0].text
+    head = f"A backfill of {preview.dag_id} makes {count} run{'s' if count > 1 else ''}: {span}. Nothing was run."
+    return [head, *(line for each in preview.applications for line in ["", *_application_lines(each)])]
 
 
-def _application_lines(found: ApplicationPreview) -> list[str]:
+def _application_lines(preview: ApplicationPreview) -> list[str]:
     amounts: dict[str, Callable[[SlicePreview], str]] = {
         "FILES": lambda each: _number(total(each.inputs, "files")),
         "BYTES": lambda each: _size(total(each.inputs, "bytes")),
         "OFFSETS": lambda each: _number(total(each.inputs, "offsets")),
         "TABLES": lambda each: ", ".join(f"{table.table_id} {table.number}" for table in each.tables) or UNKNOWN,
     }
-    cells = {name: [text(each) for each in found.slices] for name, text in amounts.items()}
-    known = {name: column for name, column in cells.items() if set(column) != {UNKNOWN}}
+    cells = {name: [text(each) for each in preview.slices] for name, text in amounts.items()}
+    shown_cells = {name: column for name, column in cells.items() if set(column) != {UNKNOWN}}
     rows = [
-        [each.slice.text, *(column[place] for column in known.values()), _there(each), _cost(each)]
-        for place, each in enumerate(found.slices)
+        [each.slice.text, *(column[place] for column in shown_cells.values()), _there(each), _cost(each)]
+        for place, each in enumerate(preview.slices)
     ]
-    text = columns(["SLICE", *known, "THERE", "ESTIMATE"], rows)
-    told = [f"{found.application}, planned by {found.task_id}:", *text.splitlines()]
-    told += [f"  ! {each.slice.text}: {each.problem}" for each in found.slices if each.problem]
+    text = columns(["SLICE", *shown_cells, "THERE", "ESTIMATE"], rows)
+    told = [f"{preview.application}, planned by {preview.task_id}:", *text.splitlines()]
+    told += [f"  ! {each.slice.text}: {each.problem}" for each in preview.slices if each.problem]
     told += [
-        f"  {each.slice.text}, {stream_id}: {text}" for each in found.slices for stream_id, text in each.outputs.items()
+        f"  {each.slice.text}, {stream_id}: {text}"
+        for each in preview.slices
+        for stream_id, text in each.outputs.items()
     ]
-    by = dict.fromkeys((awaited.stream_id, awaited.task_id) for each in found.slices for awaited in each.awaited)
+    by = dict.fromkeys((awaited.stream_id, awaited.task_id) for each in preview.slices for awaited in each.awaited)
     told += [f"{stream_id!r} is written by task {task_id}, unknown until then." for stream_id, task_id in by]
-    return [*told, *_summary(found)]
+    return [*told, *_summary(preview)]
 
 
-def _summary(found: ApplicationPreview) -> list[str]:
-    estimates = [each.estimate for each in found.slices if each.estimate is not None]
-    known = [each.slice.text for each in found.slices if each.airflow_run]
-    told = []
+def _summary(preview: ApplicationPreview) -> list[str]:
+    estimates = [each.estimate for each in preview.slices if each.estimate is not None]
+    on_record = [each.slice.text for each in preview.slices if each.airflow_run]
+    notes = []
     if estimates:
         by = {"run": "their typical cost"}.get(estimates[0].by, f"their cost per {estimates[0].by.rstrip('s')}")
-        part = "" if len(estimates) == len(found.slices) else f"of {len(estimates)} of {len(found.slices)} slices, "
-        told.append(
-            f"Estimate {part}by {estimates[0].runs} of {found.former} former runs ({by}): "
+        part = "" if len(estimates) == len(preview.slices) else f"of {len(estimates)} of {len(preview.slices)} slices, "
+        notes.append(
+            f"Estimate {part}by {estimates[0].runs} of {preview.former} former runs ({by}): "
             f"{duration(sum(each.seconds for each in estimates))} of stages one run after the other, "
             f"{duration(sum(each.task_seconds for each in estimates))} of work in tasks, "
             f"{sum(each.rows for each in estimates):,} rows. Airflow's own time comes on top."
         )
-    elif any(each.problem is None for each in found.slices):
-        told.append(f"No estimate: under {found.root} no former run of {found.application} has succeeded.")
-    if known:
-        told.append(
-            f"{len(known)} of {len(found.slices)} dates have a run of this Dag: a backfill leaves them out, unless "
-            "--reprocess-behavior is failed or completed."
+    elif any(each.problem is None for each in preview.slices):
+        notes.append(f"No estimate: under {preview.root} no former run of {preview.application} has succeeded.")
+    if on_record:
+        notes.append(
+            f"{len(on_record)} of {len(preview.slices)} dates have a run of this Dag: a backfill leaves them out, "
+            "unless --reprocess-behavior is failed or completed."
         )
-    if found.unread:
-        told.append(f"The records of {found.unread} former runs cannot be read: airflow-samza fsck has details.")
-    return told
+    if preview.unread:
+        notes.append(f"The records of {preview.unread} former runs cannot be read: airflow-samza fsck has details.")
+    return notes
 
 
 def _there(each: SlicePreview) -> str:
     """Return what exists already: Airflow's run of the date, and runs of the application over the interval."""
-    told = [f"Dag run {each.airflow_run}"] if each.airflow_run else []
+    notes = [f"Dag run {each.airflow_run}"] if each.airflow_run else []
     for run in each.there[:1]:
         rows = ", ".join(f"{count:,} rows of {stream_id}" for stream_id, count in sorted(run.rows.items()))
-        told.append(
+        notes.append(
             f"{run.state}{f', {rows}' if rows else ''}" + (f" ({len(each.there)} runs)" if each.there[1:] else "")
         )
     if each.stages:
         kept = sum(text.startswith("kept") for text in each.stages.values())
-        told.append(f"a new plan keeps {kept} of {len(each.stages)} stages")
-    return "; ".join(told) or "-"
+        notes.append(f"a new plan keeps {kept} of {len(each.stages)} stages")
+    return "; ".join(notes) or "-"
 
 
 def _cost(each: SlicePreview) -> str:
@@ -218,7 +220,7 @@ def _printing_to_stderr() -> Iterator[None]:
 
 def _moment(option: str, text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         raise ConfigError(
             f"{option} {text!r} is no date.",
@@ -226,4 +228,4 @@ def _moment(option: str, text: str) -> datetime:
             key=option,
             value=text,
         ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)

@@ -97,8 +97,8 @@ def find_environment(
     rejected. Without a name the file's only environment is taken; without a file everything lies under ``.samza`` in
     the current folder.
     """
-    found = file or _own_file(_nearest_file(Path.cwd()))
-    if found is None:
+    config_file = file or _own_file(_nearest_file(Path.cwd()))
+    if config_file is None:
         if name is not None:
             raise ConfigError(
                 f"There is no {FILE} in {Path.cwd()} or above it, so there is no environment {name!r}.",
@@ -109,7 +109,7 @@ def find_environment(
             )
         environment = Environment("none", str(Path.cwd() / DEFAULT_ROOT), origin="the command line")
     else:
-        environment = read_environment(found, name, variables)
+        environment = read_environment(config_file, name, variables)
     if root is not None:
         # What opens one root is for that one alone, and for folders below it.
         named = _absolute(root, Path.cwd())
@@ -133,29 +133,29 @@ def with_options(environment: Environment, systems: Sequence[str], config: Seque
 def read_environment(file: Path, name: str | None, variables: Mapping[str, str] = os.environ) -> Environment:
     """Return one environment of a file; None: the only one that it has."""
     sections = _sections(file)
-    known = ", ".join(sorted(sections))
+    names = ", ".join(sorted(sections))
     if name is None:
         if len(sections) > 1:
             raise ConfigError(
-                f"{file} has several environments.", hint=f"Choose one with --env: {known}.", key="--env", value=None
+                f"{file} has several environments.", hint=f"Choose one with --env: {names}.", key="--env", value=None
             )
         (name,) = sections
     if name not in sections:
-        hint = f"{did_you_mean(name, sections)}It has: {known}."
+        hint = f"{did_you_mean(name, sections)}It has: {names}."
         raise ConfigError(f"{file} has no environment {name!r}.", hint=hint, key="--env", value=name)
     return _Section(file, name, variables).environment(sections[name])
 
 
 def _sections(file: Path) -> dict[str, Mapping[str, Any]]:
     """Return the environments of a file, by name: at least one."""
-    found = _read_toml(file)
+    document = _read_toml(file)
     form = 'Write one: [env.dev] with root = "…".'
-    sections = found.get("env", {})
+    sections = document.get("env", {})
     if not isinstance(sections, dict):
         raise _bad_key(file, "env", f"is not a table but {_kind_of(sections)}", form)
     if not sections:
         raise ConfigError(f"{file} has no environment.", hint=form, key="env", value=str(file))
-    for key in found:
+    for key in document:
         if key != "env":
             raise _bad_key(
                 file, key, "is not known", "What belongs to an environment stands in it: [env.dev.systems.logs]."
@@ -193,8 +193,8 @@ def parse_system(option: str) -> tuple[str, SystemBinding]:
         )
     if not place:
         return name, SystemBinding(kind)
-    known = find_kind(kind)
-    key = known.place if known is not None else "root"
+    system_kind = find_kind(kind)
+    key = system_kind.place if system_kind is not None else "root"
     return name, SystemBinding(kind, {key: _absolute(place, Path.cwd()) if key == "root" else place})
 
 
@@ -243,14 +243,14 @@ class _Section:
         )
 
     def access(self, section: Mapping[str, Any]) -> RootAccess:
-        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         for key, value in self.table(section, "access").items():
             if isinstance(value, dict):
-                found[key] = self.from_variable(f"access.{key}", value)
+                options[key] = self.from_variable(f"access.{key}", value)
             else:
                 self.plain(value, f"access.{key}")
-                found[key] = value
-        return RootAccess(found)
+                options[key] = value
+        return RootAccess(options)
 
     def binding(self, name: str, body: Any) -> SystemBinding:
         where = f"systems.{name}"
@@ -293,11 +293,11 @@ class _Section:
         return self.variables[variable]
 
     def settings(self, section: Mapping[str, Any], key: str) -> dict[str, str]:
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for name, value in _flat(self.table(section, key)):
             self.plain(value, f"{key}.{name}")
-            found[name] = str(value).lower() if isinstance(value, bool) else str(value)
-        return found
+            values[name] = str(value).lower() if isinstance(value, bool) else str(value)
+        return values
 
     def plain(self, value: Any, key: str) -> None:
         """Reject what is no single value; the error names its kind and never the value, which may be a secret."""
@@ -353,15 +353,15 @@ def _kind_of(value: Any) -> str:
 
 def _flat(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return settings by dotted key: TOML reads ``a.b = 1`` without quotes as a table in a table."""
-    found: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, Any]] = []
     waiting = list(table.items())[::-1]
     while waiting:  # no recursion: a dotted key may be as long as it likes
         name, value = waiting.pop()
         if isinstance(value, dict) and value:
             waiting += [(f"{name}.{inner}", held) for inner, held in value.items()][::-1]
         else:
-            found.append((name, value))
-    return found
+            pairs.append((name, value))
+    return pairs
 
 
 def _absolute(root: str, folder: Path) -> str:
@@ -400,7 +400,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
     else:
         from tomli import loads
     try:
-        found: dict[str, Any] = loads(file.read_text(encoding="utf-8"))
+        document: dict[str, Any] = loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(
             f"{file} cannot be read: {error.strerror}.",
@@ -416,4 +416,4 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{file} is not TOML: {error}.", hint="Correct it there.", key="--environments", value=str(file)
         ) from None
-    return found
+    return document

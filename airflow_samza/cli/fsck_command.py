@@ -47,12 +47,14 @@ def fsck(environment: Environment) -> Iterator[Look]:
     files = open_filesystem(environment.root)
     log = log_under(environment.root)
     runs = run_folders(files)
-    said = published(files, log, runs)
+    publications = published(files, log, runs)
     elsewhere = _Elsewhere(environment, files, runs)
     for name in log.topics():
         findings = elsewhere.findings(log, name)
         yield Look(
-            "topic", name, tuple(topic_findings(log, name, said.get(name, ())) if findings is None else findings)
+            "topic",
+            name,
+            tuple(topic_findings(log, name, publications.get(name, ())) if findings is None else findings),
         )
     for run in runs:
         yield Look(
@@ -137,12 +139,12 @@ def published(files: Filesystem, log: LogSystem, runs: Iterable[RunFolder]) -> d
     return found
 
 
-def topic_findings(log: LogSystem, name: str, said: Iterable[Published]) -> list[Finding]:
+def topic_findings(log: LogSystem, name: str, publications: Iterable[Published]) -> list[Finding]:
     """Return the findings on a topic; one that cannot be opened at all is a finding, too."""
     from airflow_samza.systems.log.fsck import fsck as find
 
     try:
-        return find(log.topic(name), list(said))
+        return find(log.topic(name), list(publications))
     except SamzaError as error:
         if "path" not in error.facts:
             raise
@@ -165,10 +167,10 @@ def _waiting(environment: Environment, files: Filesystem, run: RunFolder) -> Ite
             if is_worked_on(files, plan):
                 return
             systems = bind_systems(run_bindings(plan.systems, environment.systems), files.root)
-            for found in waiting_output(files, systems, plan):
+            for output in waiting_output(files, systems, plan):
                 remedy = f"Try the task again, or: airflow-samza runs finish {run.application} {run.run_id}"
-                place = files.location(run.stage(found.stage_id, Generation.parse(found.generation)).path)
-                yield Finding(place, f"has {found} that are committed and not published", remedy, serious=False)
+                place = files.location(run.stage(output.stage_id, Generation.parse(output.generation)).path)
+                yield Finding(place, f"has {output} that are committed and not published", remedy, serious=False)
 
 
 def _outputs(files: Filesystem, runs: Iterable[RunFolder]) -> list[tuple[str, str]]:

@@ -18,8 +18,8 @@ def keep_of(environment: Environment, runs: int | None, days: float | None) -> K
     for name, value, least in (("--keep-runs", runs, 1), ("--keep-runs-days", days, 0)):
         if value is not None and value < least:
             raise ConfigError(f"{name} is {value}.", hint=f"Give a number from {least}.", key=name, value=value)
-    known = environment.keep
-    return Keep(known.runs if runs is None else runs, known.days if days is None else days)
+    usual = environment.keep
+    return Keep(usual.runs if runs is None else runs, usual.days if days is None else days)
 
 
 def collect(environment: Environment, keep: Keep, *, dry: bool) -> SweptRoot:

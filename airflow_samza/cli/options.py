@@ -97,8 +97,8 @@ RunnerPython = Annotated[
     typer.Option(
         "--runner-python",
         metavar="PATH",
-        help="The Python program of another environment that runs the stage runner (the driver process) and its "
-        "workers.",
+        help="The Python program of another environment that runs the stage runner "
+        "(the driver process) and its workers.",
     ),
 ]
 
@@ -139,13 +139,13 @@ class Place:
     def _found(self) -> Environment:
         if self.conn_id is not None:
             return self._of_connection(self.conn_id)
-        found = find_environment(
+        environment = find_environment(
             self.env, file=self.environments, root=self.root, systems=self.system or (), config=self.config or ()
         )
-        give_access(found.root, found.access)
-        if found.file is not None:
-            typer.echo(f"Environment: {found.origin}.", err=True)
-        return found
+        give_access(environment.root, environment.access)
+        if environment.file is not None:
+            typer.echo(f"Environment: {environment.origin}.", err=True)
+        return environment
 
     def _of_connection(self, conn_id: str) -> Environment:
         from airflow_samza.cli.connection_environment import environment_of
@@ -199,12 +199,12 @@ def at_place(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable
 SAY_YES = "Answer y, or give --yes."
 
 
-def check_format(form: str, known: Sequence[str]) -> str:
+def check_format(form: str, formats: Sequence[str]) -> str:
     """Return ``form`` when it is one of those that ``--format`` may have; else reject it."""
-    if form not in known:
+    if form not in formats:
         raise ConfigError(
             f"--format {form!r} is not known.",
-            hint=f"{did_you_mean(form, known)}Choose one of {', '.join(known)}.",
+            hint=f"{did_you_mean(form, formats)}Choose one of {', '.join(formats)}.",
             key="--format",
             value=form,
         )

@@ -44,9 +44,9 @@ def plan(
     planning.checked_format(form)
     asked = place.environment() if place.is_named else None
     keys = asked.config if asked is not None else dict(parse_setting(option) for option in place.config or ())
-    found = planning.preview(application, asked, parse_interval(interval), keys)
+    preview = planning.preview(application, asked, parse_interval(interval), keys)
     if diff is None:
-        text = planning.render(found, form)
+        text = planning.render(preview, form)
     elif form != "text":
         raise ConfigError(
             f"--diff has no form {form!r}.", hint="Leave --format out with --diff.", key="--format", value=form
@@ -54,9 +54,9 @@ def plan(
     else:
         environment = asked or place.environment()
         text = planning.describe_difference(
-            *planning.earlier_plan(diff, found.plan.application, environment), found.plan
+            *planning.earlier_plan(diff, preview.plan.application, environment), preview.plan
         )
-    for note in found.notes:
+    for note in preview.notes:
         typer.echo(f"Note: {note}", err=True)
     _print(text, output)
 
@@ -78,11 +78,11 @@ def explain(
 
     look_from_here()
     environment = place.environment()
-    found = planning.preview(application, environment, parse_interval(interval), environment.config)
+    preview = planning.preview(application, environment, parse_interval(interval), environment.config)
     if shuffles:
-        found = planning.with_shuffles(found, application, environment)
-    typer.echo(json_line(planning.facts(found)) if as_json else planning.render(found, "text"))
-    for note in found.notes:
+        preview = planning.with_shuffles(preview, application, environment)
+    typer.echo(json_line(planning.facts(preview)) if as_json else planning.render(preview, "text"))
+    for note in preview.notes:
         typer.echo(f"Note: {note}", err=True)
 
 

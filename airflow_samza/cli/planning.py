@@ -53,8 +53,8 @@ def preview(
             plan,
             {},
             (
-                "No system was asked (no --env, --root or --system): the counts are those that the application "
-                "declares.",
+                "No system was asked (no --env, --root or --system): the counts are "
+                "those that the application declares.",
             ),
         )
     from airflow_samza.prepare.plan_step import preview_run
@@ -67,37 +67,37 @@ def preview(
     return Preview(run.plan, run.engine_texts, (), run.notes)
 
 
-def with_shuffles(found: Preview, reference: str, environment: Environment) -> Preview:
+def with_shuffles(preview: Preview, reference: str, environment: Environment) -> Preview:
     """Return the plan with the shuffles of its ``from_dataframe`` functions, which Spark plans and does not run."""
     from airflow_samza.application.loader import load_application
     from airflow_samza.spark.shuffles import planned_shuffles
 
     named = planned_shuffles(load_application(reference).spec(environment.config), environment.spark_conf)
-    flows = {stage.stage_id: dict(found.flows.get(stage.stage_id, {})) for stage in found.plan.stages}
-    for stage in found.plan.stages:
+    flows = {stage.stage_id: dict(preview.flows.get(stage.stage_id, {})) for stage in preview.plan.stages}
+    for stage in preview.plan.stages:
         for stream_id in stage.inputs:
             if named.get(stream_id):
-                told = [flows[stage.stage_id][stream_id]] if stream_id in flows[stage.stage_id] else []
-                flows[stage.stage_id][stream_id] = "; ".join([*told, *named[stream_id]])
-    return replace(found, flows=flows)
+                flow_texts = [flows[stage.stage_id][stream_id]] if stream_id in flows[stage.stage_id] else []
+                flows[stage.stage_id][stream_id] = "; ".join([*flow_texts, *named[stream_id]])
+    return replace(preview, flows=flows)
 
 
-def render(found: Preview, form: str) -> str:
+def render(preview: Preview, form: str) -> str:
     """Return the plan in one of :data:`FORMATS`."""
     if form == "json":
-        return json.dumps(json.loads(found.plan.to_json()), indent=2, sort_keys=True)
+        return json.dumps(json.loads(preview.plan.to_json()), indent=2, sort_keys=True)
     if form == "text":
         from airflow_samza.planner.explain import explain
 
-        return explain(found.plan, found.engines, found.flows).rstrip("\n")
+        return explain(preview.plan, preview.engines, preview.flows).rstrip("\n")
     from airflow_samza.planner import pictures
 
-    return {"mermaid": pictures.mermaid, "dot": pictures.dot}[form](found.plan).rstrip("\n")
+    return {"mermaid": pictures.mermaid, "dot": pictures.dot}[form](preview.plan).rstrip("\n")
 
 
-def facts(found: Preview) -> dict[str, Any]:
+def facts(preview: Preview) -> dict[str, Any]:
     """Return the plan as ``explain --json`` has it, with engines by operator and notes by stage and stream."""
-    return {"plan": json.loads(found.plan.to_json()), "engines": dict(found.engines), "flows": dict(found.flows)}
+    return {"plan": json.loads(preview.plan.to_json()), "engines": dict(preview.engines), "flows": dict(preview.flows)}
 
 
 def checked_format(form: str) -> str:

@@ -46,6 +46,6 @@ def on_the_command_line(hint: str) -> str:
     return hint
 
 
-def _as_begun(words: str, found: re.Match[str]) -> str:
-    said = found.expand(words)
-    return said[:1].upper() + said[1:] if found[0][:1].isupper() else said
+def _as_begun(words: str, match: re.Match[str]) -> str:
+    command = match.expand(words)
+    return command[:1].upper() + command[1:] if match[0][:1].isupper() else command

@@ -66,8 +66,8 @@ class ReportingGroup(TyperGroup):
             _line("Error", f"{type(error).__name__}: {error}")
             _line(
                 "  Hint",
-                "this is a mistake in airflow-samza or in the application's code; --debug before the command shows "
-                "where.",
+                "this is a mistake in airflow-samza or in the application's code; --debug "
+                "before the command shows where.",
             )
             code = OUR_MISTAKE
         raise typer.Exit(code)

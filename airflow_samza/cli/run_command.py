@@ -21,12 +21,16 @@ from airflow_samza.cli.remedies import on_the_command_line
 from airflow_samza.cli.reporting import Terminated
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
 from airflow_samza.figures import duration, size
+from airflow_samza.planner.titles import stage_names
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import plain
 from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, describe_result, made_now, run_seconds
 from airflow_samza.runs.stages.stage_state import StageStatus
+from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 if TYPE_CHECKING:
     from airflow_samza.launch.runtime import SparkRuntime
@@ -63,7 +67,7 @@ def run_application(
     the length of time after which an unbounded run stops. ``runner_python`` comes before the environment's.
     """
     from airflow_samza.application.loader import load_application
-    from airflow_samza.cli.resumed_runs import planned_before, tell_if_all_is_done
+    from airflow_samza.cli.run_command import planned_before, tell_if_all_is_done
     from airflow_samza.planner.explain import explain
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
@@ -110,8 +114,8 @@ def name_of(run_id: str | None) -> str:
     if run_id is not None and not run_id.strip():
         raise ConfigError(
             "--run-id is empty.",
-            hint="Name the run (is a shell variable empty?), or leave --run-id out: then the run is named after the "
-            "time.",
+            hint="Name the run (is a shell variable empty?), or leave --run-id out: then "
+            "the run is named after the time.",
             key="--run-id",
             value=run_id,
         )
@@ -179,15 +183,16 @@ def runtime_of(
 
 
 def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, tell: Tell) -> StageResult:
-    said = ""
+    name = stage_names(run.plan)[stage_id]
+    last_state = ""
     said_at = 0.0
 
     def progress(status: StageStatus) -> None:
-        nonlocal said, said_at
+        nonlocal last_state, said_at
         now = time.monotonic()
-        if status.state != said or now - said_at > PROGRESS_SECONDS:
-            said, said_at = status.state, now
-            tell(f"Stage {stage_id}: {status}")
+        if status.state != last_state or now - said_at > PROGRESS_SECONDS:
+            last_state, said_at = status.state, now
+            tell(f"Stage {name}: {status}")
 
     handle = runtime.submit(run, stage_id)
     try:
@@ -197,7 +202,7 @@ def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, tell: Tell) -
             runtime.cancel(handle)
         raise
     result = runtime.finish(handle)
-    for line in describe_result(result):
+    for line in describe_result(result, name):
         tell(line)
     return result
 
@@ -205,17 +210,18 @@ def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, tell: Tell) -
 def _run_together(runtime: SparkRuntime, run: RunPlan, tell: Tell) -> list[StageResult]:
     from airflow_samza.launch.run_together import run_together
 
-    said: dict[str, tuple[str, float]] = {}
+    last_states: dict[str, tuple[str, float]] = {}
+    names = stage_names(run.plan)
 
     def progress(stage_id: str, status: StageStatus) -> None:
-        state, at = said.get(stage_id, ("", 0.0))
+        state, at = last_states.get(stage_id, ("", 0.0))
         now = time.monotonic()
         if status.state != state or now - at > PROGRESS_SECONDS:
-            said[stage_id] = status.state, now
-            tell(f"Stage {stage_id}: {status}")
+            last_states[stage_id] = status.state, now
+            tell(f"Stage {names[stage_id]}: {status}")
 
     def done(result: StageResult) -> None:
-        for line in describe_result(result):
+        for line in describe_result(result, names[result.stage_id]):
             tell(line)
 
     return run_together(runtime, run, on_progress=progress, on_result=done)
@@ -267,19 +273,19 @@ def parse_tables(options: Iterable[str]) -> dict[str, str]:
 
 
 def _named(key: str, options: Iterable[str], what: str, hint: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for option in options:
         name, equals, value = option.partition("=")
         if not (name and equals and value):
             raise ConfigError(f"{key} {option!r} does not say {what}.", hint=hint, key=key, value=option)
-        if found.setdefault(name, value) != value:
+        if values.setdefault(name, value) != value:
             raise ConfigError(
-                f"{key} says both {name}={found[name]} and {name}={value}.",
+                f"{key} says both {name}={values[name]} and {name}={value}.",
                 hint="Give it once for each name.",
                 key=key,
                 value=value,
             )
-    return found
+    return values
 
 
 def parse_interval(text: str | None) -> DataInterval | None:
@@ -324,3 +330,19 @@ def summary_json(run: RunPlan, results: list[StageResult]) -> str:
 def tell_on_stderr(text: str) -> None:
     """Print progress to standard error: standard output holds the result alone."""
     typer.echo(text, err=True)
+
+
+def planned_before(files: Filesystem, application: str, run_id: str) -> RunPlan | None:
+    """Return the newest plan of a run; None when it has not been planned."""
+    folder = RunFolder(application, run_id)
+    generations = folder.plan_generations(files)
+    return read(files, folder.plan(generations[-1]), RunPlan) if generations else None
+
+
+def tell_if_all_is_done(files: Filesystem, run: RunPlan, tell: Callable[[str], None]) -> None:
+    """Report that a run whose stages have all succeeded reads and writes nothing now."""
+    if all(finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages):
+        tell(
+            f"Run {run.run_id} has succeeded before: nothing is read or written now; what follows is what it did then. "
+            "Add --again to run it anew."
+        )

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import platform
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
 
+from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_most_two, at_place, look_from_here
 from airflow_samza.cli.status_command import chosen_run
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError, UnknownName
-from airflow_samza.planner.titles import stage_named
+from airflow_samza.planner.titles import stage_named, stage_names
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
+from airflow_samza.private_folder import user_name
 from airflow_samza.runs.progress.run_list import facts_of, known_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.run_ends import ask_to_drain, ask_to_stop
 from airflow_samza.runs.stages.runner_log import log_lines
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
@@ -31,19 +36,19 @@ Stage = Annotated[
 ]
 
 
-@runs.command("list", epilog="Example: airflow-samza runs list page-views --open")
+@runs.command("list", epilog="Example: airflow-samza runs list page-views --running")
 @at_place(ROOT)
 def list_runs(
     place: Place,
     application: Annotated[str, typer.Argument(metavar="[APP]", help="Only runs of this application; its name.")] = "",
     limit: Annotated[int, typer.Option("-n", metavar="N", help="The number of runs to list; 0: all.", min=0)] = 20,
-    only_open: Annotated[bool, typer.Option("--open", help="Only runs that have not ended.")] = False,
+    only_running: Annotated[bool, typer.Option("--running", help="Only runs that have not ended.")] = False,
     as_json: Json = False,
 ) -> None:
     """List runs, newest first: state, mode, data interval, time of the plan, and the Dag run."""
     files = open_filesystem(place.environment().root)
-    found = [run for run in known_runs(files, application or None) if not (only_open and run.closed)]
-    shown = [facts_of(files, run) for run in (found[:limit] if limit else found)]
+    listed = [run for run in known_runs(files, application or None) if not (only_running and run.closed)]
+    shown = [facts_of(files, run) for run in (listed[:limit] if limit else listed)]
     if as_json:
         for facts in shown:
             typer.echo(json_line(facts))
@@ -53,11 +58,11 @@ def list_runs(
     typer.echo(
         columns(["APPLICATION", "RUN", "STATE", "MODE", "DATA INTERVAL (UTC)", "PLANNED (UTC)", "DAG", "DAG RUN"], rows)
         if rows
-        else f"There are no {'open ' if only_open else ''}runs{f' of {application!r}' if application else ''} "
+        else f"There are no {'running ' if only_running else ''}runs{f' of {application!r}' if application else ''} "
         f"under {files.location('')}."
     )
-    if len(found) > len(shown):
-        typer.echo(f"{len(found) - len(shown)} older runs are left out (-n 0 shows all).", err=True)
+    if len(listed) > len(shown):
+        typer.echo(f"{len(listed) - len(shown)} older runs are left out (-n 0 shows all).", err=True)
 
 
 @runs.command(epilog="Example: airflow-samza runs finish page-views")
@@ -75,10 +80,10 @@ def finish(place: Place, names: Names = None) -> None:
             key="RUN",
             value=run.run_id,
         )
-    found = publish_waiting(files, bind_systems(run_bindings(run.systems, environment.systems), files.root), run)
-    for waiting in found:
+    published = publish_waiting(files, bind_systems(run_bindings(run.systems, environment.systems), files.root), run)
+    for waiting in published:
         typer.echo(f"{waiting} waited, and are published.")
-    if not found:
+    if not published:
         typer.echo(f"Nothing of run {run.run_id} of {run.application} waits to be published.")
 
 
@@ -119,10 +124,11 @@ def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
     run = plan_of(files, chosen_run(files, at_most_two(names, "cancel")))
     if stage is not None:
         stage = stage_named(run.plan, stage).stage_id
-    asked = list(cancel_stages(files, run, stage))
-    for stage_id in asked:
-        typer.echo(f"Stage {stage_id} of run {run.run_id} is cancelled; what it has committed stays.")
-    if not asked:
+    called = stage_names(run.plan)
+    cancelled = list(cancel_stages(files, run, stage))
+    for stage_id in cancelled:
+        typer.echo(f"Stage {called[stage_id]} of run {run.run_id} is cancelled; what it has committed stays.")
+    if not cancelled:
         typer.echo(f"Nothing of run {run.run_id} of {run.application} is running.")
 
 
@@ -143,3 +149,25 @@ def _cell(fact: str | tuple[str, str] | None) -> str:
     if isinstance(fact, tuple):
         return "/".join(moment.removesuffix("+00:00").removesuffix(":00") for moment in fact)
     return fact or ""
+
+
+def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> str:
+    """Leave the request in the run's folder, where its stages see it within a fraction of a second.
+
+    What was done, as a sentence.
+    """
+    files = open_filesystem(environment.root)
+    word = "drain" if drains else "stop"
+    run = plan_of(files, chosen_run(files, at_most_two(names, word)))
+    if not run.stages_run_concurrently:
+        raise ConfigError(
+            f"The run {run.run_id!r} of {run.application!r} is {run.mode}, and ends by itself.",
+            hint="Only pipelined and continuous runs can be drained or stopped; cancel the command that runs it.",
+            key="mode",
+            value=run.mode,
+        )
+    ask = ask_to_drain if drains else ask_to_stop
+    who = f"{user_name() or os.geteuid()} on {platform.node()}"
+    ask(files, RunFolder(run.application, run.run_id), run.generation, who)
+    what = "ends when what has arrived is processed" if drains else "stops where it is, and keeps its state"
+    return f"Run {run.run_id} of {run.application} {what}; airflow-samza status shows how far it is."

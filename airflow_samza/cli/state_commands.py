@@ -53,12 +53,12 @@ def files(
 ) -> None:
     """Show which files an application has read of inputs with slice="checkpoint"."""
     root, history = _history(application, place, app_id)
-    found = find_version(root, history, version or newest_number(root, history))
+    state_version = find_version(root, history, version or newest_number(root, history))
     if as_json:
-        for facts in files_facts(found):
+        for facts in files_facts(state_version):
             typer.echo(json_line(facts))
         return
-    typer.echo(files_text(history, found))
+    typer.echo(files_text(history, state_version))
 
 
 @state.command(epilog="Example: airflow-samza state abandon page-views RUN")
@@ -110,10 +110,10 @@ def reset(
     what = f"version {to}" if to else "nothing: the next run reads its inputs from the oldest offset on"
     if not yes and not typer.confirm(f"Set the state of {history.application!r} back to {what}?", err=True):
         raise StateError("Nothing was changed.", hint=SAY_YES, application=history.application)
-    made = reset_state(files, history, to)
+    new_version = reset_state(files, history, to)
     typer.echo(
         f"The state of {history.application!r} is that of {f'version {to}' if to else 'no run'} again (version "
-        f"{made.number})."
+        f"{new_version.number})."
     )
 
 
@@ -134,7 +134,7 @@ def report_facts(history: StateHistory, report: StateReport) -> dict[str, Any]:
                 "at": _moment(version.at),
                 "interval": version.interval,
                 "offsets": version.offsets,
-                "files": {stream: int(known["files"]) for stream, known in version.arrived.items()},
+                "files": {stream: int(arrived["files"]) for stream, arrived in version.arrived.items()},
                 "bytes": state_bytes(version.stages),
             }
             for version in report.versions
@@ -171,8 +171,8 @@ def report_text(history: StateHistory, report: StateReport) -> str:
 
 def files_facts(version: Version | None) -> Iterator[dict[str, Any]]:
     """Yield the files in a version's record as ``state files --json`` has them."""
-    for stream, known in sorted((version.arrived if version is not None else {}).items()):
-        for name, (bytes_, changed, _) in known["names"].items():
+    for stream, arrived in sorted((version.arrived if version is not None else {}).items()):
+        for name, (bytes_, changed, _) in arrived["names"].items():
             at = None if changed is None else _moment(changed / 1e9)
             yield {"input": stream, "file": name, "bytes": int(bytes_), "changed": at}
 
@@ -183,15 +183,15 @@ def files_text(history: StateHistory, version: Version | None) -> str:
         return f"The state of {history.application!r} has no record of files."
     rows: list[list[object]] = []
     sums = []
-    for stream, known in sorted(version.arrived.items()):
-        for name, (size, changed, _) in known["names"].items():
+    for stream, arrived in sorted(version.arrived.items()):
+        for name, (size, changed, _) in arrived["names"].items():
             rows.append([stream, name, f"{int(size):,}", _moment(changed / 1e9) if changed is not None else ""])
-        before = known["horizon"]
-        text = f"{stream}: {int(known['files']):,} files ({int(known['bytes']):,} bytes) were read"
+        before = arrived["horizon"]
+        text = f"{stream}: {int(arrived['files']):,} files ({int(arrived['bytes']):,} bytes) were read"
         if before is not None:
-            text += f"; files up to {before[1]} in the order of {known['order']}s count as read"
-        if known["late"]:
-            text += f"; {int(known['late']):,} came too late, and are unread"
+            text += f"; files up to {before[1]} in the order of {arrived['order']}s count as read"
+        if arrived["late"]:
+            text += f"; {int(arrived['late']):,} came too late, and are unread"
         sums.append(f"{text}.")
     table = [columns(["INPUT", "FILE", "BYTES", "CHANGED (UTC)"], rows)] if rows else []
     return "\n".join([*table, *sums])
@@ -203,8 +203,8 @@ def _moment(seconds: float) -> str:
 
 def _read(version: Version) -> list[str]:
     """Return how far a version has read its inputs: offsets, and numbers of files."""
-    offsets = [(stream, f"{sum(found):,}") for stream, found in version.offsets.items()]
-    files = [(stream, f"{int(known['files']):,} files") for stream, known in version.arrived.items()]
+    offsets = [(stream, f"{sum(offsets_of_stream):,}") for stream, offsets_of_stream in version.offsets.items()]
+    files = [(stream, f"{int(arrived['files']):,} files") for stream, arrived in version.arrived.items()]
     return [f"{stream} {text}" for stream, text in sorted([*offsets, *files])]
 
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from airflow_samza.application.loader import load_application
 from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import SamzaError
-from airflow_samza.planner.titles import stage_titles
+from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.run_costs import run_requests
-from airflow_samza.runs.progress.run_list import OPEN, KnownRun, find_run, known_runs, plan_of, run_state
+from airflow_samza.runs.progress.run_list import RUNNING, KnownRun, find_run, known_runs, plan_of, run_state
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -96,17 +96,17 @@ def status_lines(
         f"Run {run.run_id} of {run.application} ({run.mode}, plan {run.generation}): {state}, {ended} of "
         f"{len(reports)} stages succeeded"
     )
-    titles = stage_titles(run.plan)
+    names = stage_names(run.plan)
     served = [f"  served by the warm runner {lender}" for lender in lenders]
     lines = [
         head,
         *served,
-        *(line for found in reports for line in describe_progress(found, worst=worst, title=titles[found.stage_id])),
+        *(line for one in reports for line in describe_progress(one, worst=worst, name=names[one.stage_id])),
     ]
     lines += [
-        f"{found} are committed and wait to be published: the next try of the task does it, or airflow-samza runs "
+        f"{one} are committed and wait to be published: the next try of the task does it, or airflow-samza runs "
         f"finish {run.application} {run.run_id}"
-        for found in waiting
+        for one in waiting
     ]
     return [*lines, f"Sent to the root so far: {described(requests)}"] if requests else lines
 
@@ -127,9 +127,9 @@ def status_json(
             "generation": run.generation,
             "mode": run.mode,
             "state": state,
-            "closed": state != OPEN,
+            "closed": state != RUNNING,
             "requests": dict(requests),
-            "waiting": [found.to_dict() for found in waiting],
+            "waiting": [output.to_dict() for output in waiting],
             "stages": [{**report.to_dict(), "title": titles[report.stage_id]} for report in reports],
         },
         indent=2,

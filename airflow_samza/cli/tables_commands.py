@@ -53,9 +53,11 @@ PushId = Annotated[
 def list_tables(place: Place, as_json: Json = False) -> None:
     """List pushed tables with their current versions."""
     files = open_filesystem(place.environment().root)
-    found = [(folder, versions.newest(files, folder.system, folder.topic)) for folder in versions.tables(files)]
+    newest_versions = [
+        (folder, versions.newest(files, folder.system, folder.topic)) for folder in versions.tables(files)
+    ]
     if as_json:
-        for folder, version in found:
+        for folder, version in newest_versions:
             if version is not None:
                 typer.echo(
                     json_line(
@@ -65,7 +67,7 @@ def list_tables(place: Place, as_json: Json = False) -> None:
         return
     rows: list[list[object]] = [
         [v.table, folder.system, folder.topic, v.number, v.kind, v.known_rows, _at(v.current_from)]
-        for folder, v in found
+        for folder, v in newest_versions
         if v is not None
     ]
     heading = ["TABLE", "SYSTEM", "STREAM", "VERSION", "KIND", "ROWS", "CURRENT FROM (UTC)"]
@@ -78,13 +80,13 @@ def show_versions(place: Place, table: Table, system: Named = EMBEDDED, as_json:
     """List the versions of a table, oldest first: push, time from which it was current, rows."""
     files = open_filesystem(place.environment().root)
     topic = f"{table}-push"
-    found, gone = versions.versions(files, system, topic), versions.expired_numbers(files, system, topic)
+    kept, gone = versions.versions(files, system, topic), versions.expired_numbers(files, system, topic)
     current = versions.newest(files, system, topic)
     if as_json:
-        for version in found:
+        for version in kept:
             typer.echo(json_line({**plain(version), "expired": version.number in gone, "current": version == current}))
-    elif found and current is not None:
-        typer.echo(versions_text(found, gone, current))
+    elif kept and current is not None:
+        typer.echo(versions_text(kept, gone, current))
     else:
         typer.echo(f"Nothing was pushed to table {table!r}.")
 
@@ -168,12 +170,12 @@ def push(
     look_from_here()
     environment = place.environment()
     runtime = runtime_of(environment, master, deploy_mode, runner_python)
-    given = push_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
+    name = push_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
     handle = runtime.push(
         application,
         table,
         _from_here(_parsed("SOURCE", source)),
-        given,
+        name,
         interval=parse_interval(interval),
         config=environment.config,
         mode=mode,
@@ -188,7 +190,7 @@ def push(
         compact_after=compact_after,
     )
     try:
-        runtime.wait(handle, on_progress=lambda status: typer.echo(f"Push {given}: {status}", err=True))
+        runtime.wait(handle, on_progress=lambda status: typer.echo(f"Push {name}: {status}", err=True))
     except BaseException:
         runtime.cancel(handle)
         raise
@@ -214,8 +216,8 @@ def rollback(
     environment = place.environment()
     files = open_filesystem(environment.root)
     bound = bind_system(system, environment.systems.get(system) or UNDER_ROOT, environment.root)
-    made = table_rollback.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{now()}", bound)
-    typer.echo(rollback_text(made, versions.newest(files, system, f"{table}-push")))
+    new_version = table_rollback.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{now()}", bound)
+    typer.echo(rollback_text(new_version, versions.newest(files, system, f"{table}-push")))
 
 
 @tables.command(epilog="Example: airflow-samza tables compact members")
@@ -235,16 +237,16 @@ def compact(place: Place, table: Table, log_system: Named = EMBEDDED) -> None:
     if len(version.sections) == 1:
         typer.echo(f"Table {table}: version {version.number} is one section already.")
         return
-    made, is_new = compact_here(files, environment.systems.get(log_system, UNDER_ROOT), folder, version)
+    new_version, is_new = compact_here(files, environment.systems.get(log_system, UNDER_ROOT), folder, version)
     done = "is" if is_new else "was already"
     typer.echo(
-        f"Table {table}: version {version.number} {done} compacted: {len(made.chain)} sections to one of "
-        f"{made.rows:,} rows, "
-        f"{made.bytes:,} bytes."
+        f"Table {table}: version {version.number} {done} compacted: {len(new_version.chain)} sections to one of "
+        f"{new_version.rows:,} rows, "
+        f"{new_version.bytes:,} bytes."
     )
 
 
-def versions_text(found: list[TableVersion], gone: set[int], current: TableVersion) -> str:
+def versions_text(kept: list[TableVersion], gone: set[int], current: TableVersion) -> str:
     """Print versions for people."""
     rows: list[list[object]] = [
         [
@@ -257,7 +259,7 @@ def versions_text(found: list[TableVersion], gone: set[int], current: TableVersi
             version.push_id,
             _said(version, gone, current),
         ]
-        for version in found
+        for version in kept
     ]
     return columns(["VERSION", "KIND", "ROWS", "DELETES", "BYTES", "CURRENT FROM (UTC)", "PUSH", ""], rows)
 

@@ -31,13 +31,13 @@ def list_text(log: LogSystem, matching: str = "") -> str:
     from airflow_samza.systems.log.topic_facts import list_facts
 
     rows: list[list[object]] = []
-    for found in list_facts(log, matching):
-        name = found["topic"]
-        if "damaged" in found:
+    for row in list_facts(log, matching):
+        name = row["topic"]
+        if "damaged" in row:
             rows.append([name, 0, 0, 0, "damaged", "", f"airflow-samza topics fsck {name}"])
             continue
-        counts = [found["partitions"], found["messages"], found["control"], size(found["bytes"])]
-        rows.append([name, *counts, moment(found["last_commit"]), moment(found["expires"])])
+        counts = [row["partitions"], row["messages"], row["control"], size(row["bytes"])]
+        rows.append([name, *counts, moment(row["last_commit"]), moment(row["expires"])])
     if not rows:
         return none_under(log) if not matching else f"No topic's name holds {matching!r}."
     return columns(["TOPIC", "PARTITIONS", "MESSAGES", "CONTROL", "SIZE", "LAST COMMIT", "EXPIRES"], rows)
@@ -47,19 +47,19 @@ def show_text(log: LogSystem, name: str) -> str:
     """Return the description of one topic: schema, partitions with their offsets, and writers."""
     from airflow_samza.systems.log.topic_facts import show_facts
 
-    found = show_facts(log, name)
-    commits = found["commits"]
+    topic_facts = show_facts(log, name)
+    commits = topic_facts["commits"]
     lines = [
         f"Topic      {name}",
-        f"Where      {found['path']}",
-        f"Schema     {found['schema'] or 'not known yet: nothing was declared or written'}",
-        f"Commits    {found['number']:,} ({len(commits):,} that readers see one by one)",
-        f"Size       {size(found['bytes'])}",
+        f"Where      {topic_facts['path']}",
+        f"Schema     {topic_facts['schema'] or 'not known yet: nothing was declared or written'}",
+        f"Commits    {topic_facts['number']:,} ({len(commits):,} that readers see one by one)",
+        f"Size       {size(topic_facts['bytes'])}",
     ]
-    if found["expires"] is not None:
-        lines.append(f"Expires    {moment(found['expires'])}")
+    if topic_facts["expires"] is not None:
+        lines.append(f"Expires    {moment(topic_facts['expires'])}")
     heading = ["PARTITION", "OLDEST", "NEXT", "MESSAGES", "CONTROL"]
-    lines += ["", columns(heading, [list(partition.values()) for partition in found["partitions"]])]
+    lines += ["", columns(heading, [list(partition.values()) for partition in topic_facts["partitions"]])]
     newest = commits[-NEWEST_PRODUCERS:]
     if newest:
         written = [

@@ -102,10 +102,10 @@ def fsck(
     log = _log(place, of)
     names = [topic] if topic is not None else log.topics()
     files = open_filesystem(place.environment().root)
-    said = published(files, log, run_folders(files))
+    publications = published(files, log, run_folders(files))
     sound = True
     for name in names:
-        look = Look("topic", name, tuple(topic_findings(log, name, said.get(name, ()))))
+        look = Look("topic", name, tuple(topic_findings(log, name, publications.get(name, ()))))
         typer.echo(json_line(look_facts(look)) if as_json else "\n".join(look_lines(look)))
         sound = sound and look.sound
     if not names and not as_json:
@@ -145,8 +145,8 @@ def expire(
     if topic is not None:
         from airflow_samza.systems.log.segment_store import store_of
 
-        found = log.topic(topic)
-        store_of(found)  # a topic whose messages lie elsewhere is deleted there
+        log_topic = log.topic(topic)
+        store_of(log_topic)  # a topic whose messages lie elsewhere is deleted there
         _reject_push_stream(log, topic, place)
         _reject_topic_of_open_run(topic, place)
         what = (
@@ -157,7 +157,7 @@ def expire(
         before = topic_reports.moment_before(older_than)
         if not yes and not typer.confirm(f"Expire {what}? This cannot be undone.", err=True):
             raise TopicError("Nothing was expired.", hint=SAY_YES, stream=topic)
-        typer.echo(topic_reports.expire(found, before))
+        typer.echo(topic_reports.expire(log_topic, before))
     typer.echo(topic_reports.sweep(log, open_filesystem(place.environment().root)))
 
 

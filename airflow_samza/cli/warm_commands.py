@@ -51,20 +51,20 @@ def end_runners(
     from airflow_samza.launch.warm.places import warm_places
     from airflow_samza.launch.warm.taking import end_warm
 
-    known = {place.name: place for place in warm_places()}
+    places = {place.name: place for place in warm_places()}
     for name in names or ():
-        if name not in known:
+        if name not in places:
             raise UnknownName(
                 f"There is no warm runner {name!r} of this user on this host.",
-                hint=f"{did_you_mean(name, known)}The warm runners are {', '.join(known)}."
-                if known
+                hint=f"{did_you_mean(name, places)}The warm runners are {', '.join(places)}."
+                if places
                 else "There are no warm runners.",
                 name=name,
             )
-    for name in names or known:
-        ended = end_warm(known[name], now=now)
+    for name in names or places:
+        ended = end_warm(places[name], now=now)
         typer.echo(f"{name} ends." if ended else f"{name} stays: it serves a run, or does not answer (--now ends it).")
-    if not known:
+    if not places:
         typer.echo("There are no warm runners of this user on this host.")
 
 
@@ -74,8 +74,8 @@ def _facts(place: WarmPlace) -> dict[str, Any]:
     from airflow_samza.launch.warm.taking import ask
 
     about, now = place.about(), ask(place, STATE) or {}
-    said = {name: now.get(name) for name in ("state", "runs", "age", "megabytes", "run")}
-    return {"runner": place.name, **said, **{name: about.get(name) for name in ("pid", "master", "root", "tenant")}}
+    row = {name: now.get(name) for name in ("state", "runs", "age", "megabytes", "run")}
+    return {"runner": place.name, **row, **{name: about.get(name) for name in ("pid", "master", "root", "tenant")}}
 
 
 def _row(place: WarmPlace) -> tuple[str, ...]:

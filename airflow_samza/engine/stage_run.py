@@ -18,6 +18,7 @@ from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.stage_loop import StageLoop
 from airflow_samza.engine.worker_errors import shown_as_written
 from airflow_samza.errors import SamzaError
+from airflow_samza.planner.titles import stage_names
 from airflow_samza.prepare.bound_systems import bind_systems
 from airflow_samza.prepare.side_inputs import planned_side_inputs
 from airflow_samza.prepare.unchanged import reject_changed
@@ -70,7 +71,7 @@ def run_stage(
     result = finish_stage(
         files, systems, run, handle.stage_id, handle.generation, handle.folder, intent, watch=attempt.watch
     )
-    for line in describe_result(result):
+    for line in describe_result(result, stage_names(run.plan)[result.stage_id]):
         log.info("%s", line)
 
 

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from airflow_samza.planner.plan import ExecutionPlan, PlannedOperator, PlannedStream, Stage
-from airflow_samza.planner.titles import stage_titles
+from airflow_samza.planner.titles import stage_names
 from airflow_samza.planner.wording import (
     count_text,
     operator_text,
@@ -41,11 +41,11 @@ def explain(
     numbers = [count_text(len(plan.stages), "stage"), count_text(len(operators), "operator")]
     numbers.append("shape only, counts come with the plan" if plan.shape_only else f"plan {plan.fingerprint}")
     blocks = [f"{plan.application} (id {plan.app_id}): {', '.join(numbers)}"]
-    titles = stage_titles(plan)
+    names = stage_names(plan)
     for number, stage in enumerate(plan.stages, 1):
-        title, less = titles[stage.stage_id], (notes or {}).get(stage.stage_id, {})
+        name, less = names[stage.stage_id], (notes or {}).get(stage.stage_id, {})
         decided = (reuse or {}).get(stage.stage_id, "")
-        blocks.append(_stage_block(plan, stage, number, title, engines or {}, less, decided))
+        blocks.append(_stage_block(plan, stage, number, name, engines or {}, less, decided))
     if plan.tables:
         blocks.append(_tables_block(plan))
     if plan.warnings:
@@ -60,7 +60,7 @@ def _stage_block(
     plan: ExecutionPlan,
     stage: Stage,
     number: int,
-    title: str,
+    name: str,
     engines: Mapping[str, str],
     notes: Mapping[str, str],
     decided: str,
@@ -70,11 +70,7 @@ def _stage_block(
         facts.append("after " + ", ".join(stage.upstream))
     if stage.several_epochs:
         facts.append("reads what it writes, in several epochs")
-    heading = (
-        f"{number}. {stage.stage_id}"
-        + (f" ({title})" if title != stage.stage_id else "")
-        + (f"   [{'; '.join(facts)}]" if facts else "")
-    )
+    heading = f"{number}. {name}" + (f"   [{'; '.join(facts)}]" if facts else "")
     heading += f"\n   {decided}" if decided else ""
     side_inputs = [name for name in stage.side_inputs if name not in stage.inputs]
     streams = [("reads", plan.stream(name)) for name in stage.inputs] + [

@@ -46,6 +46,14 @@ def stage_titles(plan: ExecutionPlan) -> dict[str, str]:
     }
 
 
+def stage_names(plan: ExecutionPlan) -> dict[str, str]:
+    """Return by its id how texts name every stage: ``by-country (count-per-country)``, without a title by its id."""
+    return {
+        stage_id: f"{stage_id} ({title})" if title != stage_id else stage_id
+        for stage_id, title in stage_titles(plan).items()
+    }
+
+
 def stage_named(plan: ExecutionPlan, name: str) -> Stage:
     """Return the stage of an id or a title; an id counts before a title. Another name is an ``UnknownName``."""
     titles = stage_titles(plan)

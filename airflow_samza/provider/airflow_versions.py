@@ -83,10 +83,10 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")
 def plugin_class() -> Any:
     """Return the class of plugins, which a Dag file need not load."""
     try:
-        found = import_module("airflow.sdk.plugins_manager")
+        module = import_module("airflow.sdk.plugins_manager")
     except ImportError:  # Airflow 3.1
-        found = import_module("airflow.plugins_manager")
-    return found.AirflowPlugin
+        module = import_module("airflow.plugins_manager")
+    return module.AirflowPlugin
 
 
 def triggers_hear_of_kills() -> bool:
@@ -122,12 +122,12 @@ def knows_asset(uri: str) -> bool:
 
 def hook_lineage() -> Any:
     """Return what collects the assets that a task reads and writes, for those who follow lineage."""
-    found: Any
+    module: Any
     try:
-        found = import_module("airflow.sdk.lineage")
+        module = import_module("airflow.sdk.lineage")
     except ImportError:  # Airflow 3.1
-        found = import_module("airflow.lineage.hook")
-    return found.get_hook_lineage_collector()
+        module = import_module("airflow.lineage.hook")
+    return module.get_hook_lineage_collector()
 
 
 def airflow_version() -> str:
@@ -168,9 +168,9 @@ def start_stats() -> None:
             factory=stats_utils.get_stats_factory(), export_legacy_names=conf.getboolean("metrics", "legacy_names_on")
         )
     else:  # Airflow 3.2
-        made: Any = stats.Stats
+        client: Any = stats.Stats
         factory: Any = stats_utils.get_stats_factory
-        made.initialize(factory=factory(made))
+        client.initialize(factory=factory(client))
 
 
 def _stats() -> Any:
@@ -199,9 +199,9 @@ def dags_in(file: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
     for folder, path in places:
         if str(path) not in sys.path:
             sys.path.append(str(path))
-        found = bag(dag_folder=folder, bundle_path=path)
-        dags |= {dag_id: dag for dag_id, dag in found.dags.items() if dag_id not in dags}
-        problems |= found.import_errors
+        parsed = bag(dag_folder=folder, bundle_path=path)
+        dags |= {dag_id: dag for dag_id, dag in parsed.dags.items() if dag_id not in dags}
+        problems |= parsed.import_errors
     return dags, problems
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from airflow.sdk import Asset
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.runs.tables.table_version import TableVersion
 
 SCHEME = "samza"
@@ -34,8 +34,8 @@ def shared_stream(stream_id: str, conn_id: str | None = None, *, samza_conn_id: 
         ``samza_default``.
     :param samza_conn_id: Another name of ``conn_id``.
     """
-    found = connection_id(f"The shared stream {stream_id!r}", conn_id, samza_conn_id)
-    uri = f"{SCHEME}://{found}/{stream_id}"
+    connection = connection_id(f"The shared stream {stream_id!r}", conn_id, samza_conn_id)
+    uri = f"{SCHEME}://{connection}/{stream_id}"
     return Asset(name=uri, uri=uri)
 
 
@@ -78,11 +78,11 @@ def consumed_sections(context: Mapping[str, Any], spec: ApplicationSpec) -> dict
     Oldest first.
     """
     shared = {stream_id for stream_id, stream in spec.inputs.items() if stream.shared}
-    found: dict[str, list[str]] = {}
+    sections: dict[str, list[str]] = {}
     for events in (context.get("triggering_asset_events") or {}).values() if shared else ():
         for event in events:
             extra = event.extra or {}
             stream_id, run_id = extra.get("stream"), extra.get("run_id")
-            if stream_id in shared and run_id and run_id not in found.setdefault(stream_id, []):
-                found[stream_id].append(str(run_id))
-    return found
+            if stream_id in shared and run_id and run_id not in sections.setdefault(stream_id, []):
+                sections[stream_id].append(str(run_id))
+    return sections

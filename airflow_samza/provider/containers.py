@@ -39,9 +39,9 @@ def why_it_ends(conn_id: str, connection: Any, executor: str | None, *, here: bo
     ``executor`` is the task's own, None: Airflow's first. ``here``: the task runs, or will run, where this one does, so
     that the marks of this container count.
     """
-    told = extra_of(conn_id, connection).get(OUTLIVES)
-    if told is not None:
-        ends = str(told).lower() in ("false", "0", "no")
+    outlives = extra_of(conn_id, connection).get(OUTLIVES)
+    if outlives is not None:
+        ends = str(outlives).lower() in ("false", "0", "no")
         return f"the connection {conn_id!r} says {OUTLIVES}: false" if ends else None
     mark = _mark(os.environ) if here else None
     name = _class_of(executor)
@@ -56,8 +56,8 @@ def reject_own_disk(conn_id: str, root: str, why: str) -> None:
     if kind is None:
         return
     raise ConfigError(
-        f"The root {root} is on the disk of this task's container ({kind}), and {why}: the next task would find "
-        "nothing.",
+        f"The root {root} is on the disk of this task's container ({kind}), and {why}: "
+        "the next task would find nothing.",
         hint="Use a root on a volume that the containers of all tasks mount, on HDFS or on an object store; "
         f"or, if the worker's host stays, set {OUTLIVES} to true in the connection {conn_id!r}.",
         key="root",
@@ -75,9 +75,9 @@ def _mark(environment: Mapping[str, str]) -> str | None:
 
 def _class_of(executor: str | None) -> str:
     """Return the executor of a task, or Airflow's first, as its class where ``[core] executor`` has an alias."""
-    known: list[str] = [part.strip() for part in conf.get("core", "executor", fallback="").split(",")]
-    aliases: dict[str, str] = dict(part.split(":", 1) for part in known if ":" in part)
-    name = executor or known[0]
+    executors: list[str] = [part.strip() for part in conf.get("core", "executor", fallback="").split(",")]
+    aliases: dict[str, str] = dict(part.split(":", 1) for part in executors if ":" in part)
+    name = executor or executors[0]
     return aliases.get(name, name.partition(":")[2] or name)
 
 
@@ -88,11 +88,11 @@ def _own_disk(root: str, mounts: Path = Path("/proc/self/mounts")) -> str | None
     except OSError:  # no Linux, and no container of its kind
         return None
     path = Path(os.path.realpath(os.path.expanduser(root)))
-    found = ("", "")
+    mount = ("", "")
     for line in lines:
         _, _, rest = line.partition(" ")
         point, _, rest = rest.partition(" ")
         place = Path(point.replace("\\040", " "))
-        if path.is_relative_to(place) and len(point) >= len(found[0]):
-            found = (point, rest.partition(" ")[0])
-    return found[1] if found[1] in _OWN_DISKS else None
+        if path.is_relative_to(place) and len(point) >= len(mount[0]):
+            mount = (point, rest.partition(" ")[0])
+    return mount[1] if mount[1] in _OWN_DISKS else None

@@ -103,12 +103,12 @@ def _without_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _reject_application(given: Mapping[str, Any], decorator: str, names: Sequence[str]) -> None:
+def _reject_application(arguments: Mapping[str, Any], decorator: str, names: Sequence[str]) -> None:
     for name in names:
-        if name in given:
+        if name in arguments:
             raise ConfigError(
-                f"{decorator} has {name}={given[name]!r}, and the decorated function is that.",
+                f"{decorator} has {name}={arguments[name]!r}, and the decorated function is that.",
                 hint=f"Leave {name} out, or use the operator.",
                 key=name,
-                value=given[name],
+                value=arguments[name],
             )

@@ -69,14 +69,14 @@ def trigger_timeout(deadline: float | None) -> timedelta | None:
     return None if left is None else timedelta(seconds=left + _TRIGGER_GRACE_SECONDS)
 
 
-def is_deferrable(given: bool | None) -> bool:
+def is_deferrable(deferrable: bool | None) -> bool:
     """Return an operator's ``deferrable``: as given, else Airflow's default."""
-    return conf.getboolean("operators", "default_deferrable", fallback=False) if given is None else given
+    return conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
 
 
-def poll_seconds(given: float | None) -> float:
+def poll_seconds(seconds: float | None) -> float:
     """Return the seconds between two questions: an operator's ``poll_interval``, else that of the configuration."""
-    return given or conf.getfloat(CONFIG_SECTION, "poll_interval", fallback=1.0)
+    return seconds or conf.getfloat(CONFIG_SECTION, "poll_interval", fallback=1.0)
 
 
 def raise_what_the_trigger_met(event: Mapping[str, Any] | None, task_id: str) -> None:

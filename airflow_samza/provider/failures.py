@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from airflow_samza.errors import PlanErrors, SamzaError, UpstreamCleared
+from airflow_samza.errors import PlanErrors, SamzaError
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
-from airflow_samza.provider.shown import text_of
+from airflow_samza.provider.disclosure import text_of
 from airflow_samza.secrecy import without_passwords
 
 AT_A_ROOT = (
@@ -25,14 +25,6 @@ COMMAND = re.compile(
     r"[^;,)'\n]*?(?=[;,)'\n]|\.\s|\.?$)"
 )
 """A command in a hint; its arguments end at a punctuation mark."""
-
-
-def may_be_tried_again(error: SamzaError) -> bool:
-    """Return whether another try of the task can help.
-
-    A consumer of a cleared stage needs a generation of its own, which a clear brings.
-    """
-    return error.retryable and not isinstance(error, UpstreamCleared)
 
 
 class SamzaTaskFailed(AirflowException):
@@ -60,9 +52,8 @@ def mapped_failures(
 ) -> Iterator[None]:
     """Turn a :class:`SamzaError` of the body into Airflow's exception.
 
-    ``tell`` gets the sentence for the task's log first.
-
-    Commands in its hint get the ``root``, so that they work wherever they are pasted.
+    ``tell`` gets the sentence for the task's log first. Commands in its hint get the ``root``, so that they work
+    wherever they are pasted.
     """
     try:
         yield
@@ -76,7 +67,7 @@ def mapped_failures(
         if tell is not None:
             tell(str(error))
         # Without the chain: the log shows a whole traceback per exception of it, and the sentence says it all.
-        raise (SamzaTaskFailed(error) if may_be_tried_again(error) else SamzaTaskRejected(error)) from None
+        raise (SamzaTaskFailed(error) if error.retryable else SamzaTaskRejected(error)) from None
 
 
 def with_root(hint: str, root: str) -> str:

@@ -118,10 +118,12 @@ def _undecorated(function: Callable[..., Any]) -> str:
 def _globals_of(code: CodeType) -> Iterator[str]:
     """Return the global names that a function, and the functions and classes in it, read."""
     instructions = list(dis.get_instructions(code))
-    own = {found.argval for found in instructions if found.opname == "STORE_NAME"}  # of a class's body
-    for found in instructions:
-        if found.opname in _READS and found.argval not in own and not found.argval.startswith("__"):
-            yield found.argval
+    own = {
+        instruction.argval for instruction in instructions if instruction.opname == "STORE_NAME"
+    }  # of a class's body
+    for instruction in instructions:
+        if instruction.opname in _READS and instruction.argval not in own and not instruction.argval.startswith("__"):
+            yield instruction.argval
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield from _globals_of(inner)
@@ -138,10 +140,10 @@ def _users_modules(source: str) -> Iterator[Path]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             tops.add(node.module.partition(".")[0])
     for top in sorted(tops - sys.stdlib_module_names - {"airflow_samza"}):
-        found = importlib.util.find_spec(top)
-        if found is None or found.origin is None:
+        module = importlib.util.find_spec(top)
+        if module is None or module.origin is None:
             continue
-        place = Path(found.origin)
+        place = Path(module.origin)
         place = place.parent if place.name == "__init__.py" else place
         if not is_library(place.parent):
             yield place

@@ -67,8 +67,8 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "1",
                     },
                     "progress_interval": {
-                        "description": "Seconds between two reports of a stage's progress, in the task's log and as "
-                        "metrics.",
+                        "description": "Seconds between two reports of a stage's progress, in the task's log "
+                        "and as metrics.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "300",
@@ -83,8 +83,8 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "67108864",
                     },
                     "page_samples": {
-                        "description": "If true, the page in Airflow shows messages of topics and samples of bad "
-                        "records.",
+                        "description": "If true, the page in Airflow shows messages of topics and samples "
+                        "of bad records.",
                         "version_added": "0.1.0",
                         "type": "boolean",
                         "example": "False",
@@ -100,8 +100,8 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "",
                     },
                     "keep_topics_after_success": {
-                        "description": "Hours for which the intermediate topics of a run are kept after it has "
-                        "succeeded.",
+                        "description": "Hours for which the intermediate topics of a run are kept "
+                        "after it has succeeded.",
                         "version_added": "0.1.0",
                         "type": "float",
                         "example": "1",

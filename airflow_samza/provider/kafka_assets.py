@@ -58,7 +58,7 @@ def sanitize_uri(parts: SplitResult) -> SplitResult:
     return parts._replace(netloc=_addresses(parts.netloc.split(",")), path=f"/{topic}")
 
 
-def _addresses(given: Sequence[str]) -> str:
+def _addresses(addresses: Sequence[str]) -> str:
     """Return addresses in their one order, with their ports and without their protocols."""
-    plain = {address.strip().rpartition("://")[2].lower() for address in given} - {""}
+    plain = {address.strip().rpartition("://")[2].lower() for address in addresses} - {""}
     return ",".join(sorted(a if ":" in a.rpartition("]")[2] else f"{a}:{_PORT}" for a in plain))

@@ -10,10 +10,12 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
 from airflow.sdk import BaseOperatorLink
 
 from airflow_samza.errors import SamzaError
+from airflow_samza.provider.airflow_versions import conf
 from airflow_samza.runs.stages.spark_page import read_spark_page
 from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus, runner_of
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 log = logging.getLogger(__name__)
+
+TASK_ROUTE, RUN_ROUTE = "samza-task", "samza-run"
+"""The names of the page's views on a task instance and on a Dag run, within Airflow's own page."""
+
+RESULTS, DATA = "results", "data"
+"""Tabs of the page: outputs, failures and logs; topics and tables."""
 
 
 class SamzaLink(BaseOperatorLink):
@@ -57,7 +65,7 @@ class SparkLink(SamzaLink):
 
 
 class OutputLink(SamzaLink):
-    """The output of the task: in the console of its object store, else in the page."""
+    """The page's view of what the task writes."""
 
     name = "Output"
 
@@ -117,3 +125,29 @@ class SparkPages:
             page = read_spark_page(files, runner) if runner is not None else None
             return page.link(is_over=status.is_final) if page is not None else ""
         return ""
+
+
+def task_page(ti: Any, tab: str = "") -> str:
+    """Return the address of the page's view on a task instance, at one of its tabs."""
+    index = getattr(ti, "map_index", None)
+    mapped = f"/mapped/{index}" if index is not None and int(index) >= 0 else ""
+    task = f"{_run(ti.dag_id, ti.run_id)}/tasks/{_part(ti.task_id)}{mapped}"
+    return f"{task}/plugin/{TASK_ROUTE}" + (f"#/{tab}" if tab else "")
+
+
+def run_page(dag_id: str, run_id: str) -> str:
+    """Return the address of the page's view on a Dag run."""
+    return f"{_run(dag_id, run_id)}/plugin/{RUN_ROUTE}"
+
+
+def _run(dag_id: str, run_id: str) -> str:
+    """Return the address of a Dag run, from the host's root and the path below which Airflow is served.
+
+    A worker may not know the name by which a browser reaches the API server; an address that names none leads there.
+    """
+    base = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+    return f"{base}/dags/{_part(dag_id)}/runs/{_part(run_id)}"
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")

@@ -9,8 +9,8 @@ from airflow.sdk import BaseNotifier
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.connections.alias import connection_id
 from airflow_samza.provider.connections.bindings import text_map
+from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.hooks.root import RootHook
 from airflow_samza.provider.operators.drain import DRAIN, STOP
 from airflow_samza.runs.progress.run_list import active_runs
@@ -77,9 +77,9 @@ class SamzaStopNotifier(BaseNotifier):
         ti = context.get("ti")
         who = f"{ti.dag_id}.{ti.task_id}" if ti is not None else "a callback"
         ask = ask_to_drain if self.action == DRAIN else ask_to_stop
-        found = active_runs(files, application, self.run_id_ or None, self.dag_id_ or None)
-        for run in found:
+        runs = active_runs(files, application, self.run_id_ or None, self.dag_id_ or None)
+        for run in runs:
             ask(files, RunFolder(run.application, run.run_id), run.generation, who)
             self.log.info("The run %s of %s was asked to %s.", run.run_id, application, self.action)
-        if not found:
+        if not runs:
             self.log.info("No run of %s is running; there is nothing to %s.", application, self.action)

@@ -13,7 +13,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.planner import plan_shape
 from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.mapped import as_read
+from airflow_samza.provider.late_arguments import as_read
 
 
 class ParsedApplication(NamedTuple):
@@ -32,13 +32,13 @@ _PARSED: WeakKeyDictionary[DecoratedApplication, dict[tuple[tuple[str, str], ...
 def parse_application(application: str, config: Any) -> ParsedApplication:
     """Return an application as it is with a configuration; what it cannot be is a :class:`SamzaError`."""
     loaded = load_application(application)
-    given = text_map("config", as_read(config))
-    known = _PARSED.setdefault(loaded, {}) if isinstance(loaded, DecoratedApplication) else {}
-    key = tuple(sorted(given.items()))
-    if key not in known:
-        spec = loaded.spec(given)
-        known[key] = ParsedApplication(spec, plan_shape(spec))
-    return known[key]
+    settings = text_map("config", as_read(config))
+    parsed = _PARSED.setdefault(loaded, {}) if isinstance(loaded, DecoratedApplication) else {}
+    key = tuple(sorted(settings.items()))
+    if key not in parsed:
+        spec = loaded.spec(settings)
+        parsed[key] = ParsedApplication(spec, plan_shape(spec))
+    return parsed[key]
 
 
 def application_if_there(application: Any, config: Any) -> ParsedApplication | None:

@@ -1,23 +1,26 @@
 """The Airflow tasks of the stages that write what a stage reads, where stages run at the same time (decision 67).
 
 Records tell when a stage has started, and when it gave up. Whether a task that died, or was marked, will be tried
-again, Airflow alone
-knows: so consumers ask it now and then.
+again, Airflow alone knows: so consumers ask it now and then, and triggers that were cancelled ask it why.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_samza.errors import StageError
+from airflow_samza.provider.airflow_versions import triggers_hear_of_kills
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import is_aborted
 from airflow_samza.runs.stages.stage_state import StageHandle, is_committed, newest_attempt, stage_status
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+log = logging.getLogger(__name__)
 
 FAILED_STATES = frozenset({"failed", "upstream_failed", "skipped", "removed"})
 """States of a task that Airflow does not try again unless it is cleared."""
@@ -66,11 +69,11 @@ def task_states(of_run: Any, tasks: Iterable[str] | Mapping[str, str]) -> dict[s
 
     names = tasks if isinstance(tasks, Mapping) else {task_id: task_id for task_id in tasks}
     index = getattr(of_run, "map_index", -1)
-    given: dict[str, Any] = {"map_index": index} if index is not None and index >= 0 else {}
+    of_index: dict[str, Any] = {"map_index": index} if index is not None and index >= 0 else {}
     found = RuntimeTaskInstance.get_task_states(
-        dag_id=of_run.dag_id, task_ids=list(names.values()), run_ids=[of_run.run_id], **given
+        dag_id=of_run.dag_id, task_ids=list(names.values()), run_ids=[of_run.run_id], **of_index
     ).get(of_run.run_id, {})
-    suffix = f"_{index}" if given else ""
+    suffix = f"_{index}" if of_index else ""
     states = {name: found.get(f"{task_id}{suffix}", found.get(task_id)) for name, task_id in names.items()}
     return {name: None if state is None else str(getattr(state, "value", state)) for name, state in states.items()}
 
@@ -107,13 +110,13 @@ def cleared(files: Filesystem, run: RunPlan, states: Mapping[str, str | None]) -
 
     They were cleared, and are about to start anew.
     """
-    found = {}
+    generations = {}
     for stage_id, state in states.items():
         handle = _newest(files, run, stage_id)
         over = is_committed(files, handle.folder) or is_aborted(files, handle.folder)
         if over and state != "success" and state not in FAILED_STATES:
-            found[stage_id] = str(handle.generation)
-    return found
+            generations[stage_id] = str(handle.generation)
+    return generations
 
 
 def producer_failed(stage_id: str, run: RunPlan, upstream: str, why: str = "failed for good") -> StageError:
@@ -146,10 +149,37 @@ def look_at_producers(files: Filesystem, run: RunPlan, stage_id: str, tasks: Pro
     upstream = [name for name in run.plan.stage(stage_id).upstream if name != stage_id]
     states = tasks.states() if tasks is not None else {}
     beyond = cleared(files, run, states)
-    found = {name: producer_state(files, run, name, beyond.get(name)) for name in upstream}
-    lost = [n for n in upstream if found[n] == ABORTED or (n not in beyond and is_lost(files, run, n, states.get(n)))]
-    return Producers(upstream, lost, [name for name in upstream if found[name] != STARTED], beyond)
+    producer_states = {name: producer_state(files, run, name, beyond.get(name)) for name in upstream}
+    lost = [
+        n
+        for n in upstream
+        if producer_states[n] == ABORTED or (n not in beyond and is_lost(files, run, n, states.get(n)))
+    ]
+    return Producers(upstream, lost, [name for name in upstream if producer_states[name] != STARTED], beyond)
 
 
 def _newest(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle:
     return StageHandle(run.application, run.run_id, stage_id, newest_generation(files, run, stage_id))
+
+
+async def ended_by_a_user(task_instance: Any) -> bool:
+    """Return whether a user has ended the task of a trigger that was cancelled, and nobody tells the trigger so.
+
+    False, too, where Airflow cannot be asked any more: the triggerer stops.
+    """
+    if task_instance is None or triggers_hear_of_kills():
+        return False
+    from asgiref.sync import sync_to_async  # comes with Airflow, whose triggerers ask through it
+
+    own_task = ProducerTasks.of(task_instance, {"": task_instance.task_id})
+    try:
+        state = (await sync_to_async(own_task.states, thread_sensitive=False)())[""]
+    except Exception as error:
+        log.warning(
+            "The trigger of %s was cancelled, and Airflow does not answer why; its stages go on: %s",
+            task_instance.task_id,
+            error,
+        )
+        return False
+    # A task that was cleared has no state, or is about to be tried again, which cancels what ran before.
+    return state is None or state == "success" or state in FAILED_STATES

@@ -21,11 +21,6 @@ QUIET_INTERVALS = 10
 Measure = Callable[[StageHandle, StageStatus], ProgressReport]
 
 
-def not_read(handle: StageHandle, why: str) -> str:
-    """Return the line of a log for progress that cannot be shown."""
-    return f"Stage {handle.stage_id}: its progress cannot be read at present: {why}"
-
-
 class ProgressLog:
     """Logs the progress of stages that are polled.
 
@@ -34,6 +29,7 @@ class ProgressLog:
     :param interval: Seconds between two reports of a stage; the first comes after :data:`FIRST_SECONDS` at the latest.
     :param emit: Gets each report, for metrics.
     :param said: The states of stages that the log has already, by stage id; it is kept up to date.
+    :param names: The names of stages in texts, by stage id; of others, the id.
     """
 
     def __init__(
@@ -44,6 +40,7 @@ class ProgressLog:
         emit: Callable[[ProgressReport], None] = lambda report: None,
         clock: Callable[[], float] = time.monotonic,
         said: Mapping[str, str] | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         self._tell = tell
         self._measure = measure
@@ -51,20 +48,25 @@ class ProgressLog:
         self._emit = emit
         self._clock = clock
         self.said: dict[str, str] = dict(said or {})
+        self._names = names or {}
         self._due: dict[str, float] = {}
         self._told: dict[str, tuple[object, int]] = {}
         self._problem = ""
+
+    def name_of(self, stage_id: str) -> str:
+        """Return the name of a stage in texts."""
+        return self._names.get(stage_id, stage_id)
 
     def look(self, handle: StageHandle, status: StageStatus) -> None:
         """Record a stage's status; log what is new, or due."""
         stage_id = handle.stage_id
         waits = status.progress.waiting_for if status.progress is not None else None
         state = f"{status.state} (attempt {status.attempt})" + (
-            f", waiting for the stage {waits} to start" if waits else ""
+            f", waiting for the stage {self.name_of(waits)} to start" if waits else ""
         )
         if self.said.get(stage_id) != state:
             self.said[stage_id] = state
-            self._tell(f"Stage {stage_id}: {state}" + (f" on {status.runner}" if status.runner else ""))
+            self._tell(f"Stage {self.name_of(stage_id)}: {state}" + (f" on {status.runner}" if status.runner else ""))
         self._due.setdefault(stage_id, self._clock() + min(FIRST_SECONDS, self._interval))
         if status.state != QUEUED and not status.is_final and not waits and self._clock() >= self._due[stage_id]:
             self.report(handle, status)
@@ -82,14 +84,18 @@ class ProgressLog:
         except (SamzaError, OSError) as error:
             if str(error) != self._problem:
                 self._problem = str(error)
-                self._tell(not_read(handle, str(error)))
+                self.tell_not_read(handle, str(error))
             return
         self._emit(report)
         if not report.tasks:  # it has not decided yet what to read
             self._due[handle.stage_id] = self._clock() + min(FIRST_SECONDS, self._interval)
         if not quietly and report.tasks and self._is_news(report):
-            for line in describe_progress(report):
+            for line in describe_progress(report, name=self.name_of(report.stage_id)):
                 self._tell(line)
+
+    def tell_not_read(self, handle: StageHandle, why: str) -> None:
+        """Log that the progress of a stage cannot be shown."""
+        self._tell(f"Stage {self.name_of(handle.stage_id)}: its progress cannot be read at present: {why}")
 
     def _is_news(self, report: ProgressReport) -> bool:
         """Return whether a report is due: something changed since the last one, or enough time has passed."""
@@ -99,7 +105,7 @@ class ProgressLog:
             report.read,
             report.lag,
             report.watermark,
-            sum(found.ends for found in report.partitions),
+            sum(partition.ends for partition in report.partitions),
         )
         before, times = self._told.get(report.stage_id, (None, 0))
         again = now == before and times < QUIET_INTERVALS

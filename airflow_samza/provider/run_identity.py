@@ -59,13 +59,13 @@ def airflow_run_of(context: Mapping[str, Any]) -> dict[str, str]:
     return {"dag_id": str(ti.dag_id), "run_id": str(context.get("run_id") or ti.run_id), "task_id": str(ti.task_id)}
 
 
-def interval_of(context: Mapping[str, Any], given: Any = None) -> DataInterval | None:
+def interval_of(context: Mapping[str, Any], data_interval: Any = None) -> DataInterval | None:
     """Return the run's data interval.
 
     ``given`` (two texts or moments) when there is one, else the data interval, else None.
     """
-    if given:
-        return _given(given)
+    if data_interval:
+        return _given(data_interval)
     dag_run = context.get("dag_run")
     start = context.get("data_interval_start") or getattr(dag_run, "data_interval_start", None)
     end = context.get("data_interval_end") or getattr(dag_run, "data_interval_end", None)
@@ -74,20 +74,26 @@ def interval_of(context: Mapping[str, Any], given: Any = None) -> DataInterval |
 
 def partition_key_of(context: Mapping[str, Any]) -> str | None:
     """Return the partition key of the Dag run; None where its timetable gives none, or Airflow knows none (3.1)."""
-    found = context.get("partition_key") or getattr(context.get("dag_run"), "partition_key", None)
-    return str(found) if found else None
+    key = context.get("partition_key") or getattr(context.get("dag_run"), "partition_key", None)
+    return str(key) if key else None
 
 
-def _given(given: Any) -> DataInterval:
-    if isinstance(given, DataInterval):
-        return given
-    pair = given.split("/") if isinstance(given, str) else list(given) if isinstance(given, list | tuple) else []
+def _given(data_interval: Any) -> DataInterval:
+    if isinstance(data_interval, DataInterval):
+        return data_interval
+    pair = (
+        data_interval.split("/")
+        if isinstance(data_interval, str)
+        else list(data_interval)
+        if isinstance(data_interval, list | tuple)
+        else []
+    )
     if len(pair) != 2:
         raise ConfigError(
-            f"data_interval={given!r} is not two moments.",
+            f"data_interval={data_interval!r} is not two moments.",
             hint='Give a pair such as ("2013-01-01", "2013-01-02"), or a text "2013-01-01/2013-01-02".',
             key="data_interval",
-            value=given,
+            value=data_interval,
         )
     start, end = (part.isoformat() if isinstance(part, datetime) else str(part).strip() for part in pair)
     return DataInterval.from_iso(start, end)

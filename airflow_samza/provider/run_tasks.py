@@ -55,14 +55,14 @@ class RunTasks:
 
     def by_stage(self, plan: ExecutionPlan) -> dict[str, str]:
         """Return the tasks that run the stages of a plan, by stage id, as far as the Dag tells."""
-        found: dict[str, str] = {}
+        tasks: dict[str, str] = {}
         for task in self.single:
             for name in task.names or ():
                 with suppress(UnknownName):
-                    found[stage_named(plan, name).stage_id] = task.task_id
-        if not found and self.whole is not None:
+                    tasks[stage_named(plan, name).stage_id] = task.task_id
+        if not tasks and self.whole is not None:
             return {stage.stage_id: self.whole.task_id for stage in plan.stages}
-        return {stage.stage_id: found[stage.stage_id] for stage in plan.stages if stage.stage_id in found}
+        return {stage.stage_id: tasks[stage.stage_id] for stage in plan.stages if stage.stage_id in tasks}
 
     def check(self, plan: ExecutionPlan) -> None:
         """Reject tasks of stages that a plan does not have, and a plan with a stage for which there is no task."""
@@ -127,15 +127,15 @@ class _Dag:
     def of(cls, operator: Any, context: Mapping[str, Any]) -> _Dag:
         """Return the tasks of an operator's application in its Dag; without a Dag, itself alone."""
         dag = operator.get_dag() or context.get("dag")
-        found = getattr(dag, "task_dict", {}) if dag is not None else {}
-        ours = {task_id: task for task_id, task in found.items() if _part(task) is not None}
+        dag_tasks = getattr(dag, "task_dict", {}) if dag is not None else {}
+        ours = {task_id: task for task_id, task in dag_tasks.items() if _part(task) is not None}
         same = {
             task_id: task
             for task_id, task in ours.items()
             if task_id == operator.task_id
             or _rendered(operator, _get(task, "application"), context) == operator.application
         }
-        return cls(same or {operator.task_id: operator}, found)
+        return cls(same or {operator.task_id: operator}, dag_tasks)
 
     def scopes_of(self, task_id: str) -> list[str]:
         """Return the scopes under which a task's runs are: one, but for a cleanup that names none."""
@@ -152,8 +152,8 @@ class _Dag:
         planners = [name for name in self.tasks if name != task_id and self._plans(name)]
         upstream = _upstream_of(task, self.everything)
         before = [name for name in planners if name in upstream]
-        found = [self.scopes_of(name)[0] for name in before or planners]
-        return list(dict.fromkeys(found)) or [task_id]
+        scopes = [self.scopes_of(name)[0] for name in before or planners]
+        return list(dict.fromkeys(scopes)) or [task_id]
 
     def _plans(self, task_id: str) -> bool:
         part = _part(self.tasks[task_id])
@@ -177,13 +177,13 @@ class _Dag:
 
 def _upstream_of(task: Any, tasks: Mapping[str, Any]) -> list[str]:
     """Return the ids of all tasks before a task, the nearest first."""
-    found: dict[str, None] = {}
+    task_ids: dict[str, None] = {}
     waiting = [task]
     while waiting:
-        new = [task_id for task_id in sorted(waiting.pop(0).upstream_task_ids) if task_id not in found]
-        found.update(dict.fromkeys(new))
+        new = [task_id for task_id in sorted(waiting.pop(0).upstream_task_ids) if task_id not in task_ids]
+        task_ids.update(dict.fromkeys(new))
         waiting += [tasks[task_id] for task_id in new if task_id in tasks]
-    return list(found)
+    return list(task_ids)
 
 
 def _part(task: Any) -> str | None:

@@ -18,14 +18,14 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
     ``seconds`` is the time in which at least one of the stages was at work, without those that keep a former result;
     ``bytes`` of inputs are those in memory.
     """
-    found = list(results)
-    outputs = [output for result in found for output in result.outputs]
-    inputs = [read for result in found for read in result.inputs]
+    stage_results = list(results)
+    outputs = [output for result in stage_results for output in result.outputs]
+    inputs = [read for result in stage_results for read in result.inputs]
     return {
         "run_id": run.run_id,
-        "stages": [result.stage_id for result in found],
-        "generation": found[-1].generation if found else None,
-        "seconds": round(run_seconds(run, made_now(found)), 3),
+        "stages": [result.stage_id for result in stage_results],
+        "generation": stage_results[-1].generation if stage_results else None,
+        "seconds": round(run_seconds(run, made_now(stage_results)), 3),
         "read": {
             read.stream_id: {"messages": read.messages, "control": read.control, "bytes": read.bytes} for read in inputs
         },
@@ -46,11 +46,11 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
 
 def _slice_of(run: RunPlan, stream_id: str) -> dict[str, Any]:
     """Return the fixed range of an external input: counts and offsets, without lists of files."""
-    known = run.stream(stream_id).slice or {}
+    input_slice = run.stream(stream_id).slice or {}
     return {
         name: len(value) if name == "files" else value
-        for name, value in known.items()
-        if name in ("files", "bytes", "offsets") and value and not (name == "offsets" and "chunks" in known)
+        for name, value in input_slice.items()
+        if name in ("files", "bytes", "offsets") and value and not (name == "offsets" and "chunks" in input_slice)
     }
 
 

@@ -117,10 +117,10 @@ class StageWatch:
         A stage starts when its upstream stages among them have ended; where stages run at the same time, at once.
         """
         self.run_plan, self.generation = run, generation
-        known = dict(submitted or {})
-        self.ended = {stage_id: known.pop(stage_id) for stage_id in told}
+        handles = dict(submitted or {})
+        self.ended = {stage_id: handles.pop(stage_id) for stage_id in told}
         self.results = {stage_id: self.service.finish(handle) for stage_id, handle in self.ended.items()}
-        self.active = known
+        self.active = handles
         self._waiting = {
             stage.stage_id: set() if run.stages_run_concurrently else set(stage.upstream) & set(stage_ids)
             for stage in run.plan.stages
@@ -151,7 +151,7 @@ class StageWatch:
             try:
                 self.service.cancel(handle)
             except Exception:
-                self.log.exception("Stage %s could not be cancelled.", stage_id)
+                self.log.exception("Stage %s could not be cancelled.", self.progress.name_of(stage_id))
 
     @contextmanager
     def _cancelling(self) -> Iterator[None]:
@@ -174,12 +174,12 @@ class StageWatch:
                     self.active[stage_id] = self.service.submit(self.run_plan, stage_id, self.generation)
                 self._submitted = time.monotonic()
                 self._looks.news()
-            found = {
+            final = {
                 stage_id: status for stage_id, handle in self.active.items() if (status := self._look(handle)).is_final
             }
-            for stage_id, status in found.items():
+            for stage_id, status in final.items():
                 self.results[stage_id] = self._ended(stage_id, status)
-            ended = bool(found)
+            ended = bool(final)
         return bool(self.active)
 
     def _look(self, handle: StageHandle) -> StageStatus:
@@ -202,7 +202,8 @@ class StageWatch:
         now = time.monotonic()
         if self._blind_since is None:
             self._blind_since = now
-            self.log.warning("Stage %s cannot be looked at, and is looked at again: %s", handle.stage_id, error)
+            name = self.progress.name_of(handle.stage_id)
+            self.log.warning("Stage %s cannot be looked at, and is looked at again: %s", name, error)
         if now - self._blind_since >= PATIENCE_SECONDS:
             raise error
         return self._seen.get(handle.stage_id) or StageStatus(QUEUED, handle.attempt)

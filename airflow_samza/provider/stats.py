@@ -98,7 +98,7 @@ class Gauge:
 def gauges_of(report: ProgressReport) -> Iterator[Gauge]:
     """Yield the figures of a report under the names of :data:`METRICS`; unknown ones are left out."""
     rate = report.present_rate or (Rate(0.0, 0.0, 0.0) if report.state in FINAL else None)
-    known: dict[str, float | None] = {
+    gauges: dict[str, float | None] = {
         "running": report.state == RUNNING,
         "lag": report.lag,
         "percent_behind": report.percent_behind,
@@ -113,10 +113,10 @@ def gauges_of(report: ProgressReport) -> Iterator[Gauge]:
         "epochs": report.epochs,
         "tasks_ended": report.tasks_ended,
         "idle_partitions": None if report.lag is None else len(report.idle),
-        "ends_received": sum(found.ends for found in report.partitions),
-        "ends_expected": sum(found.ends_expected for found in report.partitions),
+        "ends_received": sum(partition.ends for partition in report.partitions),
+        "ends_expected": sum(partition.ends_expected for partition in report.partitions),
     }
-    for name, value in known.items():
+    for name, value in gauges.items():
         if value is not None:
             yield Gauge(name, float(value), name)
     for stream_id, lag in report.side_input_lags.items():

@@ -16,8 +16,8 @@ from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.titles import stage_named
-from airflow_samza.provider.connections.alias import connection_id
-from airflow_samza.provider.mapped import is_known_later, reject_known_later, reject_mapping
+from airflow_samza.provider.connections.fields import connection_id
+from airflow_samza.provider.late_arguments import is_known_later, reject_known_later, reject_mapping
 from airflow_samza.provider.operators.auto_mode import AUTO, SamzaAutoPlanOperator
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
@@ -243,27 +243,27 @@ def _own_parameters() -> list[str]:
 def _stage_settings(
     group_id: str, shape: ExecutionPlan, mode: str, stages: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    known = [stage.stage_id for stage in shape.stages]
-    found: dict[str, dict[str, Any]] = {}
+    stage_ids = [stage.stage_id for stage in shape.stages]
+    settings: dict[str, dict[str, Any]] = {}
     for name, values in stages.items():
         try:
             stage_id = stage_named(shape, name).stage_id
         except UnknownName as error:
             raise UnknownName(
-                f"The task group {group_id!r} has settings for the stage {name!r}, which the application does not "
-                "have.",
+                f"The task group {group_id!r} has settings for the stage {name!r}, which "
+                "the application does not have.",
                 hint=error.hint,
                 name=name,
             ) from None
-        if stage_id in found:
+        if stage_id in settings:
             raise ConfigError(
                 f"The task group {group_id!r} has settings for the stage {stage_id!r} twice: by its id and its title.",
                 hint="Put them together under one of the two.",
                 key="stages",
                 value=name,
             )
-        found[stage_id] = dict(values)
-    taken = [name for name in known if mode == AUTO and name in (RUN_TASK, DONE_TASK)]
+        settings[stage_id] = dict(values)
+    taken = [name for name in stage_ids if mode == AUTO and name in (RUN_TASK, DONE_TASK)]
     if taken:
         raise ConfigError(
             f"The task group {group_id!r} has mode='auto' and the stage {taken[0]!r}, which is the name of another "
@@ -274,10 +274,10 @@ def _stage_settings(
         )
     if mode == FUSED and stages:
         raise ConfigError(
-            f"The task group {group_id!r} is fused into one task, so settings by stage ({', '.join(stages)}) have no "
-            "effect.",
+            f"The task group {group_id!r} is fused into one task, so settings by stage "
+            f"({', '.join(stages)}) have no effect.",
             hint='Set them for the group (default_args, spark_conf), or use mode="staged".',
             key="stages",
             value=", ".join(stages),
         )
-    return found
+    return settings

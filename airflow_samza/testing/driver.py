@@ -150,8 +150,8 @@ class TestDriver:
         descriptor = self.spec.table(table)
         if len(descriptor.side_inputs) != 1:
             raise InvalidApplication(
-                f"Table {table!r} is fed by {len(descriptor.side_inputs)} side inputs, so rows cannot be put into it "
-                "directly.",
+                f"Table {table!r} is fed by {len(descriptor.side_inputs)} side inputs, so "
+                "rows cannot be put into it directly.",
                 hint="A local table is written by the application; pipe into the side inputs of others.",
                 table=table,
             )

@@ -261,7 +261,7 @@ def test_what_is_missing_is_a_warning_and_the_watch_goes_on(
             assert (await event)["messages"] == 1
         assert caplog.text.count(sentences[missing]) == 1
 
-    monkeypatch.setattr("airflow_samza.provider.kafka_brokers.ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr("airflow_samza.provider.connections.kafka.ANSWER_SECONDS", 1.0)
     monkeypatch.setattr(KafkaMessagesTrigger, "log", logging.getLogger("watched"))
     with caplog.at_level(logging.WARNING):
         asyncio.run(asyncio.wait_for(play(), 60))
@@ -270,7 +270,7 @@ def test_what_is_missing_is_a_warning_and_the_watch_goes_on(
 def test_the_event_loop_never_waits_for_brokers(
     connections: dict[str, Connection], topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_samza.provider.kafka_brokers.ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr("airflow_samza.provider.connections.kafka.ANSWER_SECONDS", 1.0)
     connections["kafka_default"] = connection("127.0.0.1:1")
 
     async def play() -> int:
@@ -359,7 +359,7 @@ def test_what_no_time_fixes_is_said_by_the_task(topics: Topics, topic: str) -> N
 def test_brokers_that_are_away_are_waited_for(
     connections: dict[str, Connection], topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_samza.provider.kafka_brokers.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("airflow_samza.provider.connections.kafka.ANSWER_SECONDS", 0.5)
     connections["kafka_default"] = connection("127.0.0.1:1")
     assert not sensor(topic).poke({}).is_done
     with pytest.raises(TaskDeferred):

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.provider.plan_note import PlanNote
+from airflow_samza.provider.plan_xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.opening import open_filesystem

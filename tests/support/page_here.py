@@ -21,7 +21,7 @@ from fastapi.testclient import TestClient
 from airflow_samza.provider.page import looks, opened_run, rights
 from airflow_samza.provider.page.airflow_records import Event, Planned, TaskMark, airflow_records
 from airflow_samza.provider.page.app import make_app
-from airflow_samza.provider.plan_note import PlanNote
+from airflow_samza.provider.plan_xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder

@@ -14,8 +14,8 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import NoSuchVersion, SamzaError, TopicError
 from airflow_samza.prepare.run_request import FRESH
-from airflow_samza.provider.backfill.awaited import Awaited, awaited, awaited_by, others_before
 from airflow_samza.provider.backfill.slices import Slice, find_dag, for_slice, planning_tasks, request_of, slices_of
+from airflow_samza.provider.backfill.waits import Awaited, awaited, awaited_by, others_before
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators.planning import FUSED, PlanningOperator
@@ -115,9 +115,9 @@ def _of_task(task: PlanningOperator, slices: Sequence[Slice], runs: Mapping[date
         of_function.bring()
     name = load_application(task.application).spec(_config(task)).name
     known = _Known(name)
-    found = tuple(_of_slice(task, slice_, runs, known) for slice_ in slices)
+    slice_previews = tuple(_of_slice(task, slice_, runs, known) for slice_ in slices)
     former = known.newest
-    return ApplicationPreview(task.task_id, name, known.root, len(former.runs), former.unread, found)
+    return ApplicationPreview(task.task_id, name, known.root, len(former.runs), former.unread, slice_previews)
 
 
 class _Known:
@@ -225,7 +225,7 @@ def _listed(hook: SamzaHook, run: RunPlan, amount: InputAmount) -> InputAmount:
 
 
 def _tables(hook: SamzaHook, run: RunPlan) -> tuple[TableRead, ...]:
-    found = []
+    previews = []
     for table_id, pinned in sorted(run.tables.items()):
         stream = run.side_input(str(pinned["stream_id"]))
         rows = pushed_at = None
@@ -235,8 +235,8 @@ def _tables(hook: SamzaHook, run: RunPlan) -> tuple[TableRead, ...]:
         except SamzaError:  # it expires just now
             pass
         read = TableRead(table_id, int(pinned["number"]), str(pinned["push_id"]), str(pinned["asked"]), rows, pushed_at)
-        found.append(read)
-    return tuple(found)
+        previews.append(read)
+    return tuple(previews)
 
 
 def _airflow_runs(dag_id: str, slices: Sequence[Slice]) -> tuple[dict[datetime, str], list[str]]:
@@ -252,10 +252,10 @@ def _airflow_runs(dag_id: str, slices: Sequence[Slice]) -> tuple[dict[datetime, 
         from airflow.utils.session import create_session
 
         with create_session() as session:
-            asked: Any = select(DagRun.logical_date, DagRun.state).where(
+            query: Any = select(DagRun.logical_date, DagRun.state).where(
                 DagRun.dag_id == dag_id, DagRun.logical_date >= min(dates), DagRun.logical_date <= max(dates)
             )
-            return {date: str(getattr(state, "value", state)) for date, state in session.execute(asked)}, []
+            return {date: str(getattr(state, "value", state)) for date, state in session.execute(query)}, []
     except (ImportError, RuntimeError, SQLAlchemyError) as error:  # RuntimeError: not from here, Airflow says
         why = without_passwords(str(error).splitlines()[0] if str(error) else type(error).__name__)
         return {}, [f"Airflow's database was not asked for runs that exist: {why}"]

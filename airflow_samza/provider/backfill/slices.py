@@ -63,10 +63,10 @@ def find_dag(dag_id: str, file: Path | None = None) -> Any:
             key="DAG",
             value=dag_id,
         )
-    known = sorted(dags)
+    dag_ids = sorted(dags)
     raise UnknownName(
         f"There is no Dag {dag_id!r} in {file or 'the Dag bundles of this Airflow'}.",
-        hint=f"{did_you_mean(dag_id, known)}Known are {', '.join(known[:20]) or 'none'}.",
+        hint=f"{did_you_mean(dag_id, dag_ids)}Known are {', '.join(dag_ids[:20]) or 'none'}.",
         name=dag_id,
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.connections.fields import extra_of
 from airflow_samza.provider.connections.kafka import kafka_binding
-from airflow_samza.provider.connections.not_defined import adding
+from airflow_samza.provider.connections.missing_connections import adding
 from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.spark.tables import option_text
@@ -35,8 +35,8 @@ _OF_OTHER_PROVIDERS: Mapping[str, Callable[[str, str, Any], SystemBinding]] = {"
 
 def types_of(kind: str | None) -> tuple[str, ...]:
     """Return the types of connections that bind a system of a kind, the usual one first; none where none can."""
-    found = find_kind(kind) if kind else None
-    return _OF_KINDS.get(kind or "", (kind,) if kind and found is not None and found.connects else ())
+    kind_of_system = find_kind(kind) if kind else None
+    return _OF_KINDS.get(kind or "", (kind,) if kind and kind_of_system is not None and kind_of_system.connects else ())
 
 
 def bind_connections(systems: Mapping[str, str], get_connection: GetConnection) -> dict[str, SystemBinding]:
@@ -70,8 +70,8 @@ def binding_of(name: str, conn_id: str, connection: Any, get_connection: GetConn
         return _database(name, conn_id, connection)
     if kind == "spark_sql":
         return SystemBinding("spark", extra_of(conn_id, connection))
-    found = find_kind(kind)
-    if found is not None and found.connects:
+    kind_of_system = find_kind(kind)
+    if kind_of_system is not None and kind_of_system.connects:
         fields = {name: getattr(connection, name) for name in ("host", "port", "login", "password")}
         options = {**extra_of(conn_id, connection), **{name: value for name, value in fields.items() if value}}
         return SystemBinding(kind, options, frozenset({"password"} & set(options)))

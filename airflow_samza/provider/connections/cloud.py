@@ -28,7 +28,7 @@ def aws_options(conn_id: str, connection: Any) -> Options:
     extra = extra_of(conn_id, connection)
     session, config = _table(extra, "session_kwargs"), _table(extra, "config_kwargs")
     for_s3 = _table(_table(extra, "service_config"), "s3")
-    found: Options = {
+    options: Options = {
         "access_key_id": connection.login or extra.get("aws_access_key_id"),
         "secret_access_key": connection.password or extra.get("aws_secret_access_key"),
         "session_token": extra.get("aws_session_token"),
@@ -38,23 +38,23 @@ def aws_options(conn_id: str, connection: Any) -> Options:
         "ssl_verify": extra.get("verify"),
     }
     if _table(config, "s3").get("addressing_style") == "virtual":
-        found["virtual_hosted_style_request"] = True
+        options["virtual_hosted_style_request"] = True
     if config.get("signature_version") == "unsigned":
-        found["skip_signature"] = True
+        options["skip_signature"] = True
     if extra.get("role_arn"):
-        found |= _role(conn_id, extra)
-    return _given(found)
+        options |= _role(conn_id, extra)
+    return _given(options)
 
 
 def _role(conn_id: str, extra: Mapping[str, Any]) -> Options:
     """Return the options of a role; the credentials that a hook of Airflow's provider got stand for roles of SAML."""
     method = str(extra.get("assume_role_method") or "assume_role")
     how = _table(extra, "assume_role_kwargs")
-    found = {"role_arn": extra["role_arn"], "role_session_name": how.get("RoleSessionName")}
+    role = {"role_arn": extra["role_arn"], "role_session_name": how.get("RoleSessionName")}
     if method == "assume_role":
-        return {**found, "external_id": how.get("ExternalId") or extra.get("external_id")}
+        return {**role, "external_id": how.get("ExternalId") or extra.get("external_id")}
     if method == "assume_role_with_web_identity" and extra.get("assume_role_with_web_identity_federation") == "file":
-        return {**found, "web_identity_token_file": extra.get("assume_role_with_web_identity_token_file")}
+        return {**role, "web_identity_token_file": extra.get("assume_role_with_web_identity_token_file")}
     try:
         from airflow.providers.amazon.aws.hooks.base_aws import (  # type: ignore[import-not-found,unused-ignore]
             AwsGenericHook,
@@ -98,22 +98,26 @@ def azure_options(conn_id: str, connection: Any) -> Options:
     extra = _unprefixed(extra_of(conn_id, connection), str(connection.conn_type))
     if extra.get("connection_string"):
         return {"connection_string": extra["connection_string"]}
-    found = _account(str(connection.host or "").strip(), str(connection.login or ""))
+    options = _account(str(connection.host or "").strip(), str(connection.login or ""))
     if extra.get("tenant_id"):
-        found |= {"tenant_id": extra["tenant_id"], "client_id": connection.login, "client_secret": connection.password}
+        options |= {
+            "tenant_id": extra["tenant_id"],
+            "client_id": connection.login,
+            "client_secret": connection.password,
+        }
     elif extra.get("shared_access_key"):
-        found["account_key"] = extra["shared_access_key"]
+        options["account_key"] = extra["shared_access_key"]
     elif str(extra.get("sas_token") or "").startswith("http"):
         whole = urlsplit(str(extra["sas_token"]))
-        found |= {**_account(f"{whole.scheme}://{whole.netloc}", ""), "sas_token": whole.query}
+        options |= {**_account(f"{whole.scheme}://{whole.netloc}", ""), "sas_token": whole.query}
     elif extra.get("sas_token"):
-        found["sas_token"] = extra["sas_token"]
+        options["sas_token"] = extra["sas_token"]
     elif connection.password:
-        found["account_key"] = connection.password
+        options["account_key"] = connection.password
     else:
         identity = extra.get("managed_identity_client_id")
-        found |= {"client_id": identity, "tenant_id": extra.get("workload_identity_tenant_id")}
-    return _given(found)
+        options |= {"client_id": identity, "tenant_id": extra.get("workload_identity_tenant_id")}
+    return _given(options)
 
 
 def _account(host: str, login: str) -> Options:

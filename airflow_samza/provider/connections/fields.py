@@ -1,4 +1,4 @@
-"""Fields of Airflow connections that are read as JSON."""
+"""Ids of Samza connections, and the extra fields of all kinds of connections."""
 
 from __future__ import annotations
 
@@ -26,3 +26,23 @@ def extra_of(conn_id: str, connection: Any) -> dict[str, Any]:
             value=conn_id,
         )
     return extra
+
+
+DEFAULT_CONNECTION = "samza_default"
+
+
+def connection_id(what: str, conn_id: str | None, samza_conn_id: str | None) -> str:
+    """Return the connection that ``what`` (a task, a group, a hook) names under either name, or the default.
+
+    >>> connection_id("The task 'views'", None, "samza_eu")
+    'samza_eu'
+    """
+    if conn_id is not None and samza_conn_id is not None and conn_id != samza_conn_id:
+        raise ConfigError(
+            f"{what} has conn_id={conn_id!r} and samza_conn_id={samza_conn_id!r}, which mean the same parameter.",
+            hint="Leave one of them out (default_args count, too).",
+            key="samza_conn_id",
+            value=samza_conn_id,
+        )
+    found = conn_id if conn_id is not None else samza_conn_id
+    return DEFAULT_CONNECTION if found is None else found

@@ -1,12 +1,16 @@
-"""Airflow's connections of type ``kafka``, as the provider of Kafka has them: the extra holds librdkafka's settings."""
+"""Airflow's connections of type ``kafka``: the systems that they bind, and their brokers for triggers and sensors.
+
+As the provider of Kafka has them, the extra holds librdkafka's settings.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.fields import extra_of
-from airflow_samza.provider.connections.not_defined import adding
+from airflow_samza.provider.connections.missing_connections import adding, known_here, not_defined
 from airflow_samza.systems.kafka.access import ADDRESSES, PASSWORD, USER, shared_options
 from airflow_samza.systems.system import SystemBinding
 
@@ -41,3 +45,59 @@ def _masked(binding: SystemBinding) -> SystemBinding:
     for name in binding.secret:
         mask_secret(str(binding.options[name]))
     return binding
+
+
+if TYPE_CHECKING:
+    from airflow_samza.systems.kafka.brokers import Brokers
+
+DEFAULT_KAFKA = "kafka_default"
+"""The connection that Airflow's own provider of Kafka takes where none is named, too."""
+
+ANSWER_SECONDS = 20.0
+"""Seconds within which brokers have to answer here."""
+
+
+def brokers_of(conn_id: str, connection: Any) -> Brokers:
+    """Return the brokers of a connection of type ``kafka``, once they let us in; blocks for at most 20 s or so."""
+    if connection.conn_type != "kafka":
+        raise ConfigError(
+            f"The connection {conn_id!r} is of type {connection.conn_type!r}, and brokers of Kafka are asked with one "
+            "of type 'kafka'.",
+            hint="Name such a connection.",
+            key="conn_id",
+            value=conn_id,
+        )
+    binding = kafka_binding(conn_id, conn_id, connection)
+
+    # Loaded here: a Dag file that names a trigger needs no client of Kafka.
+    from airflow_samza.systems.kafka.access import access_of
+    from airflow_samza.systems.kafka.access_check import check_brokers
+    from airflow_samza.systems.kafka.brokers import Brokers
+
+    access = access_of(conn_id, binding)
+    check_brokers(access, ANSWER_SECONDS)
+    return Brokers(access, ANSWER_SECONDS)
+
+
+def find_brokers(conn_id: str) -> Brokers:
+    """Return the brokers of a connection, which is looked up here."""
+    from airflow.sdk import BaseHook
+
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise not_defined(conn_id, ("kafka",), known=known_here()) from None
+    return brokers_of(conn_id, connection)
+
+
+async def await_brokers(conn_id: str) -> Brokers:
+    """Return the brokers of a connection, without blocking the event loop."""
+    from airflow.sdk import BaseHook
+
+    from airflow_samza.provider.triggers.client_threads import in_client_thread
+
+    try:
+        connection = await BaseHook.aget_connection(conn_id)
+    except AirflowNotFoundException:
+        raise not_defined(conn_id, ("kafka",), known=known_here()) from None
+    return await in_client_thread(lambda: brokers_of(conn_id, connection))

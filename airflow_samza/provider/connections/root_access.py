@@ -40,8 +40,8 @@ def read_access(conn_id: str, connection: Any, root: str, named: str | None, acc
     """Return the access of a root by the connection that names it, and the one (or None) that its field names."""
     if is_hdfs(root):
         _reject_field(conn_id, root, named)
-        found = {"user": connection.login, "token": connection.password}
-        return RootAccess({name: value for name, value in found.items() if value}, conn_id)
+        options = {"user": connection.login, "token": connection.password}
+        return RootAccess({name: value for name, value in options.items() if value}, conn_id)
     if named is None:
         return NO_ACCESS
     store = _SCHEMES.get(root.partition("://")[0].lower()) if "://" in root else None

@@ -1,4 +1,4 @@
-"""From a Spark connection of Airflow to plain values: master, deploy mode, settings.
+"""From Airflow's connections to plain values for Spark: master, deploy mode, settings; options of its readers.
 
 The Spark provider reads its own connections (its hooks know every form that they may have, and unpack a keytab); what
 it found becomes a master URL, a deploy mode and Spark settings, so that nothing below knows Airflow.
@@ -50,16 +50,16 @@ def spark_place(conn_id: str, connection: Any, start_seconds: float) -> SparkPla
     if kind not in SUBMIT_TYPES:
         raise ConfigError(
             f"The connection {conn_id!r} of type {kind!r} is no Spark.",
-            hint="Stages run on a connection of type spark (local[*], spark://host:7077, yarn, k8s://…) or "
-            "spark_connect.",
+            hint="Stages run on a connection of type spark (local[*], "
+            "spark://host:7077, yarn, k8s://…) or spark_connect.",
             key="spark_conn_id",
             value=conn_id,
         )
-    found = _resolved(conn_id)
-    master = _checked(conn_id, _with_scheme(found["master"]))
+    resolved = _resolved(conn_id)
+    master = _checked(conn_id, _with_scheme(resolved["master"]))
     named = extra_of(conn_id, connection).get("spark-binary")  # the hook's own default is whatever is on PATH
-    submit = SubmitOptions(found["deploy_mode"] or "client", str(named or ""), start_seconds)
-    return SparkPlace(master, submit, {key: str(found[name]) for name, key in _SETTING_OF.items() if found[name]})
+    submit = SubmitOptions(resolved["deploy_mode"] or "client", str(named or ""), start_seconds)
+    return SparkPlace(master, submit, {key: str(resolved[name]) for name, key in _SETTING_OF.items() if resolved[name]})
 
 
 def _resolved(conn_id: str) -> dict[str, Any]:
@@ -107,3 +107,32 @@ def _checked(conn_id: str, master: str) -> str:
         raise ConfigError(
             f"The Spark connection {conn_id!r}: {error.sentence}", hint=error.hint, key="spark_conn_id", value=conn_id
         ) from None
+
+
+_DRIVERS: Mapping[str, tuple[str, str, int]] = {
+    "postgres": ("postgresql", "org.postgresql.Driver", 5432),
+    "mysql": ("mysql", "com.mysql.cj.jdbc.Driver", 3306),
+}
+"""By connection type: the name in a JDBC URL, the driver, the port."""
+
+SOURCE_TYPES = ("jdbc", *_DRIVERS)
+"""Connection types that name a database to read."""
+
+
+def source_options(conn_id: str, connection: Any) -> dict[str, str]:
+    """Return the options of a connection: ``url``, ``driver``, ``user`` and ``password``, as far as it has them.
+
+    A connection of type ``jdbc`` has the whole URL as its host, and may name the driver in its extra (``driver`` or
+    ``driver_class``).
+    """
+    extra = extra_of(conn_id, connection)
+    kind, host = str(connection.conn_type or ""), str(connection.host or "")
+    options = {"user": connection.login, "password": connection.password}
+    options["driver"] = extra.get("driver_class") or extra.get("driver")
+    if host.startswith("jdbc:"):
+        options["url"] = host
+    elif kind in _DRIVERS:
+        name, driver, port = _DRIVERS[kind]
+        options["url"] = f"jdbc:{name}://{host}:{connection.port or port}/{connection.schema or ''}"
+        options["driver"] = options["driver"] or driver
+    return {name: str(value) for name, value in options.items() if value}

@@ -111,7 +111,7 @@ def facets_of(lineage: Any, ti: Any, operator: Any) -> Lineage:
     return begun if lineage is None else _told(lineage).merge(begun)
 
 
-def emit_whole_run(run: WholeRun, told: Lineage, ti: Any) -> None:
+def emit_whole_run(run: WholeRun, lineage: Lineage, ti: Any) -> None:
     """Send the start and the end of a run as a job of its own: ``<Dag>.<task group>``, whose parent is the Dag run.
 
     Called where OpenLineage's provider sends the task's own event, in a process beside the task.
@@ -124,7 +124,7 @@ def emit_whole_run(run: WholeRun, told: Lineage, ti: Any) -> None:
     identity = f"{lineage_job_namespace()}.{job}.{run.lineage.run.run_id}.{run.lineage.run.generation}.{ti.try_number}"
     run_id = str(generate_static_uuid(instant=date, data=identity.encode()))
     facets = {
-        **told.run_facets,
+        **lineage.run_facets,
         "parent": parent_run.ParentRunFacet(
             run=parent_run.Run(runId=parent),
             job=parent_run.Job(namespace=lineage_job_namespace(), name=ti.dag_id),
@@ -135,22 +135,22 @@ def emit_whole_run(run: WholeRun, told: Lineage, ti: Any) -> None:
         "samza": SamzaJobFacet(run.lineage.run.application, producer=PRODUCER),
         "jobType": job_type_job.JobTypeJobFacet("BATCH", "SAMZA", "APPLICATION", producer=PRODUCER),
     }
-    made = Job(lineage_job_namespace(), job, job_facets)
+    event_job = Job(lineage_job_namespace(), job, job_facets)
     began = (dag_run.start_date or ti.start_date).isoformat()
     ended = datetime.now(timezone.utc).isoformat()
     kind = RunState.COMPLETE if run.succeeded else RunState.FAIL
     adapter = get_openlineage_listener().adapter
     start = {"parent": facets["parent"]}
     for event in (
-        RunEvent(eventTime=began, producer=PRODUCER, eventType=RunState.START, run=Run(run_id, start), job=made),
+        RunEvent(eventTime=began, producer=PRODUCER, eventType=RunState.START, run=Run(run_id, start), job=event_job),
         RunEvent(
             eventTime=ended,
             producer=PRODUCER,
             eventType=kind,
             run=Run(run_id, facets),
-            job=made,
-            inputs=told.inputs,
-            outputs=told.outputs,
+            job=event_job,
+            inputs=lineage.inputs,
+            outputs=lineage.outputs,
         ),
     ):
         adapter.emit(event)
@@ -213,7 +213,7 @@ def inputs_of(lineage: TaskLineage) -> list[InputDataset]:
 def outputs_of(lineage: TaskLineage) -> list[OutputDataset]:
     """Return the datasets that a task writes, with their columns and of what those are made."""
     places = {stream_id: name for name, streams in lineage.inputs.items() for stream_id in streams}
-    found = []
+    datasets = []
     for name, streams in lineage.outputs.items():
         facets: dict[str, Any] = _schema_of(lineage, streams)
         known = [lineage.columns[stream_id] for stream_id in streams if stream_id in lineage.columns]
@@ -223,8 +223,8 @@ def outputs_of(lineage: TaskLineage) -> list[OutputDataset]:
                 columns = columns.with_(more)
             facets["columnLineage"] = column_facet(columns, places)
         statistics = _written(lineage.written(streams))
-        found.append(OutputDataset(name.namespace, name.name, facets=facets, outputFacets=statistics))
-    return found
+        datasets.append(OutputDataset(name.namespace, name.name, facets=facets, outputFacets=statistics))
+    return datasets
 
 
 def column_facet(
@@ -302,7 +302,9 @@ def stages_facet(run: RunPlan, results: Sequence[StageResult]) -> SamzaStagesRun
 
 
 def _schema_of(lineage: TaskLineage, streams: Iterable[str]) -> dict[str, Any]:
-    schema = next((found for stream_id in streams if (found := lineage.schema_of(stream_id)) is not None), None)
+    schema = next(
+        (stream_schema for stream_id in streams if (stream_schema := lineage.schema_of(stream_id)) is not None), None
+    )
     return {} if schema is None else {"schema": schema_facet(schema)}
 
 
@@ -320,7 +322,11 @@ def _read(results: Sequence[InputResult]) -> dict[str, Any]:
 def _written(results: Sequence[OutputResult]) -> dict[str, Any]:
     if not results:
         return {}
-    files = [len(found) for output in results if isinstance(found := output.facts.get("files"), list | tuple)]
+    files = [
+        len(files_of_output)
+        for output in results
+        if isinstance(files_of_output := output.facts.get("files"), list | tuple)
+    ]
     statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
         rowCount=sum(output.messages for output in results),
         size=sum(output.bytes for output in results),

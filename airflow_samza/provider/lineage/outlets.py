@@ -20,8 +20,8 @@ from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import hook_lineage
 from airflow_samza.provider.assets import SCHEME, pushed_table, shared_stream, version_facts
+from airflow_samza.provider.late_arguments import is_known_later
 from airflow_samza.provider.lineage.dataset_names import DatasetName
-from airflow_samza.provider.mapped import is_known_later
 from airflow_samza.runs.records.first_events import take_turn
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
@@ -70,20 +70,20 @@ def alias_of_all(conn_id: str, application: str) -> AssetAlias:
     return AssetAlias(name=f"{_ALIAS_OF_ALL}{conn_id}/{application}")
 
 
-def slice_of(context: Mapping[str, Any], given: Any, task_id: str, interval: tuple[str, str] | None) -> Slice:
+def slice_of(context: Mapping[str, Any], partition_key: Any, task_id: str, interval: tuple[str, str] | None) -> Slice:
     """Return the slice of a run: ``given`` is the partition key of the operator, ``interval`` the run's."""
     begins = datetime.fromisoformat(interval[0]).strftime(_KEY_FORMAT) if interval is not None else None
-    asked = begins if given == DATA_INTERVAL else str(given or "").strip() or None
-    if asked is not None and len(asked) > _LONGEST_KEY:
+    key = begins if partition_key == DATA_INTERVAL else str(partition_key or "").strip() or None
+    if key is not None and len(key) > _LONGEST_KEY:
         raise ConfigError(
-            f"partition_key={asked[:40]!r}… of the task {task_id!r} has {len(asked)} characters, and Airflow keeps "
+            f"partition_key={key[:40]!r}… of the task {task_id!r} has {len(key)} characters, and Airflow keeps "
             f"{_LONGEST_KEY}.",
             hint="Give a shorter key.",
             key="partition_key",
-            value=asked,
+            value=key,
         )
     own = str(context.get("partition_key") or "") or None
-    return Slice(asked, asked or own or begins, interval)
+    return Slice(key, key or own or begins, interval)
 
 
 def reject_partitions(task_id: str, partition_key: str | None) -> None:
@@ -103,7 +103,7 @@ def outlets_of(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, str]) 
 
     A templated connection has none while a Dag is read.
     """
-    found: dict[str, list[Asset | AssetAlias]] = {}
+    outlets: dict[str, list[Asset | AssetAlias]] = {}
     for stream_id, stream in spec.outputs.items():
         system = stream.system or spec.default_system
         place = systems.get(system, conn_id) if system is not None else conn_id
@@ -111,8 +111,8 @@ def outlets_of(spec: ApplicationSpec, conn_id: str, systems: Mapping[str, str]) 
             continue
         by_code = system is not None and system not in systems and system in spec.systems
         alias = output_alias(str(system) if by_code else place, stream_id)
-        found[stream_id] = [shared_stream(stream_id, place), alias] if stream.shared else [alias]
-    return found
+        outlets[stream_id] = [shared_stream(stream_id, place), alias] if stream.shared else [alias]
+    return outlets
 
 
 def outlets_of_task(
@@ -131,18 +131,20 @@ def outlets_of_task(
     """
     if is_known_later(systems) or not isinstance(conn_id, str) or "{{" in conn_id:
         return []
-    found = outlets_of(spec, conn_id, systems or {}) if spec is not None else {}
-    chosen = [outlet for stream_id in (found if written is None else written) for outlet in found.get(stream_id, ())]
+    outlets = outlets_of(spec, conn_id, systems or {}) if spec is not None else {}
+    chosen = [
+        outlet for stream_id in (outlets if written is None else written) for outlet in outlets.get(stream_id, ())
+    ]
     if not alone and spec is not None:
         return chosen
     whole = [] if "{{" in application else [alias_of_all(conn_id, application)]
     return [*(outlet for outlet in chosen if isinstance(outlet, Asset)), *whole]
 
 
-def with_outlets(ours: Sequence[Asset | AssetAlias], given: Any) -> list[Any]:
+def with_outlets(ours: Sequence[Asset | AssetAlias], users: Any) -> list[Any]:
     """Return the outlets of what a task writes, and those that the user gives it; each name counts once."""
-    known = {outlet.name for outlet in ours}
-    return [*ours, *(outlet for outlet in given or () if getattr(outlet, "name", None) not in known)]
+    aliases = {outlet.name for outlet in ours}
+    return [*ours, *(outlet for outlet in users or () if getattr(outlet, "name", None) not in aliases)]
 
 
 def announce(
@@ -160,11 +162,13 @@ def announce(
     one place there is one event. ``events`` is None where a task is executed by hand, outside of Airflow: there is
     nobody to tell then.
     """
-    known = list(outlets) if events is not None else []
-    assets = {outlet.uri: outlet for outlet in known if isinstance(outlet, Asset)}
+    declared = list(outlets) if events is not None else []
+    assets = {outlet.uri: outlet for outlet in declared if isinstance(outlet, Asset)}
     shared = {uri.rpartition("/")[2]: asset for uri, asset in assets.items() if uri.startswith(f"{SCHEME}://")}
-    aliases = {o.name.rpartition("/")[2]: o for o in known if isinstance(o, AssetAlias) and o.name.startswith(_ALIAS)}
-    of_all = next((o for o in known if isinstance(o, AssetAlias) and o.name.startswith(_ALIAS_OF_ALL)), None)
+    aliases = {
+        o.name.rpartition("/")[2]: o for o in declared if isinstance(o, AssetAlias) and o.name.startswith(_ALIAS)
+    }
+    of_all = next((o for o in declared if isinstance(o, AssetAlias) and o.name.startswith(_ALIAS_OF_ALL)), None)
     _tell_lineage(run, results, hook, names)
     at_one_place: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for result in results:
@@ -257,8 +261,8 @@ def _together(facts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the facts of several outputs at one place: their counts summed, all their streams named."""
     if len(facts) == 1:
         return facts[0]
-    known = {name: [one[name] for one in facts if one[name] is not None] for name in _SUMMED}
-    sums = {name: sum(counts) if counts else None for name, counts in known.items()}
+    values = {name: [one[name] for one in facts if one[name] is not None] for name in _SUMMED}
+    sums = {name: sum(counts) if counts else None for name, counts in values.items()}
     return {**facts[0], **sums, "streams": [one["stream"] for one in facts]}
 
 

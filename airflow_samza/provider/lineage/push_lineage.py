@@ -47,10 +47,10 @@ def push_lineage(
     try:
         place = table_dataset(hook, application, table, config)
         schema = _schema(application, table, config)
-        made = _columns(schema, columns)
+        column_names = _columns(schema, columns)
     except SamzaError:
         return None
-    return PushLineage(place, _source(source, source_url), schema, made)
+    return PushLineage(place, _source(source, source_url), schema, column_names)
 
 
 def table_dataset(hook: SamzaHook, application: str, table: str, config: Mapping[str, str] | None) -> DatasetName:
@@ -73,15 +73,15 @@ def _source(source: Any, url: str) -> DatasetName | None:
     """Return the dataset that a push reads; that of a query or a callable is not known."""
     if not isinstance(source, str | Mapping):
         return None
-    said = {"path": source} if isinstance(source, str) else source
-    if said.get("path"):
-        return path_dataset(str(said["path"]))
-    if said.get("table"):
-        return DatasetName("spark://catalog", str(said["table"]), f"x-spark://catalog/{said['table']}")
-    options = said.get("jdbc")
+    facts = {"path": source} if isinstance(source, str) else source
+    if facts.get("path"):
+        return path_dataset(str(facts["path"]))
+    if facts.get("table"):
+        return DatasetName("spark://catalog", str(facts["table"]), f"x-spark://catalog/{facts['table']}")
+    options = facts.get("jdbc")
     if isinstance(options, Mapping) and options.get("dbtable"):
-        found = str(options.get("url") or url)
-        return jdbc_dataset(found, str(options["dbtable"])) if found.startswith("jdbc:") else None
+        address = str(options.get("url") or url)
+        return jdbc_dataset(address, str(options["dbtable"])) if address.startswith("jdbc:") else None
     return None
 
 
@@ -93,11 +93,11 @@ def _columns(schema: Schema | None, columns: Sequence[str] | Mapping[str, str] |
     if not isinstance(columns, Mapping):
         names = schema.names if schema is not None else columns
         return None if names is None else StreamLineage({n: frozenset([ColumnSource(source, n)]) for n in names})
-    found = {}
+    sources = {}
     for name, text in columns.items():
         use = column_use(text)
         how = IDENTITY if use is not None and use.is_column else TRANSFORMATION
         named = NOTHING if use is None else frozenset(ColumnSource(source, column, how) for column in use.values)
         decides = () if use is None else (ColumnSource(source, column, "CONDITIONAL") for column in use.conditions)
-        found[name] = named.union(decides)
-    return StreamLineage(found)
+        sources[name] = named.union(decides)
+    return StreamLineage(sources)

@@ -68,9 +68,9 @@ class TaskLineage:
 
     def schema_of(self, stream_id: str) -> Schema | None:
         """Return the columns of a stream, as far as they are known without looking at it."""
-        found = self.columns.get(stream_id)
-        if found is not None and found.schema is not None:
-            return found.schema
+        columns = self.columns.get(stream_id)
+        if columns is not None and columns.schema is not None:
+            return columns.schema
         bound = self.run.streams.get(stream_id) or self.run.streams.get(side_input_key(stream_id))
         ddl = (bound.spec.schema if bound is not None else None) or self.run.schemas.get(stream_id)
         return Schema.of(ddl) if ddl is not None else None
@@ -82,10 +82,10 @@ class TaskLineage:
         from airflow_samza.task.program.column_sources import lineage_through
 
         stages = {stage.stage_id: stage.operators for stage in self.run.plan.stages}
-        known = {stream_id: Schema.of(ddl) for stream_id, ddl in self.run.schemas.items()}
+        schemas = {stream_id: Schema.of(ddl) for stream_id, ddl in self.run.schemas.items()}
         try:
             spec = load_application(self.run.reference).spec(self.run.config)
-            found = column_lineage(spec, stages, known, self.run.contents)
+            found = column_lineage(spec, stages, schemas, self.run.contents)
         except Exception as error:  # no lineage is worth a task
             log.info("The columns of %s have no lineage: %s", self.run.application, error)
             return {}

@@ -12,7 +12,7 @@ from airflow_samza.provider.airflow_versions import SkipMixin, conf
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
-from airflow_samza.provider.plan_ticket import PlanTicket
+from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.run_tasks import run_tasks
 from airflow_samza.runs.records.run_plan import RunPlan
 
@@ -37,9 +37,9 @@ def choose(run: RunPlan, limit: int) -> Choice:
     unknown = [stream.stream_id for stream in inputs if not isinstance((stream.slice or {}).get("bytes"), int)]
     if unknown:
         return Choice(False, f"the size of {', '.join(unknown)} is not known when it is planned")
-    found = sum(int((stream.slice or {})["bytes"]) for stream in inputs)
-    than = "no more" if found <= limit else "more"
-    return Choice(found <= limit, f"its inputs hold {size(found)}, {than} than {size(limit)} ([samza] fuse_below)")
+    total = sum(int((stream.slice or {})["bytes"]) for stream in inputs)
+    than = "no more" if total <= limit else "more"
+    return Choice(total <= limit, f"its inputs hold {size(total)}, {than} than {size(limit)} ([samza] fuse_below)")
 
 
 class SamzaAutoPlanOperator(SamzaPlanOperator, SkipMixin):

@@ -16,7 +16,7 @@ from airflow_samza.provider.hooks.samza import ClosedRun, SamzaHook
 from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
 from airflow_samza.provider.lineage.task_lineage import whole_run
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
-from airflow_samza.provider.plan_ticket import PlanTicket
+from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.producer_tasks import task_states
 from airflow_samza.provider.run_tasks import CLEANUP, scopes_to_close
 from airflow_samza.runs.records.folders import RunFolder

@@ -12,9 +12,8 @@ from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.deferral import deadline_of, is_deferrable, poll_seconds, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.provider.links import ENDED_RUN, PAGE
+from airflow_samza.provider.links import ENDED_RUN, PAGE, run_page
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
-from airflow_samza.provider.page_addresses import run_page
 from airflow_samza.runs.progress.run_list import active_runs, is_over, origin_of
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.pace import Looks
@@ -81,11 +80,11 @@ class SamzaDrainOperator(SamzaOperator):
                 )
             hook = self.hook
             application = load_application(self.application).spec(text_map("config", self.config)).name
-            found = active_runs(hook.files, application, self.run_id or None, self.dag_id_ or None)
-            if not found:
+            runs = active_runs(hook.files, application, self.run_id or None, self.dag_id_ or None)
+            if not runs:
                 self._nothing_is_on(application)
                 return None
-            run = found[0]
+            run = runs[0]
             ask = hook.drain if self.action == DRAIN else hook.stop
             ask(run, who=f"{context['ti'].dag_id}.{self.task_id}")
             self.tell(f"The run {run.run_id} of {application} was asked to {self.action}.")
@@ -139,12 +138,10 @@ class SamzaDrainOperator(SamzaOperator):
         return run.run_id
 
     def _nothing_is_on(self, application: str) -> None:
-        wanted = ", ".join(
-            f"{what} {value!r}" for what, value in (("run", self.run_id), ("Dag", self.dag_id_)) if value
-        )
+        named = ", ".join(f"{what} {value!r}" for what, value in (("run", self.run_id), ("Dag", self.dag_id_)) if value)
         if not self.missing_ok:
             raise UnknownName(
-                f"No run of {application!r}{f' ({wanted})' if wanted else ''} is running; there is nothing to "
+                f"No run of {application!r}{f' ({named})' if named else ''} is running; there is nothing to "
                 f"{self.action}.",
                 hint="Only continuous and pipelined runs are drained and stopped; pass missing_ok=True if none has to "
                 "be running.",

@@ -11,7 +11,7 @@ from airflow_samza.provider.deferral import deadline_of, is_deferrable, raise_wh
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.lineage.methods import TellsLineage
 from airflow_samza.provider.operators.planning import PlanningOperator
-from airflow_samza.provider.plan_ticket import PlanTicket
+from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.run_identity import generation_of
 from airflow_samza.provider.run_tasks import PLAN, run_tasks
 from airflow_samza.runs.records.run_plan import RunPlan

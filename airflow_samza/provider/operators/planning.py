@@ -22,7 +22,7 @@ from airflow_samza.provider.assets import consumed_sections
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.hooks.samza import PlannedRun, SamzaHook
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
-from airflow_samza.provider.plan_note import PLAN_NOTE, PlanNote
+from airflow_samza.provider.plan_xcoms import PLAN_NOTE, PlanNote
 from airflow_samza.provider.run_identity import airflow_run_of, interval_of, partition_key_of
 from airflow_samza.provider.run_tasks import STAGES, run_tasks
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED, RunPlan
@@ -174,11 +174,11 @@ class PlanningOperator(SamzaOperator):
 
     def _state_from(self, context: Any, hook: SamzaHook, application: str) -> str:
         """Return the state that the run starts from, as a request names it."""
-        asked = str(self.state_from or "").strip()
-        if asked in (PREVIOUS, PREVIOUS_ALIAS, FRESH):
-            return asked
-        if asked:  # a run of the application, by its own id or by Airflow's
-            return asked if hook.has_run(application, asked) else self._run_id({**context, "run_id": asked})
+        named = str(self.state_from or "").strip()
+        if named in (PREVIOUS, PREVIOUS_ALIAS, FRESH):
+            return named
+        if named:  # a run of the application, by its own id or by Airflow's
+            return named if hook.has_run(application, named) else self._run_id({**context, "run_id": named})
         run_type = str(getattr(context.get("dag_run"), "run_type", ""))
         return FRESH if run_type.rpartition(".")[2].lower() == "backfill" else PREVIOUS
 
@@ -187,11 +187,11 @@ class PlanningOperator(SamzaOperator):
 
         Several of them at once are all that are new.
         """
-        found = consumed_sections(context, spec)
-        for stream_id, runs in found.items():
+        sections = consumed_sections(context, spec)
+        for stream_id, runs in sections.items():
             more = "" if len(runs) == 1 else f" and {len(runs) - 1} more: everything that is new is read"
             self.tell(f"The shared stream {stream_id} has a section of the run {runs[0]}{more}.")
-        return {stream_id: runs[0] for stream_id, runs in found.items() if len(runs) == 1}
+        return {stream_id: runs[0] for stream_id, runs in sections.items() if len(runs) == 1}
 
 
 def check_mode(what: str, mode: str, run_for: Any = None, modes: Sequence[str] = MODES) -> None:
@@ -211,12 +211,12 @@ def seconds_of(length: Any, what: str) -> float:
     """Return a length of time in seconds, from seconds, a timedelta or a text such as ``10 minutes``."""
     if isinstance(length, str) and length.replace(".", "", 1).isdigit():
         length = float(length)
-    found = duration_ms(timedelta(seconds=length) if isinstance(length, int | float) else length) / 1000
-    if found <= 0:
+    seconds = duration_ms(timedelta(seconds=length) if isinstance(length, int | float) else length) / 1000
+    if seconds <= 0:
         raise ConfigError(
             f"run_for={length!r} of {what!r} is not above 0.",
             hint='Give a length of time above 0, such as "10 minutes".',
             key="run_for",
             value=str(length),
         )
-    return found
+    return seconds

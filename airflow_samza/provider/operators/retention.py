@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.runs.upkeep.kept_runs import Keep
@@ -70,7 +70,7 @@ class SamzaRetentionOperator(BaseOperator):
             swept = hook.get_conn().upkeep.sweep_root(keep, dry=self.only_tell)
         logs = swept.logs.values()
         topics = sorted({*swept.runs.topics, *(name for log in logs for name in log.topics)})
-        found = {
+        counts = {
             "runs": swept.runs.runs,
             "topics": topics,
             "folders": swept.runs.leftovers,
@@ -79,7 +79,7 @@ class SamzaRetentionOperator(BaseOperator):
             "bytes": sum(log.bytes for log in logs),
         }
         done = "Would delete" if self.only_tell else "Deleted"
-        self.log.info("%s %d runs, %d topics, %d files.", done, len(swept.runs.runs), len(topics), found["files"])
+        self.log.info("%s %d runs, %d topics, %d files.", done, len(swept.runs.runs), len(topics), counts["files"])
         for run, why in swept.runs.kept.items():
             self.log.info("Kept the run %s: %s", run, why)
-        return found
+        return counts

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
-from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.provider.links import PAGE, SamzaLink, show_link
-from airflow_samza.provider.page_addresses import task_page
+from airflow_samza.provider.links import PAGE, SamzaLink, show_link, task_page
 from airflow_samza.provider.run_identity import run_id_of
 
 

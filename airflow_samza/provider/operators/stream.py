@@ -11,7 +11,7 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
-from airflow_samza.planner.titles import stage_named, stage_titles
+from airflow_samza.planner.titles import stage_named, stage_names, stage_titles
 from airflow_samza.prepare.unchanged import reject_changed, reject_other_config
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
 from airflow_samza.provider.connections.bindings import text_map
@@ -24,9 +24,11 @@ from airflow_samza.provider.deferral import (
     raise_what_the_trigger_met,
     trigger_timeout,
 )
-from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
+from airflow_samza.provider.disclosure import sentence_of
+from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
-from airflow_samza.provider.hooks.samza import PLAN_ANEW, SamzaHook
+from airflow_samza.provider.hooks.runtime import PLAN_ANEW
+from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.methods import TellsLineage
 from airflow_samza.provider.lineage.outlets import (
     announce,
@@ -36,18 +38,15 @@ from airflow_samza.provider.lineage.outlets import (
     with_outlets,
 )
 from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
-from airflow_samza.provider.links import OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
+from airflow_samza.provider.links import OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, SparkPages, task_page
 from airflow_samza.provider.operators.cleanup import close_run
 from airflow_samza.provider.operators.planning import PlanningOperator
-from airflow_samza.provider.output_places import console_of, console_of_results, outputs_of
-from airflow_samza.provider.page_addresses import RESULTS, task_page
 from airflow_samza.provider.parsed_application import application_if_there, words_on
-from airflow_samza.provider.plan_ticket import PlanTicket
+from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.producer_tasks import Producers, ProducerTasks, look_at_producers, producer_failed
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
 from airflow_samza.provider.run_identity import generation_of, has_another_try
 from airflow_samza.provider.run_tasks import STAGES, no_such_stage, run_tasks
-from airflow_samza.provider.shown import sentence_of
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
@@ -107,22 +106,22 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        known = None
+        own_stage = None
         parsed = application_if_there(kwargs.get("application"), kwargs.get("config"))
         if parsed is not None and stage is not None:
-            known = _stage_of(parsed.shape, stage, str(kwargs.get("task_id")))
-            if kwargs.get("task_id") == known.stage_id:  # the user has given it no name
-                kwargs.setdefault("task_display_name", stage_titles(parsed.shape)[known.stage_id])
+            own_stage = _stage_of(parsed.shape, stage, str(kwargs.get("task_id")))
+            if kwargs.get("task_id") == own_stage.stage_id:  # the user has given it no name
+                kwargs.setdefault("task_display_name", stage_titles(parsed.shape)[own_stage.stage_id])
         super().__init__(**kwargs)
-        if parsed is not None and known is not None and not any(getattr(self, name, None) for name in _DOCS):
-            self.doc_md = words_on(known, parsed.shape)
+        if parsed is not None and own_stage is not None and not any(getattr(self, name, None) for name in _DOCS):
+            self.doc_md = words_on(own_stage, parsed.shape)
         reject_partitions(self.task_id, partition_key)
         ours = outlets_of_task(
             parsed.spec if parsed is not None else None,
             self.application,
             self.conn_id,
             self.systems,
-            None if known is None else known.outputs,
+            None if own_stage is None else own_stage.outputs,
             alone=stage is None and plan is None,
         )
         self.outlets = with_outlets(ours, self.outlets)
@@ -247,7 +246,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         stage_ids = lineage.stage_ids
         written = slice_of(context, self.partition_key, self.task_id, run.interval)
         watch = self._watch = self._new_watch(hook, run, context, said)
-        self._show_places(hook, run, stage_ids, context)
+        self._show_places(run, stage_ids, context)
         try:
             if self.deferrable:
                 watch.take_up(run, stage_ids, generation, submitted, told)
@@ -263,7 +262,6 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         if self._is_alone:
             close_run(hook, run, self.tell)
         results = lineage.results = [watch.results[stage_id] for stage_id in stage_ids]
-        self.show(context, OUTPUT, console_of_results(hook, run, results))
         announce(context.get("outlet_events"), self.outlets, run, results, hook, lineage.names, written)
         return summary(run, results)
 
@@ -273,13 +271,13 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         stage_ids = [self.stage] if self.stage is not None else [stage.stage_id for stage in run.plan.stages]
         return TaskLineage(run, stage_ids, names_in(hook, run), whole=self.stage is None)
 
-    def _show_places(self, hook: SamzaHook, run: RunPlan, stage_ids: Sequence[str], context: Any) -> None:
-        """Have Airflow's page link to the runner's log and to what the stages write."""
-        ti = context["ti"]
-        self.show(context, RUNNER_LOG, task_page(ti, RESULTS))
-        outputs = outputs_of(run, stage_ids)
-        if outputs:
-            self.show(context, OUTPUT, console_of(hook, run, outputs) or task_page(ti, RESULTS))
+    def _show_places(self, run: RunPlan, stage_ids: Sequence[str], context: Any) -> None:
+        """Have Airflow's page link to the runner's log and, if the stages write outside the run, to their outputs."""
+        results = task_page(context["ti"], RESULTS)
+        self.show(context, RUNNER_LOG, results)
+        outputs = (stream_id for stage_id in stage_ids for stream_id in run.plan.stage(stage_id).outputs)
+        if not all(run.is_own(stream_id) for stream_id in outputs):
+            self.show(context, OUTPUT, results)
 
     def _give_up(
         self, hook: SamzaHook, run: RunPlan, handles: Mapping[str, StageHandle], error: BaseException, context: Any
@@ -287,7 +285,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         """Stop the readers of stages that no retry can help, and close the run where it is this task's own."""
         if self._lineage is not None:
             self._lineage.error = sentence_of(error)
-        if not isinstance(error, SamzaError) or (may_be_tried_again(error) and has_another_try(context)):
+        if not isinstance(error, SamzaError) or (error.retryable and has_another_try(context)):
             return
         if run.stages_run_concurrently:
             for handle in handles.values():
@@ -299,18 +297,20 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         self, hook: SamzaHook, run: RunPlan, stage_id: str, context: Any, deadline: float | None
     ) -> None:
         """Return when all stages that this one reads from have started; defer until then."""
-        found = look_at_producers(hook.files, run, stage_id, self._producer_tasks(run, context))
-        if found.lost:
+        producers_now = look_at_producers(hook.files, run, stage_id, self._producer_tasks(run, context))
+        if producers_now.lost:
             own = replace(
                 hook.newest_handle(run, stage_id), generation=Generation(run.generation, generation_of(context))
             )
-            hook.abort(own, f"{found.lost[0]} failed for good")  # its own readers stop, too
-            raise producer_failed(stage_id, run, found.lost[0])
-        if not found.waited_for:
+            hook.abort(own, f"{producers_now.lost[0]} failed for good")  # its own readers stop, too
+            raise producer_failed(stage_id, run, producers_now.lost[0])
+        if not producers_now.waited_for:
             return
-        have = "has" if len(found.waited_for) == 1 else "have"
-        self.tell(f"Stage {stage_id}: waiting, deferred, until {' and '.join(found.waited_for)} {have} started.")
-        self._defer_for_producers(hook, run, found, deadline)
+        have = "has" if len(producers_now.waited_for) == 1 else "have"
+        names = stage_names(run.plan)
+        producers = " and ".join(names[producer] for producer in producers_now.waited_for)
+        self.tell(f"Stage {names[stage_id]}: waiting, deferred, until {producers} {have} started.")
+        self._defer_for_producers(hook, run, producers_now, deadline)
 
     def _defer_for_producers(self, hook: SamzaHook, run: RunPlan, producers: Producers, deadline: float | None) -> None:
         from airflow_samza.provider.triggers.runs import SamzaProducersTrigger  # a Dag file need not load it
@@ -338,7 +338,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         from airflow_samza.provider.triggers.runs import SamzaStageTrigger  # a Dag file need not load it
 
         submitted = {stage_id: handle.to_dict() for stage_id, handle in {**watch.ended, **watch.active}.items()}
-        asked = self._producer_tasks(run, context)
+        producer_tasks = self._producer_tasks(run, context)
         self.defer(
             trigger=SamzaStageTrigger(
                 **hook.place_of_root,
@@ -347,7 +347,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
                 progress_interval=self._progress_interval,
                 deadline=deadline,
                 said=watch.progress.said,
-                producers=asked.to_dict() if asked is not None else None,
+                producers=producer_tasks.to_dict() if producer_tasks is not None else None,
                 systems=hook.systems,
             ),
             method_name="execute_complete",
@@ -365,15 +365,20 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         return ProducerTasks.of(context["ti"], producers) if producers else None
 
     def _new_watch(self, hook: SamzaHook, run: RunPlan, context: Any, said: Mapping[str, str] | None) -> StageWatch:
-        tags = getattr(context["ti"], "stats_tags", None)
+        tags, names = getattr(context["ti"], "stats_tags", None), stage_names(run.plan)
         progress = ProgressLog(
-            self.tell, hook.progress, self._progress_interval, emitter(run.application, tags), said=said
+            self.tell,
+            hook.progress,
+            self._progress_interval,
+            emitter(run.application, tags),
+            said=said,
+            names=names,
         )
-        asked = self._producer_tasks(run, context)
+        producer_tasks = self._producer_tasks(run, context)
 
         def reject_lost() -> None:
-            assert asked is not None
-            for upstream in asked.lost(hook.files, run):
+            assert producer_tasks is not None
+            for upstream in producer_tasks.lost(hook.files, run):
                 raise producer_failed(str(self.stage), run, upstream)
 
         pages = SparkPages()
@@ -381,12 +386,12 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         def look(handle: StageHandle, status: StageStatus) -> None:
             self.show(context, SPARK, pages.look(hook.files, handle, status))
 
-        guard = reject_lost if asked is not None and run.stages_run_concurrently else None
+        guard = reject_lost if producer_tasks is not None and run.stages_run_concurrently else None
         return StageWatch(
             hook,
             self.log,
             self._poll_interval,
-            on_result=self._report,
+            on_result=lambda result: self._report(result, names[result.stage_id]),
             progress=progress,
             guard=guard,
             on_look=look,
@@ -431,8 +436,8 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         self.show_plan(planned, context)
         return planned.run, own if self.stage is not None else 1
 
-    def _report(self, result: StageResult) -> None:
-        for line in describe_result(result):
+    def _report(self, result: StageResult, name: str) -> None:
+        for line in describe_result(result, name):
             self.log.info("%s", line)
 
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout
 from airflow_samza.provider.assets import version_facts
-from airflow_samza.provider.connections.alias import connection_id
 from airflow_samza.provider.connections.bindings import text_map
+from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.deferral import (
     deadline_of,
     is_deferrable,
@@ -19,17 +19,16 @@ from airflow_samza.provider.deferral import (
     raise_what_the_trigger_met,
     trigger_timeout,
 )
-from airflow_samza.provider.failures import mapped_failures, may_be_tried_again
+from airflow_samza.provider.disclosure import sentence_of
+from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
 from airflow_samza.provider.lineage.outlets import announce_version, outlets_of_table, reject_partitions
 from airflow_samza.provider.lineage.push_lineage import push_lineage, table_dataset
-from airflow_samza.provider.links import OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
+from airflow_samza.provider.links import DATA, OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, SparkPages, task_page
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
-from airflow_samza.provider.page_addresses import DATA, RESULTS, task_page
 from airflow_samza.provider.run_identity import has_another_try, interval_of
 from airflow_samza.provider.runner_lines import runner_logged
-from airflow_samza.provider.shown import sentence_of
 from airflow_samza.provider.stage_watch import LONGEST_NAP, SHORTEST_NAP
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
@@ -298,11 +297,11 @@ class SamzaTablePushOperator(TableOperator):
     def _wait(self, hook: SamzaHook, handle: StageHandle, context: Any) -> None:
         from airflow_samza.provider.triggers.tables import PushLog
 
-        told, pages = PushLog(self.tell), SparkPages()
+        push_log, pages = PushLog(self.tell), SparkPages()
         began, looks = time.monotonic(), Looks(hook.files.pace)
         while True:
             status = hook.status(handle)
-            told.look(handle, status)
+            push_log.look(handle, status)
             self.show(context, SPARK, pages.look(hook.files, handle, status))
             if status.is_final or self._killed:
                 return
@@ -330,7 +329,7 @@ class SamzaTablePushOperator(TableOperator):
         except SamzaError as error:
             if self._lineage is not None:
                 self._lineage.error = sentence_of(error)
-            if not (may_be_tried_again(error) and has_another_try(context)):
+            if not (error.retryable and has_another_try(context)):
                 hook.close_push(handle)
             raise
         self.tell(describe_version(version))
@@ -364,10 +363,10 @@ class SamzaTableRollbackOperator(TableOperator):
         with mapped_failures(self.log.error, lambda: self.hook.root):
             hook = self.hook
             self._note_lineage(hook)
-            version, told = hook.rollback(
+            version, text = hook.rollback(
                 self.application, self.table, self.to, self._push_id(context), text_map("config", self.config) or None
             )
-            self.tell(told)
+            self.tell(text)
             return self._announced(hook, context, version)
 
 

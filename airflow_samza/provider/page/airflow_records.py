@@ -18,7 +18,7 @@ from fastapi import Depends
 from sqlalchemy import select
 from sqlalchemy.orm import selectinload
 
-from airflow_samza.provider.plan_note import PLAN_NOTE, PlanNote
+from airflow_samza.provider.plan_xcoms import PLAN_NOTE, PlanNote
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -98,8 +98,8 @@ class AirflowRecords:
     def newest(self, states: Iterable[str] = ()) -> list[Planned]:
         """Return the newest plans of all Dags, of Dag runs in these states, or in any."""
         query = self._notes()
-        if wanted := list(states):
-            query = query.where(DagRun.state.in_(wanted))
+        if run_states := list(states):
+            query = query.where(DagRun.state.in_(run_states))
         return self._found(query.order_by(XComModel.timestamp.desc()).limit(NEWEST))
 
     def task_marks(self, dag_id: str, run_id: str, task_ids: Iterable[str], map_index: int) -> dict[str, TaskMark]:
@@ -125,22 +125,22 @@ class AirflowRecords:
             TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id
         )
         for kinds in (_PLANNING, _RUNNING):
-            found = self._session.execute(query.where(TaskInstance.operator.in_(kinds))).all()
-            if found:
-                return {task_id: None if state is None else str(state) for task_id, state in found}
+            rows = self._session.execute(query.where(TaskInstance.operator.in_(kinds))).all()
+            if rows:
+                return {task_id: None if state is None else str(state) for task_id, state in rows}
         return {}
 
     def schedule(self, dag_id: str) -> Any:
         """Return a Dag as the scheduler has it; None where Airflow has none of its versions."""
-        found = SerializedDagModel.get(dag_id, session=self._session)
-        return None if found is None else found.dag
+        serialized = SerializedDagModel.get(dag_id, session=self._session)
+        return None if serialized is None else serialized.dag
 
     def runs_of_dates(self, dag_id: str, first: datetime, last: datetime) -> dict[datetime, str | None]:
         """Return the states of a Dag's runs by their logical dates."""
-        asked = select(DagRun.logical_date, DagRun.state).where(
+        query = select(DagRun.logical_date, DagRun.state).where(
             DagRun.dag_id == dag_id, DagRun.logical_date >= first, DagRun.logical_date <= last
         )
-        return {date: _text(state) for date, state in self._session.execute(asked)}
+        return {date: _text(state) for date, state in self._session.execute(query)}
 
     def events(self, dag_id: str, run_id: str, task_ids: Sequence[str]) -> list[Event]:
         """Return the events of assets that tasks of a Dag run have sent, oldest first."""
@@ -156,15 +156,15 @@ class AirflowRecords:
         )
         return [
             Event(
-                found.source_task_id,
-                found.uri,
-                found.name,
-                found.timestamp.timestamp(),
-                dict(found.extra or {}),
-                tuple(StartedRun(run.dag_id, run.run_id, _text(run.state)) for run in found.created_dagruns),
+                event.source_task_id,
+                event.uri,
+                event.name,
+                event.timestamp.timestamp(),
+                dict(event.extra or {}),
+                tuple(StartedRun(run.dag_id, run.run_id, _text(run.state)) for run in event.created_dagruns),
             )
-            for found in self._session.scalars(query)
-            if found.asset is not None
+            for event in self._session.scalars(query)
+            if event.asset is not None
         ]
 
     def _notes(self) -> Any:
@@ -173,12 +173,12 @@ class AirflowRecords:
         return query.where(XComModel.key == PLAN_NOTE)
 
     def _found(self, query: Any) -> list[Planned]:
-        found = []
+        planned = []
         for dag_id, run_id, task_id, map_index, value, state in self._session.execute(query):
             note = PlanNote.from_dict(_plain(value))
             if note is not None:
-                found.append(Planned(dag_id, run_id, task_id, map_index, note, _text(state)))
-        return found
+                planned.append(Planned(dag_id, run_id, task_id, map_index, note, _text(state)))
+        return planned
 
 
 def _text(state: Any) -> str | None:

@@ -6,13 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import HTMLResponse, Response
+from fastapi.staticfiles import StaticFiles
 
 from airflow_samza import __version__
-from airflow_samza.provider.page.files import serve_files
-from airflow_samza.provider.page.guard import Guard
+from airflow_samza.provider.page.guard import FILES, Guard
 from airflow_samza.provider.page.problems import RESPONSES, answer_problems
 from airflow_samza.provider.page.routes import data, plan, progress, results, runs
+
+STATIC = Path(__file__).parent / "static"
+
+BASE = '<base href="./" />'
+"""The place in ``index.html`` that gets the page's own address, as Airflow may be served below a path."""
 
 DESCRIPTION = Path(__file__).parent / "openapi.json"
 """The description, for those who build the page."""
@@ -41,15 +47,36 @@ def description() -> dict[str, Any]:
 
     How a user signs in is Airflow's, and differs between its releases.
     """
-    found = make_app().openapi()
-    found["info"].pop("description")  # it names the version
-    found["components"].pop("securitySchemes", None)
-    for path in found["paths"].values():
+    document = make_app().openapi()
+    document["info"].pop("description")  # it names the version
+    document["components"].pop("securitySchemes", None)
+    for path in document["paths"].values():
         for operation in path.values():
             operation.pop("security", None)
-    return found
+    return document
 
 
 def description_text() -> str:
     """Return the text of ``openapi.json``."""
     return json.dumps(description(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def serve_files(app: FastAPI) -> None:
+    """Serve the built files; every address that is no file and no route of the interface is the page."""
+    if (STATIC / FILES).is_dir():
+        app.mount(f"/{FILES}", StaticFiles(directory=STATIC / FILES), name=FILES)
+
+    @app.get("/{path:path}", include_in_schema=False)
+    def page(path: str, request: Request) -> Response:
+        if path.startswith(("api/", f"{FILES}/")):
+            raise HTTPException(404)
+        return index(request.scope.get("root_path", ""))
+
+
+def index(root_path: str) -> Response:
+    """Return the page for an application that is mounted at ``root_path``."""
+    try:
+        text = (STATIC / "index.html").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return HTMLResponse("<p>The page has not been built: make page.</p>", 503)
+    return HTMLResponse(text.replace(BASE, f'<base href="{root_path}/" />'), headers={"Cache-Control": "no-cache"})

@@ -37,14 +37,14 @@ def backfill_answer(
         if run.interval is not None:
             start, end = (datetime.fromisoformat(text) for text in run.interval)
             by_interval.setdefault((start, end), []).append(run)
-    found = []
+    answers = []
     for slice_ in slices:
         there = by_interval.get((slice_.start, slice_.end), []) if slice_.start and slice_.end else []
-        found.append((_slice(opened, slice_, there, states, may_read), _estimate(former, there)))
-    estimates = [estimate for _, estimate in found if estimate is not None]
+        answers.append((_slice(opened, slice_, there, states, may_read), _estimate(former, there)))
+    estimates = [estimate for _, estimate in answers if estimate is not None]
     return Backfill(
         dag_id=dag_id,
-        slices=[_with_estimate(slice_, estimate) for slice_, estimate in found],
+        slices=[_with_estimate(slice_, estimate) for slice_, estimate in answers],
         former=len(former.runs),
         by=estimates[0].by if estimates else None,
         seconds=sum(estimate.seconds for estimate in estimates) if estimates else None,
@@ -102,13 +102,13 @@ def _slice(
 
 
 def _table(opened: OpenedRun, table_id: str, pinned: Mapping[str, Any], slice_: Slice) -> TableRead:
-    bound, asked = opened.run.side_input(str(pinned["stream_id"])), str(pinned["asked"])
+    bound, version_name = opened.run.side_input(str(pinned["stream_id"])), str(pinned["asked"])
     place = (opened.files, bound.system, bound.spec.name)
     number: int | None = int(pinned["number"])
-    if asked == CURRENT or (asked == AS_OF_INTERVAL and slice_.start is not None):
-        found = newest(*place) if asked == CURRENT or slice_.start is None else as_of(*place, slice_.start)
-        number = found.number if found is not None else None
-    return TableRead(table_id=table_id, asked=asked, version=number)
+    if version_name == CURRENT or (version_name == AS_OF_INTERVAL and slice_.start is not None):
+        version = newest(*place) if version_name == CURRENT or slice_.start is None else as_of(*place, slice_.start)
+        number = version.number if version is not None else None
+    return TableRead(table_id=table_id, asked=version_name, version=number)
 
 
 def _estimate(former: History, there: Sequence[RunCost]) -> Estimate | None:

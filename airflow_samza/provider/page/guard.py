@@ -10,7 +10,6 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from airflow_samza.provider.page.answers.answer import Problem
-from airflow_samza.provider.page.files import FILES
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +28,9 @@ POLICY = "; ".join(
     )
 )
 """The content-security policy of every answer: nothing from elsewhere, and no frame but in Airflow."""
+
+FILES = "assets"
+"""The folder of files whose names hold a hash of what is in them."""
 
 A_YEAR = "public, max-age=31536000, immutable"
 

@@ -15,16 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from airflow_samza.planner.titles import stage_titles
+from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.page.airflow_records import TaskMark
 from airflow_samza.provider.page.answers.progress import Count, HeldTable, Progress, Stage
-from airflow_samza.provider.page.heads import Heads
-from airflow_samza.provider.page.opened_run import OpenedRun
+from airflow_samza.provider.page.opened_run import Heads, OpenedRun
 from airflow_samza.provider.page.parallel import of_each
 from airflow_samza.provider.page.stage_answers import ended_stage, stage_answer
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.run_costs import run_requests
-from airflow_samza.runs.progress.run_list import OPEN, run_state
+from airflow_samza.runs.progress.run_list import RUNNING, run_state
 from airflow_samza.runs.progress.stage_progress import newest_generation, stage_progress
 from airflow_samza.runs.progress.task_facts import TaskFacts, read_told
 from airflow_samza.runs.records.epoch_records import read_commit
@@ -74,19 +73,19 @@ class _Known:
     stages: dict[str, tuple[TaskMark | None, Stage]] = field(default_factory=dict)
     tasks: OrderedDict[str, TaskFacts] = field(default_factory=OrderedDict)
     tables: dict[str, HeldTable] | None = None
-    titles: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def read_tasks(self, files: Filesystem, paths: Sequence[str]) -> list[TaskFacts | None]:
         """Return what manifests tell, which never change."""
         unknown = [path for path in paths if path not in self.tasks]
         read = of_each(files, lambda path: read_told(files, [path])[0], unknown)
-        for path, told in zip(unknown, read, strict=True):
-            if told is not None:
-                self.tasks[path] = told
-        found = [self.tasks.get(path) for path in paths]
+        for path, task in zip(unknown, read, strict=True):
+            if task is not None:
+                self.tasks[path] = task
+        tasks = [self.tasks.get(path) for path in paths]
         while len(self.tasks) > TASKS_KEPT:
             self.tasks.popitem(last=False)
-        return found
+        return tasks
 
 
 class Looks:
@@ -141,7 +140,7 @@ def _look(known: _Known, marks: Mapping[str, TaskMark]) -> Progress:
     run, files, note = opened.run, opened.files, opened.note
     heads = Heads(opened)
     if known.tables is None:
-        known.tables, known.titles = _tables(opened), stage_titles(run.plan)
+        known.tables, known.names = _tables(opened), stage_names(run.plan)
     tasks = {stage.stage_id: opened.task_of(stage.stage_id) for stage in run.plan.stages}
     begun = []
     for stage_id, task_id in tasks.items():
@@ -150,7 +149,7 @@ def _look(known: _Known, marks: Mapping[str, TaskMark]) -> Progress:
         if before is not None and before[0] == mark and before[1].state in (SUCCEEDED, FAILED, CANCELLED):
             continue
         if mark is not None and mark.state in _NOT_BEGUN and mark.try_number == 0:
-            not_begun = stage_answer(run, _not_begun(run.generation, stage_id), known.titles[stage_id], task_id, {})
+            not_begun = stage_answer(run, _not_begun(run.generation, stage_id), known.names[stage_id], task_id, {})
             known.stages[stage_id] = (mark, not_begun)
         else:
             begun.append(stage_id)
@@ -173,7 +172,7 @@ def _look(known: _Known, marks: Mapping[str, TaskMark]) -> Progress:
         stages=stages,
         requests=[Count(name=kind, value=number, unit="") for kind, number in sorted(_requests(opened, state).items())],
         state_version=_state_version(opened, stages),
-        next_look=0.0 if state != OPEN else files.pace.seldom(LOOK_SECONDS),
+        next_look=0.0 if state != RUNNING else files.pace.seldom(LOOK_SECONDS),
         note=heads.why,
     )
 
@@ -189,13 +188,13 @@ def _ended(known: _Known, stage_id: str, task_id: str) -> Stage | None:
     handle = replace(handle, generation=Generation.parse(result.generation))  # a former one, if its result is kept
     committed = read_commit(files, handle.folder, result.epochs - 1)
     began_at = committed.totals.began_at if committed is not None else None
-    return ended_stage(run, result, known.titles[stage_id], task_id, newest_attempt(files, handle.folder), began_at)
+    return ended_stage(run, result, known.names[stage_id], task_id, newest_attempt(files, handle.folder), began_at)
 
 
 def _at_work(known: _Known, heads: Heads, stage_id: str, task_id: str) -> Stage:
     opened = known.opened
     report = stage_progress(opened.files, heads, opened.run, stage_id, read_tasks=known.read_tasks)
-    return stage_answer(opened.run, report, known.titles[stage_id], task_id, known.tables or {})
+    return stage_answer(opened.run, report, known.names[stage_id], task_id, known.tables or {})
 
 
 def _not_begun(generation: int, stage_id: str) -> ProgressReport:
@@ -204,22 +203,22 @@ def _not_begun(generation: int, stage_id: str) -> ProgressReport:
 
 def _tables(opened: OpenedRun) -> dict[str, HeldTable]:
     """Return the pushed tables of a run with their current versions."""
-    found = {}
+    tables = {}
     for table_id, pinned in opened.run.tables.items():
         bound = opened.run.side_input(str(pinned["stream_id"]))
         current = newest(opened.files, bound.system, bound.spec.name)
-        found[table_id] = HeldTable(
+        tables[table_id] = HeldTable(
             table_id=table_id,
             version=int(pinned["number"]),
             newest=current.number if current is not None else None,
             current_from=current.current_from if current is not None else None,
         )
-    return found
+    return tables
 
 
 def _requests(opened: OpenedRun, state: str) -> Mapping[str, int]:
     """Return the requests of a run that has ended: adding up those of one that goes on would send as many again."""
-    return {} if state == OPEN else run_requests(opened.files, opened.run)
+    return {} if state == RUNNING else run_requests(opened.files, opened.run)
 
 
 def _state_version(opened: OpenedRun, stages: list[Stage]) -> int | None:

@@ -8,10 +8,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.control.messages import to_json
+from airflow_samza.provider.disclosure import masked_columns, shown_row
 from airflow_samza.provider.page.answers.data import Message, Messages
 from airflow_samza.provider.page.problems import NotFound
 from airflow_samza.provider.page.topics import RunTopic
-from airflow_samza.provider.shown import masked_columns, shown_row
 from airflow_samza.secrecy import HIDDEN
 from airflow_samza.systems.system import MessageRun, OffsetRange, SystemStreamPartition, UnreadableRun
 
@@ -24,10 +24,10 @@ CONTROL_SHOWN = 500
 
 def read_messages(topic: RunTopic, partition: int, first: int | None, most: int, control: bool) -> Messages:
     """Return messages of a partition from an offset on, or the last ones."""
-    found = topic.metadata()
-    if partition >= found.partitions:
-        raise NotFound(f"The topic has {found.partitions} partitions; there is no partition {partition}.")
-    oldest, head = found.oldest[partition], found.head[partition]
+    metadata = topic.metadata()
+    if partition >= metadata.partitions:
+        raise NotFound(f"The topic has {metadata.partitions} partitions; there is no partition {partition}.")
+    oldest, head = metadata.oldest[partition], metadata.head[partition]
     begin = max(head - most, oldest) if first is None else min(max(first, oldest), head)
     note = None
     if first is not None and first < oldest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
@@ -15,10 +15,12 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.page.airflow_records import Planned, Records
 from airflow_samza.provider.page.problems import NotFound
 from airflow_samza.provider.page.routes.addresses import DagId, MapIndex, PlanTask, RunId
-from airflow_samza.provider.plan_note import PlanNote
+from airflow_samza.provider.plan_xcoms import PlanNote
+from airflow_samza.runs.progress.asked_systems import AskedSystems, lag_not_known
 from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.system import StreamMetadata, StreamSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,10 +103,10 @@ class OpenedRun:
     @cached_property
     def run(self) -> RunPlan:
         """The plan, of the generation that the task has made."""
-        found = read(self.files, self.folder.plan(self.note.generation), RunPlan)
-        if found is None:
+        plan = read(self.files, self.folder.plan(self.note.generation), RunPlan)
+        if plan is None:
             raise gone(self.note)
-        return found
+        return plan
 
     @cached_property
     def bindings(self) -> dict[str, SystemBinding]:
@@ -186,10 +188,28 @@ def why_not_planned(records: Records, dag_id: str, run_id: str, plan_task: str |
     if not states:
         whose = "This Dag run" if plan_task is None else f"The task {plan_task!r}"
         return f"{whose} has planned no application of airflow-samza."
-    said = ", ".join(f"{name} ({state or 'not scheduled yet'})" for name, state in sorted(states.items()))
+    listed = ", ".join(f"{name} ({state or 'not scheduled yet'})" for name, state in sorted(states.items()))
     if any(state == "success" for state in states.values()):
-        return f"No note of a plan is there, though its task has ended: {said}. A release before this page ran it."
-    return f"Nothing is planned yet: {said}."
+        return f"No note of a plan is there, though its task has ended: {listed}. A release before this page ran it."
+    return f"Nothing is planned yet: {listed}."
 
 
 Opened = Annotated[OpenedRun, Depends(open_planned)]
+
+
+class Heads(AskedSystems):
+    """The systems of a run as a report on progress needs them; ``why`` is a sentence on those that did not answer."""
+
+    def __init__(self, opened: OpenedRun) -> None:
+        self._opened = opened
+        self._systems, self.why = opened.bound
+        super().__init__(self._systems.keys())
+
+    def ask(self, name: str, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
+        """Return the metadata of streams of a system; none of them where they cannot be had."""
+        try:
+            with self._opened.asking(name):
+                return self._systems[name].admin.metadata(streams)
+        except SamzaError as error:
+            self.why = lag_not_known(name, error.sentence)
+            return {}

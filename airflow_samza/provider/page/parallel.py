@@ -27,7 +27,7 @@ def of_each(files: Filesystem, work: Callable[[Item], Result], items: Iterable[I
         return [work(item) for item in items]
     waiting = [_THREADS.submit(copy_context().run, work, item) for item in items]
     try:
-        return [found.result() for found in waiting]
+        return [future.result() for future in waiting]
     finally:
         for left in waiting:
             left.cancel()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from airflow_samza.figures import size
 from airflow_samza.planner.explain import explain
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.planner.titles import stage_titles
+from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.planner.wording import operator_title, partitioning_text
 from airflow_samza.provider.page.answers.plan import (
     Detail,
@@ -27,7 +27,7 @@ from airflow_samza.secrecy import without_passwords
 def plan_answer(run: RunPlan, tasks: Mapping[str, str], mode: str) -> Plan:
     """Return the plan of a run; ``tasks`` are the tasks of its stages, by stage id."""
     plan = run.plan
-    titles = stage_titles(plan)
+    titles, names = stage_titles(plan), stage_names(plan)
     stage_of = {op_id: stage.stage_id for stage in plan.stages for op_id in stage.operators}
     engines = {op_id: found for by_operator in run.engines.values() for op_id, found in by_operator.items()}
     return Plan(
@@ -43,6 +43,7 @@ def plan_answer(run: RunPlan, tasks: Mapping[str, str], mode: str) -> Plan:
                 node=f"stage:{stage.stage_id}",
                 stage_id=stage.stage_id,
                 title=titles[stage.stage_id],
+                stage_name=names[stage.stage_id],
                 task_id=tasks.get(stage.stage_id, ""),
                 task_count=stage.task_count,
                 inputs=list(stage.inputs),
@@ -119,13 +120,13 @@ def _stream(run: RunPlan, stream_id: str) -> PlanStream:
 
 def _slice(bound: BoundStream) -> Iterator[Detail]:
     """Yield the size of the range that a run reads, without lists of files and offsets."""
-    found: Mapping[str, Any] = bound.slice or {}
-    if found.get("files") is not None:
-        yield Detail(name="files", text=f"{len(found['files']):,}")
-    if isinstance(found.get("bytes"), int):
-        yield Detail(name="bytes", text=size(found["bytes"]))
-    if found.get("offsets") and "chunks" not in found:
-        yield Detail(name="offsets", text=f"{sum(int(end) - int(begin) for begin, end in found['offsets']):,}")
+    input_slice: Mapping[str, Any] = bound.slice or {}
+    if input_slice.get("files") is not None:
+        yield Detail(name="files", text=f"{len(input_slice['files']):,}")
+    if isinstance(input_slice.get("bytes"), int):
+        yield Detail(name="bytes", text=size(input_slice["bytes"]))
+    if input_slice.get("offsets") and "chunks" not in input_slice:
+        yield Detail(name="offsets", text=f"{sum(int(end) - int(begin) for begin, end in input_slice['offsets']):,}")
 
 
 def stage_edges(plan: ExecutionPlan) -> Iterator[Edge]:

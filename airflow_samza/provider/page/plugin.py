@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.provider.airflow_versions import plugin_class
-from airflow_samza.provider.page.lazy_app import LazyApp
 
 if TYPE_CHECKING:
     from airflow.sdk.plugins_manager import AirflowPlugin
@@ -14,6 +15,34 @@ else:
 
 URL_PREFIX = "/samza"
 """The place of the page below Airflow's own address."""
+
+
+class LazyApp:
+    """The page's application, made in a thread when the first request comes: it takes a second.
+
+    Every process of Airflow's loads the plugin; only the API server needs FastAPI, the models and the routes.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._app: Any = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request."""
+        app = self._app if self._app is not None else await asyncio.to_thread(self.app)
+        await app(scope, receive, send)
+
+    def app(self) -> Any:
+        """Return the application."""
+        with self._lock:
+            if self._app is None:
+                from airflow_samza.provider.page.app import make_app
+
+                self._app = make_app()
+            return self._app
+
+    def __repr__(self) -> str:
+        return "the application of Samza's page"
 
 
 # Airflow puts ids into an address as they are.

@@ -25,17 +25,17 @@ OF_ROWS = [Depends(may_read_rows)]
 
 def readable_dags(request: Request, user: GetUserDep) -> Callable[[str], bool]:
     """Return what tells whether the user may read the runs of a Dag; each Dag is asked for once."""
-    known: dict[str, bool] = {}
+    answers: dict[str, bool] = {}
 
     def may_read(dag_id: str) -> bool:
-        if dag_id not in known:
+        if dag_id not in answers:
             try:
                 check: Any = requires_access_dag("GET", DagAccessEntity.RUN, dag_id)
                 check(request, user)
-                known[dag_id] = bool(dag_id)
+                answers[dag_id] = bool(dag_id)
             except HTTPException:
-                known[dag_id] = False
-        return known[dag_id]
+                answers[dag_id] = False
+        return answers[dag_id]
 
     return may_read
 

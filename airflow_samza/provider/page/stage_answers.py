@@ -24,12 +24,12 @@ WORST = 3
 
 
 def stage_answer(
-    run: RunPlan, report: ProgressReport, title: str, task_id: str, tables: Mapping[str, HeldTable]
+    run: RunPlan, report: ProgressReport, name: str, task_id: str, tables: Mapping[str, HeldTable]
 ) -> Stage:
     """Return a stage as a report has it."""
     return Stage(
         stage_id=report.stage_id,
-        title=title,
+        stage_name=name,
         task_id=task_id,
         generation=report.generation,
         state=report.state,
@@ -61,7 +61,9 @@ def stage_answer(
             for stream_id in report.inputs
         ],
         side_inputs=[
-            input_answer(run, stream_id, [found for found in report.side_inputs if found.stream_id == stream_id])
+            input_answer(
+                run, stream_id, [partition for partition in report.side_inputs if partition.stream_id == stream_id]
+            )
             for stream_id in report.side_input_lags
         ],
         tables=[
@@ -75,50 +77,52 @@ def stage_answer(
 
 
 def ended_stage(
-    run: RunPlan, result: StageResult, title: str, task_id: str, attempt: int, began_at: float | None
+    run: RunPlan, result: StageResult, name: str, task_id: str, attempt: int, began_at: float | None
 ) -> Stage:
     """Return a stage that has succeeded, by its result: no record of its partitions is looked at."""
-    answer = stage_answer(run, ended_report(run, result, attempt, began_at, 0.0), title, task_id, {})
-    return answer.model_copy(update={"inputs": [_ended_input(run, found) for found in result.inputs]})
+    answer = stage_answer(run, ended_report(run, result, attempt, began_at, 0.0), name, task_id, {})
+    return answer.model_copy(update={"inputs": [_ended_input(run, result_input) for result_input in result.inputs]})
 
 
 def input_answer(
     run: RunPlan, stream_id: str, partitions: Sequence[PartitionProgress], read: int | None = None
 ) -> Input:
     """Return an input, all its partitions together, of which so many messages are read."""
-    behind = sorted((found for found in partitions if found.lag), key=lambda found: -(found.lag or 0))
+    behind = sorted(
+        (partition for partition in partitions if partition.lag), key=lambda partition: -(partition.lag or 0)
+    )
     return Input(
         stream_id=stream_id,
         producer=producer_of(run, stream_id),
         partitions=len(partitions),
         read=read,
-        lag=summed(found.lag for found in partitions),
+        lag=summed(partition.lag for partition in partitions),
         percent_read=percent_read(percent_behind(partitions)),
         watermark=lowest_watermark(partitions),
-        ends=sum(found.ends for found in partitions),
-        ends_expected=sum(found.ends_expected for found in partitions),
-        ended_partitions=sum(found.ended for found in partitions),
+        ends=sum(partition.ends for partition in partitions),
+        ends_expected=sum(partition.ends_expected for partition in partitions),
+        ended_partitions=sum(partition.ended for partition in partitions),
         idle_partitions=len(idle_partitions(partitions)),
         skew=skew(partitions),
-        worst=[partition_answer(found) for found in behind[:WORST]],
+        worst=[partition_answer(partition) for partition in behind[:WORST]],
     )
 
 
-def partition_answer(found: PartitionProgress) -> Partition:
+def partition_answer(partition: PartitionProgress) -> Partition:
     """Return one partition."""
     return Partition(
-        stream_id=found.stream_id,
-        partition=found.partition,
-        begin=found.begin,
-        offset=found.offset,
-        head=found.head,
-        offsets=found.offsets,
-        lag=found.lag,
-        percent_read=percent_read(found.percent_behind),
-        watermark=found.watermark,
-        ends=found.ends,
-        ends_expected=found.ends_expected,
-        ended=found.ended,
+        stream_id=partition.stream_id,
+        partition=partition.partition,
+        begin=partition.begin,
+        offset=partition.offset,
+        head=partition.head,
+        offsets=partition.offsets,
+        lag=partition.lag,
+        percent_read=percent_read(partition.percent_behind),
+        watermark=partition.watermark,
+        ends=partition.ends,
+        ends_expected=partition.ends_expected,
+        ended=partition.ended,
     )
 
 
@@ -138,19 +142,19 @@ def producer_of(run: RunPlan, stream_id: str) -> str | None:
     return run.writer_stage(stream_id) if run.is_own(stream_id) else None
 
 
-def _ended_input(run: RunPlan, found: InputResult) -> Input:
-    expected = ends_expected(run, found.stream_id) * found.partitions
+def _ended_input(run: RunPlan, result_input: InputResult) -> Input:
+    expected = ends_expected(run, result_input.stream_id) * result_input.partitions
     return Input(
-        stream_id=found.stream_id,
-        producer=producer_of(run, found.stream_id),
-        partitions=found.partitions,
-        read=found.messages,
+        stream_id=result_input.stream_id,
+        producer=producer_of(run, result_input.stream_id),
+        partitions=result_input.partitions,
+        read=result_input.messages,
         lag=0,
         percent_read=100.0,
         watermark=None,
         ends=expected,
         ends_expected=expected,
-        ended_partitions=found.partitions,
+        ended_partitions=result_input.partitions,
         idle_partitions=0,
         skew=None,
         worst=[],

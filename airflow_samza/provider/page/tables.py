@@ -65,7 +65,7 @@ def _table(
     folder: TableFolder | None = None,
     reads: int | None = None,
     current: int | None = None,
-    found: list[TableVersion] | None = None,
+    versions: list[TableVersion] | None = None,
     hidden: int = 0,
     note: str | None = None,
 ) -> Table:
@@ -76,7 +76,7 @@ def _table(
         topic=folder.topic if folder is not None else None,
         reads=reads,
         current=current,
-        versions=found or [],
+        versions=versions or [],
         hidden_readers=hidden,
         note=note,
     )

@@ -61,14 +61,14 @@ class RunTopic:
         if self.system is None:
             raise NotFound(f"The system {self.bound.system!r} cannot be opened here.", rule="storage")
         with self.asking():
-            found = self.system.admin.metadata([self.spec]).get(self.spec.name)
-        if found is None:
+            metadata = self.system.admin.metadata([self.spec]).get(self.spec.name)
+        if metadata is None:
             raise NotFound(
                 f"The topic {self.spec.name!r} is not there.",
                 hint="It has not been written yet, or has expired.",
                 rule="gone",
             )
-        return found
+        return metadata
 
 
 def run_topics(opened: OpenedRun) -> Iterator[RunTopic]:
@@ -97,11 +97,11 @@ def run_topics(opened: OpenedRun) -> Iterator[RunTopic]:
 def find_topic(opened: OpenedRun, stream_id: str) -> RunTopic:
     """Return the topic of a stream; a stream that is none is an error."""
     opened.run.plan.stream(stream_id)
-    known = list(run_topics(opened))
-    for topic in known:
+    stream_ids = list(run_topics(opened))
+    for topic in stream_ids:
         if topic.bound.stream_id == stream_id:
             return topic
-    names = [topic.bound.stream_id for topic in known]
+    names = [topic.bound.stream_id for topic in stream_ids]
     hint = f"{did_you_mean(stream_id, names)}Topics of this run are: {', '.join(names) or 'none'}."
     raise UnknownName(f"The stream {stream_id!r} is no topic.", hint=hint, name=stream_id)
 
@@ -139,10 +139,10 @@ def _figures(topic: RunTopic) -> dict[str, Any]:
     index = topic.index()
     if index is not None:
         return topic_facts(index)
-    found = topic.metadata()
+    metadata = topic.metadata()
     return {
-        "partitions": found.partitions,
-        "offsets": sum(head - oldest for head, oldest in zip(found.head, found.oldest, strict=True)),
+        "partitions": metadata.partitions,
+        "offsets": sum(head - oldest for head, oldest in zip(metadata.head, metadata.oldest, strict=True)),
     }
 
 
@@ -153,13 +153,13 @@ def topic_detail(topic: RunTopic) -> TopicDetail:
     index = topic.index()
     answer = topic_answer(topic)
     if index is None:
-        found = topic.metadata()
-        offsets = enumerate(zip(found.oldest, found.head, strict=True))
+        metadata = topic.metadata()
+        offsets = enumerate(zip(metadata.oldest, metadata.head, strict=True))
         partitions = [
             TopicPartition(partition=number, oldest=oldest, next=head, messages=None, control=None)
             for number, (oldest, head) in offsets
         ]
-        schema = found.schema or topic.bound.spec.schema
+        schema = metadata.schema or topic.bound.spec.schema
         return TopicDetail(topic=answer, columns=schema, partitions=partitions, commits=[], commits_total=0)
     commits = list(index.live_commits())
     return TopicDetail(

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.provider.connections.alias import connection_id
+from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.deferral import UNKNOWN, is_deferrable, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.root import RootHook
@@ -67,10 +67,10 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
         if not self.deferrable:
             return super().execute(context)
         with mapped_failures(self.log.error, lambda: self._hook.root):
-            found = self._look()
-            if found.is_reached:
-                return found.to_dict()
-            from airflow_samza.provider.triggers.end_of_stream import (
+            end = self._look()
+            if end.is_reached:
+                return end.to_dict()
+            from airflow_samza.provider.triggers.runs import (
                 SamzaEndOfStreamTrigger,  # a Dag file need not load it
             )
 
@@ -90,13 +90,13 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
     def poke(self, context: Any) -> PokeReturnValue:
         """Return whether the stream has its end now."""
         with mapped_failures(self.log.error, lambda: self._hook.root):
-            found = self._look()
-            return PokeReturnValue(found.is_reached, found.to_dict())
+            end = self._look()
+            return PokeReturnValue(end.is_reached, end.to_dict())
 
     def _look(self) -> StreamEnd:
-        found = stream_end(self._hook.files, self._asked)
-        self.log.info("%s", found)
-        return found
+        end = stream_end(self._hook.files, self._asked)
+        self.log.info("%s", end)
+        return end
 
     @property
     def _hook(self) -> RootHook:

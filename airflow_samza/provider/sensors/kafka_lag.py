@@ -10,9 +10,9 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_samza.errors import ConfigError, StorageUnavailable
+from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA, find_brokers
 from airflow_samza.provider.deferral import is_deferrable
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.kafka_brokers import DEFAULT_KAFKA, find_brokers
 
 
 class SamzaKafkaLagSensor(BaseSensorOperator):
@@ -95,12 +95,12 @@ class SamzaKafkaLagSensor(BaseSensorOperator):
         from airflow_samza.systems.kafka.group_offsets import group_lag
 
         try:
-            found = group_lag(find_brokers(self.kafka_conn_id), self.group, self._names)
+            lag = group_lag(find_brokers(self.kafka_conn_id), self.group, self._names)
         except StorageUnavailable as error:
             self.log.warning("%s", error)
             return None
-        self.log.info("%s", found)
-        topics: Mapping[str, Sequence[int]] = found.topics
+        self.log.info("%s", lag)
+        topics: Mapping[str, Sequence[int]] = lag.topics
         return {topic: sum(partitions) for topic, partitions in topics.items()}
 
     @property

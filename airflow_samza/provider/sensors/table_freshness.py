@@ -9,8 +9,8 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import NoSuchVersion
-from airflow_samza.provider.connections.alias import connection_id
 from airflow_samza.provider.connections.bindings import text_map
+from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.deferral import is_deferrable, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import SamzaHook
@@ -76,19 +76,19 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
     def execute(self, context: Any) -> Any:
         """Wait here, or deferred."""
         with mapped_failures(self.log.error, lambda: self._hook.root):
-            asked = self._asked = self._what()
+            what = self._asked = self._what()
             if not self.deferrable:
                 return super().execute(context)
-            found = freshness(self._hook.files, asked)
-            self.log.info("%s", found)
-            if found.is_reached:
-                return {"version": found.wanted, "readers": dict(found.readers)}
+            readers = freshness(self._hook.files, what)
+            self.log.info("%s", readers)
+            if readers.is_reached:
+                return {"version": readers.wanted, "readers": dict(readers.readers)}
             from datetime import timedelta
 
             from airflow_samza.provider.triggers.tables import TableFreshnessTrigger  # a Dag file need not load it
 
             trigger = TableFreshnessTrigger(
-                **self._hook.place_of_root, poll_interval=self.poke_interval, table=asked.to_dict()
+                **self._hook.place_of_root, poll_interval=self.poke_interval, table=what.to_dict()
             )
             self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
 
@@ -96,17 +96,17 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
         """Log the versions that the readers have."""
         with mapped_failures(self.log.error, lambda: self._hook.root):
             raise_what_the_trigger_met(event, self.task_id)
-        found = dict(event or {})
-        self.log.info("All readers have version %s: %s", found.get("version"), found.get("readers"))
-        return found
+        facts = dict(event or {})
+        self.log.info("All readers have version %s: %s", facts.get("version"), facts.get("readers"))
+        return facts
 
     def poke(self, context: Any) -> PokeReturnValue:
         """Return whether all readers have the version now."""
         with mapped_failures(self.log.error, lambda: self._hook.root):
-            asked = self._asked = self._asked or self._what()
-            found = freshness(self._hook.files, asked)
-            self.log.info("%s", found)
-            return PokeReturnValue(found.is_reached, {"version": found.wanted, "readers": dict(found.readers)})
+            what = self._asked = self._asked or self._what()
+            readers = freshness(self._hook.files, what)
+            self.log.info("%s", readers)
+            return PokeReturnValue(readers.is_reached, {"version": readers.wanted, "readers": dict(readers.readers)})
 
     @property
     def _hook(self) -> SamzaHook:

@@ -12,7 +12,7 @@ from typing import Any
 _MODULES = {
     "KafkaLagTrigger": "kafka",
     "KafkaMessagesTrigger": "kafka",
-    "SamzaEndOfStreamTrigger": "end_of_stream",
+    "SamzaEndOfStreamTrigger": "runs",
     "SamzaProducersTrigger": "runs",
     "SamzaRunTrigger": "runs",
     "SamzaStageTrigger": "runs",

@@ -16,7 +16,7 @@ from airflow.sdk import BaseHook
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.provider.connections.bindings import binding_of
 from airflow_samza.provider.connections.root_access import access_conn_id
-from airflow_samza.provider.progress_log import Measure, ProgressLog, not_read
+from airflow_samza.provider.progress_log import Measure, ProgressLog
 from airflow_samza.provider.triggers.client_threads import CLIENT_THREADS, in_client_thread
 from airflow_samza.runs.progress.asked_systems import AskedSystems, lag_not_known
 from airflow_samza.runs.progress.progress import ProgressReport
@@ -39,6 +39,7 @@ class DeferredProgress(ProgressLog):
         interval: float,
         emit: Callable[[ProgressReport], None],
         said: Mapping[str, str] | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(
             lambda line: None if self._is_over else tell(line),
@@ -46,6 +47,7 @@ class DeferredProgress(ProgressLog):
             interval,
             lambda report: None if self._is_over else emit(report),
             said=said,
+            names=names,
         )
         self._is_over = False
         self._reporting: Future[None] | None = None
@@ -63,21 +65,21 @@ class DeferredProgress(ProgressLog):
         try:
             super().report(handle, status)
         except Exception as error:  # a stage does not fail for want of figures
-            self._tell(not_read(handle, repr(error)))
+            self.tell_not_read(handle, repr(error))
 
 
 async def find_connections(systems: Mapping[str, str]) -> dict[str, Any]:
     """Return the connections of systems, and those that these name, by id; those that cannot be had are left out."""
-    found: dict[str, Any] = {}
+    connections: dict[str, Any] = {}
     for conn_id in sorted(set(systems.values())):
         try:
-            found[conn_id] = await BaseHook.aget_connection(conn_id)
-            named = access_conn_id(conn_id, found[conn_id])
+            connections[conn_id] = await BaseHook.aget_connection(conn_id)
+            named = access_conn_id(conn_id, connections[conn_id])
             if named is not None:
-                found[named] = await BaseHook.aget_connection(named)
+                connections[named] = await BaseHook.aget_connection(named)
         except Exception:  # backends of secrets raise what they like; the report that needs one names it
             continue
-    return found
+    return connections
 
 
 class WatchedSystems(AskedSystems):
@@ -106,9 +108,9 @@ class WatchedSystems(AskedSystems):
 
     async def connect(self) -> None:
         """Find the connections, and bind the systems anew: connections may have been corrected."""
-        found = await find_connections(self._systems)
+        connections = await find_connections(self._systems)
         # Reading a connection has Airflow mask its secrets, which not every thread may ask of it.
-        self._bindings = await in_client_thread(lambda: {name: self._read(name, found) for name in self._systems})
+        self._bindings = await in_client_thread(lambda: {name: self._read(name, connections) for name in self._systems})
         self._bound, self.needs_connections = {}, False
 
     def ask(self, name: str, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
@@ -142,8 +144,8 @@ class WatchedSystems(AskedSystems):
         binding = self._bindings.get(name)
         if isinstance(binding, Exception):
             raise binding
-        given = {name: binding} if binding is not None else {}
-        system = bind_system(name, run_bindings({name: self._kept[name]}, given)[name], self._root)
+        own_binding = {name: binding} if binding is not None else {}
+        system = bind_system(name, run_bindings({name: self._kept[name]}, own_binding)[name], self._root)
         if isinstance(system, WaitsForServers):
             system.wait_at_most(ANSWER_SECONDS)
         return system

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from airflow_samza.errors import ConfigError, SamzaError
-from airflow_samza.provider.kafka_brokers import DEFAULT_KAFKA, await_brokers
+from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA, await_brokers
 from airflow_samza.provider.triggers import class_path
 from airflow_samza.provider.triggers.client_threads import in_client_thread
 from airflow_samza.provider.triggers.settling import settled
@@ -113,7 +113,7 @@ class KafkaMessagesTrigger(BaseEventTrigger):
     async def _look(self, announced: Mapping[str, Any] | None) -> TopicNews | None:
         try:
             self._brokers = self._brokers or await await_brokers(self.conn_id)
-            found = await in_client_thread(partial(_news, self._brokers, self.topic, announced))
+            news = await in_client_thread(partial(_news, self._brokers, self.topic, announced))
         except Exception as error:  # a watcher that has ended would watch no more, and nobody would see it
             self._brokers = None  # the connection may be corrected meanwhile
             problem = str(error) if isinstance(error, SamzaError) else f"{type(error).__name__}: {error}"
@@ -124,7 +124,7 @@ class KafkaMessagesTrigger(BaseEventTrigger):
         if self._problem:
             self._problem = ""
             self.log.info("The topic %r is watched again.", self.topic)
-        return found
+        return news
 
     async def _remembered(self) -> dict[str, Any] | None:
         """Return the position behind what was announced; None where nobody knows it."""
@@ -132,11 +132,11 @@ class KafkaMessagesTrigger(BaseEventTrigger):
         if store is None:
             return None
         try:
-            found = await store.aget(ANNOUNCED)
+            stored = await store.aget(ANNOUNCED)
         except Exception as error:
             self.log.warning("What was announced of the topic %r is not known: %s", self.topic, error)
             return None
-        return dict(found) if isinstance(found, Mapping) else None
+        return dict(stored) if isinstance(stored, Mapping) else None
 
     async def _remember(self, announced: Mapping[str, Any]) -> None:
         store = getattr(self, "asset_state_store", None)
@@ -198,8 +198,8 @@ class KafkaLagTrigger(BaseTrigger):
         while not is_time:
             try:
                 brokers = await await_brokers(self.conn_id)
-                found = await in_client_thread(partial(_lag, brokers, self.group, self.topics))
-                says, is_time = str(found), found.offsets <= self.at_most
+                lag = await in_client_thread(partial(_lag, brokers, self.group, self.topics))
+                says, is_time = str(lag), lag.offsets <= self.at_most
             except SamzaError as error:
                 says, is_time = str(error), not error.retryable
             if says != said:
@@ -209,8 +209,8 @@ class KafkaLagTrigger(BaseTrigger):
                 await asyncio.sleep(self.poll_interval)
 
 
-def _seconds(given: float | timedelta) -> float:
-    return given.total_seconds() if isinstance(given, timedelta) else float(given)
+def _seconds(length: float | timedelta) -> float:
+    return length.total_seconds() if isinstance(length, timedelta) else float(length)
 
 
 def _news(brokers: Brokers, topic: str, announced: Mapping[str, Any] | None) -> TopicNews:

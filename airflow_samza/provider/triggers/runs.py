@@ -13,25 +13,33 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from airflow.sdk import BaseHook
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import SamzaError, UnknownName
+from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.airflow_versions import start_stats
 from airflow_samza.provider.connections.root_access import access_conn_id, read_access
-from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT
+from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT, UNKNOWN
 from airflow_samza.provider.links import SPARK, SparkPages, show_link_of_deferred
-from airflow_samza.provider.producer_tasks import ABORTED, ASK_SECONDS, STARTED, ProducerTasks, producer_state
+from airflow_samza.provider.producer_tasks import (
+    ABORTED,
+    ASK_SECONDS,
+    STARTED,
+    ProducerTasks,
+    ended_by_a_user,
+    producer_state,
+)
 from airflow_samza.provider.progress_log import DEFAULT_INTERVAL
 from airflow_samza.provider.stats import emitter
 from airflow_samza.provider.triggers import class_path
 from airflow_samza.provider.triggers.deferred_progress import DeferredProgress, WatchedSystems
 from airflow_samza.provider.triggers.settling import settled
-from airflow_samza.provider.triggers.user_kills import ended_by_a_user
 from airflow_samza.runs.progress.run_list import is_over
 from airflow_samza.runs.progress.stage_progress import stage_progress, systems_asked
+from airflow_samza.runs.progress.stream_ends import AskedEnd, stream_end
 from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -57,6 +65,9 @@ class RunTrigger(BaseTrigger):
     :param deferred_by: Identity of the process that defers; None: this process.
     """
 
+    arguments: ClassVar[tuple[str, ...]] = ()
+    """The further arguments of the class: attributes that are plain values."""
+
     def __init__(
         self,
         *,
@@ -76,10 +87,6 @@ class RunTrigger(BaseTrigger):
         self._pace: Pace = FREE
         self._spark_pages = SparkPages()
 
-    def given(self) -> dict[str, Any]:
-        """Return the further arguments of the class."""
-        raise NotImplementedError
-
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return the event for the task when it is time, else None. Runs in a thread."""
         raise NotImplementedError
@@ -92,7 +99,7 @@ class RunTrigger(BaseTrigger):
             "deadline": self.deadline,
             "deferred_by": self.deferred_by,
             **({"conn_id": self.conn_id} if self.conn_id is not None else {}),
-            **self.given(),
+            **{name: getattr(self, name) for name in self.arguments},
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -119,10 +126,10 @@ class RunTrigger(BaseTrigger):
         began = time.monotonic()
         while True:
             try:
-                found = await self.with_files(self.look)
+                event = await self.with_files(self.look)
                 blind_since = None
             except (SamzaError, OSError) as error:
-                found, self._access = None, None  # its connection may have been changed meanwhile
+                event, self._access = None, None  # its connection may have been changed meanwhile
                 blind_since = blind_since or time.monotonic()
                 if time.monotonic() - blind_since >= PATIENCE_SECONDS:
                     return TriggerEvent(
@@ -131,8 +138,8 @@ class RunTrigger(BaseTrigger):
                             f"{self.root}: {error}"
                         }
                     )
-            if found is not None:
-                return TriggerEvent(found)
+            if event is not None:
+                return TriggerEvent(event)
             if self.deadline is not None and time.time() >= self.deadline:
                 return TriggerEvent({TIMED_OUT: True})
             await asyncio.sleep(self._pace.pause(self.poll_interval, time.monotonic() - began))
@@ -174,6 +181,8 @@ class SamzaStageTrigger(RunTrigger):
     :param systems: Connection ids by the names of the application's systems, which are asked where inputs end.
     """
 
+    arguments = ("stages", "progress_interval", "said", "producers", "systems")
+
     def __init__(
         self,
         *,
@@ -182,9 +191,9 @@ class SamzaStageTrigger(RunTrigger):
         said: Mapping[str, str] | None = None,
         producers: Mapping[str, Any] | None = None,
         systems: Mapping[str, str] | None = None,
-        **given: Any,
+        **place: Any,
     ) -> None:
-        super().__init__(**given)
+        super().__init__(**place)
         self.said = dict(said or {})
         self.systems = dict(systems or {})
         self.producers = dict(producers) if producers else None
@@ -196,16 +205,6 @@ class SamzaStageTrigger(RunTrigger):
         self._files: Filesystem | None = None
         self._progress: DeferredProgress | None = None
         self._watched: WatchedSystems | None = None
-
-    def given(self) -> dict[str, Any]:
-        """Return the further arguments of the class."""
-        return {
-            "stages": self.stages,
-            "progress_interval": self.progress_interval,
-            "said": self.said,
-            "producers": self.producers,
-            **({"systems": self.systems} if self.systems else {}),
-        }
 
     async def with_files(self, work: Callable[[Filesystem], Result]) -> Result:
         """Do work on the root's files; before, find the systems' connections where they are needed."""
@@ -219,22 +218,27 @@ class SamzaStageTrigger(RunTrigger):
             self._files, first = files, self._handles[0]
             self._run = must_read(files, first.run.plan(first.generation.plan), RunPlan)
             start_stats()
-            asked = {name for handle in self._handles for name in systems_asked(self._run, handle.stage_id)}
-            systems = {name: conn_id for name, conn_id in self.systems.items() if name in asked}
+            system_names = {name for handle in self._handles for name in systems_asked(self._run, handle.stage_id)}
+            systems = {name: conn_id for name, conn_id in self.systems.items() if name in system_names}
             self._watched = WatchedSystems(self._run.systems, systems, files.root, self._tell)
             self._progress = DeferredProgress(
-                self._tell, self._measure, self.progress_interval, emitter(first.application), said=self.said
+                self._tell,
+                self._measure,
+                self.progress_interval,
+                emitter(first.application),
+                said=self.said,
+                names=stage_names(self._run.plan),
             )
-        found = {}
+        ended = {}
         for handle in self._handles:
             status = stage_status(files, handle)
             self._progress.look(handle, status)
             self.show_spark(files, handle, status)
             if status.is_final:
-                found[handle.stage_id] = status.state
-        if found:
+                ended[handle.stage_id] = status.state
+        if ended:
             self._progress.end()
-        return {"states": found, "said": self._progress.said} if found else self._lost_producers(files)
+        return {"states": ended, "said": self._progress.said} if ended else self._lost_producers(files)
 
     def _tell(self, line: str) -> None:
         self.log.info("%s", line)
@@ -272,6 +276,8 @@ class SamzaProducersTrigger(RunTrigger):
     :param beyond: Generations that do not count any more, by stage.
     """
 
+    arguments = ("application", "run_id", "generation", "upstream", "beyond")
+
     def __init__(
         self,
         *,
@@ -280,25 +286,15 @@ class SamzaProducersTrigger(RunTrigger):
         generation: int,
         upstream: Sequence[str],
         beyond: Mapping[str, str] | None = None,
-        **given: Any,
+        **place: Any,
     ) -> None:
-        super().__init__(**given)
+        super().__init__(**place)
         self.application = application
         self.run_id = run_id
         self.generation = generation
         self.upstream = list(upstream)
         self.beyond = dict(beyond or {})
         self._run: RunPlan | None = None
-
-    def given(self) -> dict[str, Any]:
-        """Return the further arguments of the class."""
-        return {
-            "application": self.application,
-            "run_id": self.run_id,
-            "generation": self.generation,
-            "upstream": self.upstream,
-            "beyond": self.beyond,
-        }
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when all have started, or one was given up."""
@@ -319,15 +315,13 @@ class SamzaStateTrigger(RunTrigger):
     :param grace_seconds: The seconds without a sign of life after which a run counts as over.
     """
 
-    def __init__(self, *, application: str, app_id: str, grace_seconds: float, **given: Any) -> None:
-        super().__init__(**given)
+    arguments = ("application", "app_id", "grace_seconds")
+
+    def __init__(self, *, application: str, app_id: str, grace_seconds: float, **place: Any) -> None:
+        super().__init__(**place)
         self.application = application
         self.app_id = app_id
         self.grace_seconds = grace_seconds
-
-    def given(self) -> dict[str, Any]:
-        """Return the further arguments of the class."""
-        return {"application": self.application, "app_id": self.app_id, "grace_seconds": self.grace_seconds}
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when the state is free, or has to be freed by hand."""
@@ -343,19 +337,42 @@ class SamzaRunTrigger(RunTrigger):
     :param generation: The generation of its plan.
     """
 
-    def __init__(self, *, application: str, run_id: str, generation: int, **given: Any) -> None:
-        super().__init__(**given)
+    arguments = ("application", "run_id", "generation")
+
+    def __init__(self, *, application: str, run_id: str, generation: int, **place: Any) -> None:
+        super().__init__(**place)
         self.application = application
         self.run_id = run_id
         self.generation = generation
         self._run: RunPlan | None = None
-
-    def given(self) -> dict[str, Any]:
-        """Return the further arguments of the class."""
-        return {"application": self.application, "run_id": self.run_id, "generation": self.generation}
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when the run has ended."""
         if self._run is None:
             self._run = must_read(files, RunFolder(self.application, self.run_id).plan(self.generation), RunPlan)
         return {"run": "over"} if is_over(files, self._run) else None
+
+
+class SamzaEndOfStreamTrigger(RunTrigger):
+    """Waits until a stream of a run has end-of-stream in all partitions, or turns out to be none of its streams.
+
+    :param stream: What is waited for, as ``AskedEnd`` has it.
+    """
+
+    arguments = ("stream",)
+
+    def __init__(self, *, stream: Mapping[str, Any], **place: Any) -> None:
+        super().__init__(**place)
+        self.stream = dict(stream)
+        self._told = ""
+
+    def look(self, files: Filesystem) -> dict[str, Any] | None:
+        """Return an event when it is time for the task to look; log what is new."""
+        try:
+            ended = stream_end(files, AskedEnd(**self.stream))
+        except UnknownName as error:  # the run has begun meanwhile, and writes no such stream
+            return {UNKNOWN: error.sentence}
+        if str(ended) != self._told:
+            self._told = str(ended)
+            self.log.info("%s", ended)
+        return ended.to_dict() if ended.is_reached else None

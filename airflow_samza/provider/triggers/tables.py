@@ -19,16 +19,14 @@ class TablePushTrigger(RunTrigger):
     :param said: The states that the task's log has already.
     """
 
-    def __init__(self, *, push: Mapping[str, Any], said: Mapping[str, str] | None = None, **given: Any) -> None:
-        super().__init__(**given)
+    arguments = ("push", "said")
+
+    def __init__(self, *, push: Mapping[str, Any], said: Mapping[str, str] | None = None, **place: Any) -> None:
+        super().__init__(**place)
         self.push = dict(push)
         self.said = dict(said or {})
         self._handle = StageHandle.from_dict(self.push)
         self._progress = PushLog(lambda line: self.log.info("%s", line), self.said)
-
-    def given(self) -> dict[str, Any]:
-        """Return the further arguments of the class."""
-        return {"push": self.push, "said": self.said}
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return the state of the push, once it has ended."""
@@ -63,19 +61,17 @@ class TableFreshnessTrigger(RunTrigger):
     :param table: What is waited for, as ``Freshness`` has it.
     """
 
-    def __init__(self, *, table: Mapping[str, Any], **given: Any) -> None:
-        super().__init__(**given)
+    arguments = ("table",)
+
+    def __init__(self, *, table: Mapping[str, Any], **place: Any) -> None:
+        super().__init__(**place)
         self.table = dict(table)
         self._told = ""
 
-    def given(self) -> dict[str, Any]:
-        """Return the further arguments of the class."""
-        return {"table": self.table}
-
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return the readers' versions, once they are new enough; log what is new."""
-        found = freshness(files, Freshness(**self.table))
-        if str(found) != self._told:
-            self._told = str(found)
-            self.log.info("%s", found)
-        return {"readers": found.readers, "version": found.wanted} if found.is_reached else None
+        readers = freshness(files, Freshness(**self.table))
+        if str(readers) != self._told:
+            self._told = str(readers)
+            self.log.info("%s", readers)
+        return {"readers": readers.readers, "version": readers.wanted} if readers.is_reached else None

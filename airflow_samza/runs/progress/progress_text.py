@@ -21,13 +21,12 @@ WORST_SHOWN = 3
 """Partitions of an input that get a line of their own, where they are behind."""
 
 
-def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN, title: str = "") -> list[str]:
+def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN, name: str = "") -> list[str]:
     """The lines, none longer than a terminal of 140 columns is wide as long as names are of the usual length.
 
-    A ``title`` stands behind the stage's id, unless it is the same.
+    ``name`` is the stage's, by default its id.
     """
-    said = f" ({title})" if title not in ("", report.stage_id) else ""
-    lines = [f"Stage {report.stage_id}{said}: {_headline(report)}"]
+    lines = [f"Stage {name or report.stage_id}: {_headline(report)}"]
     if report.state == SUCCEEDED:
         return [*lines, *_restored(report), *_losses(report)]
     sides = report.side_input_lags if report.several_epochs else {}

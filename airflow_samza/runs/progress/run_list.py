@@ -145,14 +145,14 @@ def _runs(files: Filesystem, application: str | None) -> Iterator[KnownRun]:
                 )
 
 
-OPEN, SUCCEEDED, FAILED = "open", "succeeded", "failed"
+RUNNING, SUCCEEDED, FAILED = "running", "succeeded", "failed"
 
 
 def run_state(files: Filesystem, folder: RunFolder) -> str:
-    """Return whether a run is open, or how it has ended."""
+    """Return whether a run is running, as one that has not ended is, or how it has ended."""
     end = read_told(files, folder.closed, RunEnd)
     if end is None:
-        return FAILED if files.exists(folder.closed) else OPEN
+        return FAILED if files.exists(folder.closed) else RUNNING
     return SUCCEEDED if end.succeeded else FAILED
 
 

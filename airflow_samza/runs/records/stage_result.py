@@ -113,7 +113,7 @@ def made_now(results: Iterable[StageResult]) -> list[StageResult]:
     return [result for result in results if not result.kept]
 
 
-def describe_result(result: StageResult) -> list[str]:
+def describe_result(result: StageResult, name: str = "") -> list[str]:
     """A stage's result as lines for a log."""
     rows = [
         (
@@ -137,7 +137,7 @@ def describe_result(result: StageResult) -> list[str]:
     epochs = f", {result.epochs:,} epochs" if result.epochs > 1 else ""
     state = "keeps its result" if result.kept else "is done"
     lines = [
-        f"Stage {result.stage_id} {state}: {tasks}{epochs}, {duration(result.seconds)} "
+        f"Stage {name or result.stage_id} {state}: {tasks}{epochs}, {duration(result.seconds)} "
         f"({duration(result.task_seconds)} of work in the tasks), generation {result.generation}."
     ]
     details: list[list[str]] = [[] for _ in result.inputs] + [_paths(output) for output in result.outputs]

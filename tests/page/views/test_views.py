@@ -60,13 +60,13 @@ def test_progress_has_every_stage_and_the_partitions_of_its_inputs(viewed: Viewe
     with watch() as at:
         at.page.goto(f"{viewed.run}#/progress?stage=by-country")
         rows = {row[0].split()[0]: row for row in shown(at.page, "Progress of the stages")}
-        assert [rows[stage][1:3] for stage in ("page-views", "by-country")] == [
-            ["rate", "Succeeded"],
-            ["count-per-country", "Succeeded"],
+        assert [rows[stage][:2] for stage in ("page-views", "by-country")] == [
+            ["page-views (rate)", "Succeeded"],
+            ["by-country (count-per-country)", "Succeeded"],
         ]
-        assert rows["page-views"][4] == "6"
+        assert rows["page-views"][3] == "6"
         assert len(shown(at.page, "Partitions of by-country")) == 2
-        ends = shown(at.page, "Inputs of by-country")[0]
+        ends = shown(at.page, "Inputs of by-country (count-per-country)")[0]
         assert ends[5] == "4 of 4"  # of each of two producers, in each of two partitions
 
 
@@ -121,7 +121,10 @@ def test_the_preview_of_a_clear_says_what_runs_again(viewed: Viewed, watch: Watc
         at.page.goto(f"{viewed.run}#/clear")
         at.page.get_by_role("combobox", name=re.compile("^Clear")).select_option("page-views")
         effects = {row[0]: row[1] for row in shown(at.page, "Effects on the stages")}
-        assert effects == {"page-views": "runs again", "by-country": "must run again"}
+        assert effects == {
+            "page-views (rate)": "runs again",
+            "by-country (count-per-country)": "must run again",
+        }
 
 
 def test_the_preview_of_a_backfill_has_the_slices_of_the_schedule(viewed: Viewed, watch: Watch) -> None:

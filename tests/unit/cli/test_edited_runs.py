@@ -128,7 +128,7 @@ def test_a_run_again_keeps_the_stages_before_an_edit(shop: Shop) -> None:
     assert found.returncode == 0, found.stderr
     assert "kept from generation 1.1" in found.stderr
     assert "runs: its callables changed" in found.stderr
-    assert "Stage sales keeps its result" in found.stderr
+    assert "Stage sales (partition-by-country) keeps its result" in found.stderr
     assert shop.rows == {}
 
 
@@ -152,7 +152,7 @@ def test_a_run_again_writes_an_output_that_somebody_has_deleted(shop: Shop) -> N
     found = shop.run("--again")
     assert found.returncode == 0, found.stderr
     assert "runs: what it wrote to totals is there no more" in found.stderr
-    assert "Stage sales keeps its result" in found.stderr
+    assert "Stage sales (partition-by-country) keeps its result" in found.stderr
     assert shop.rows == SUMS
 
 

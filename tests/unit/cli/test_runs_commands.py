@@ -83,7 +83,7 @@ def test_runs_are_listed_newest_first_with_their_ends_and_where_they_come_from(r
     found = {facts["run_id"]: facts for facts in map(json.loads, lines)}
     assert {name: facts["state"] for name, facts in found.items()} == {
         "one": "succeeded",
-        "two": "open",
+        "two": "running",
         "three": "failed",
     }
     assert (found["two"]["dag_id"], found["two"]["dag_run"], found["two"]["mode"]) == (
@@ -112,13 +112,13 @@ def test_the_list_of_runs_is_for_people_by_default_and_says_what_it_leaves_out(r
     said = root.ask("runs", "list", "views", "-n", "2")
     assert [line.split()[:3] for line in said.stdout.splitlines()] == [
         ["APPLICATION", "RUN", "STATE"],
-        ["views", "run-2", "open"],
-        ["views", "run-1", "open"],
+        ["views", "run-2", "running"],
+        ["views", "run-1", "running"],
     ]
     assert "1 older runs are left out" in said.stderr
     assert len(root.ask("runs", "list", "-n", "0").stdout.splitlines()) == 4
     root.close("run-2", True)
-    assert "run-2" not in root.ask("runs", "list", "--open").stdout
+    assert "run-2" not in root.ask("runs", "list", "--running").stdout
 
 
 def test_a_list_without_runs_names_what_was_asked_for_and_the_root(root: Root) -> None:
@@ -126,8 +126,8 @@ def test_a_list_without_runs_names_what_was_asked_for_and_the_root(root: Root) -
     root.plan("run-0", 1000.0)
     assert root.ask("runs", "list", "clicks").stdout.strip() == f"There are no runs of 'clicks' under {root.folder}."
     root.close("run-0", True)
-    found = root.ask("runs", "list", "views", "--open").stdout.strip()
-    assert found == f"There are no open runs of 'views' under {root.folder}."
+    found = root.ask("runs", "list", "views", "--running").stdout.strip()
+    assert found == f"There are no running runs of 'views' under {root.folder}."
 
 
 def test_logs_print_the_last_lines_of_each_runner_of_a_run(root: Root) -> None:
@@ -155,8 +155,8 @@ def test_cancel_asks_for_the_end_of_stages_that_are_at_work_and_of_no_other(root
     beside = root.submit(other.run_id, "page-views")
     said = root.ask("cancel", "views", "one")
     assert said.exit_code == 0, said.output
-    assert "Stage page-views of run one is cancelled" in said.stdout
-    assert "by-member" not in said.stdout
+    assert "Stage page-views (partition-by-member) of run one is cancelled" in said.stdout
+    assert "Stage by-member" not in said.stdout
     assert root.files.exists(at_work.attempt(1, "cancel"))
     assert not root.files.exists(beside.attempt(1, "cancel"))
 

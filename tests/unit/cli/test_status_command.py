@@ -99,7 +99,7 @@ def test_a_run_is_named_by_its_application_by_itself_or_by_both(root: Path, word
 
 def test_every_stage_is_shown(root: Path) -> None:
     lines = ask(root).stdout.splitlines()
-    assert lines[0] == "Run newer of views (staged, plan 1): open, 1 of 2 stages succeeded"
+    assert lines[0] == "Run newer of views (staged, plan 1): running, 1 of 2 stages succeeded"
     assert lines[1] == (
         "Stage page-views (partition-by-member): succeeded after 4.0 s; read 200 messages (50/s), sent 180 (45/s)"
     )
@@ -111,7 +111,7 @@ def test_a_run_has_the_state_that_lists_of_runs_show(root: Path) -> None:
     assert ask(root).stdout.splitlines()[0] == "Run newer of views (staged, plan 1): failed, 1 of 2 stages succeeded"
     assert json.loads(ask(root, "--format", "json").stdout)["state"] == "failed"
     listed = CliRunner().invoke(app, ["runs", "list", "views", "--json", "--root", str(root)]).stdout.splitlines()
-    assert [json.loads(line)["state"] for line in listed] == ["failed", "open"]
+    assert [json.loads(line)["state"] for line in listed] == ["failed", "running"]
 
 
 def test_programs_get_json(root: Path) -> None:

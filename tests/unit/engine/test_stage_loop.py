@@ -179,7 +179,7 @@ def test_a_consumer_stops_when_its_producer_was_cleared(place: Place) -> None:
     open_filesystem(place.runtime.root).make_dirs(place.folder_of(run, "lines", 2).folder.attempts)
     error = stages.error("by-word")
     assert isinstance(error, UpstreamCleared)
-    assert error.retryable
+    assert not error.retryable
     assert "superseded" in stages.error("lines").sentence
 
 

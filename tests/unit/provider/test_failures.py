@@ -47,8 +47,7 @@ def every_error(kind: type[SamzaError] = SamzaError) -> list[type[SamzaError]]:
 def test_only_what_is_retryable_is_retried(kind: type[SamzaError]) -> None:
     with pytest.raises(AirflowException) as raised, mapped_failures():
         raise kind("It failed.", hint="Fix it.")
-    # A retry is of the generation that is bound to what was cleared; only a clear of its own brings another.
-    assert isinstance(raised.value, AirflowFailException) is not (kind.retryable and kind is not UpstreamCleared)
+    assert isinstance(raised.value, AirflowFailException) is not kind.retryable
     assert str(raised.value) == "It failed.\n  Hint: Fix it."
 
 
@@ -219,3 +218,4 @@ def test_other_errors_pass_as_they_are() -> None:
 def test_a_lost_runner_is_tried_again_and_a_wrong_setting_is_not() -> None:
     assert StageLost.retryable
     assert not ConfigError.retryable
+    assert not UpstreamCleared.retryable  # a retry is bound to what was cleared; only a clear of its own brings another

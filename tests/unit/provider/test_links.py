@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk.bases import xcom
 
-from airflow_samza.provider import page_addresses
-from airflow_samza.provider.consoles import console_address
+from airflow_samza.provider import links
 from airflow_samza.provider.links import ENDED_RUN, OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
 from airflow_samza.provider.operators.drain import SamzaDrainOperator
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
@@ -39,7 +38,7 @@ def stream_operator(**given: Any) -> SamzaStreamOperator:
 @pytest.fixture(autouse=True)
 def below_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
     served_at = SimpleNamespace(get=lambda *_, **__: "https://company.example:8443/airflow/")
-    monkeypatch.setattr(page_addresses, "conf", served_at)
+    monkeypatch.setattr(links, "conf", served_at)
 
 
 def handle_of(stage: str) -> StageHandle:
@@ -187,20 +186,9 @@ def test_a_drain_links_to_the_run_that_it_ends(
     assert run_list.origin_of(LocalFilesystem(tmp_path), "views", "another").dag_id == ""
 
 
-def test_a_store_with_an_endpoint_of_its_own_is_in_no_clouds_console(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "STORAGE_EMULATOR_HOST"):
-        monkeypatch.delenv(name, raising=False)
-    own = {"endpoint": "https://s3.eu-west-1.amazonaws.com"}
-    assert console_address("s3://lake/a b", own) == "https://s3.console.aws.amazon.com/s3/buckets/lake?prefix=a%20b/"
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://localhost:9000")
-    assert not console_address("s3://lake/x")
-    assert not console_address("abfss://box@acme.dfs.core.windows.net/x")
-    assert not console_address("s3://key:secret@lake/x")
-
-
 def test_links_lead_to_views_that_the_page_has() -> None:
     from airflow_samza.provider.page.plugin import SamzaPlugin
 
     routes = {view["destination"]: view["url_route"] for view in SamzaPlugin.external_views}
-    assert routes["task_instance"] == page_addresses.TASK_ROUTE
-    assert routes["dag_run"] == page_addresses.RUN_ROUTE
+    assert routes["task_instance"] == links.TASK_ROUTE
+    assert routes["dag_run"] == links.RUN_ROUTE

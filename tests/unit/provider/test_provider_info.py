@@ -104,7 +104,7 @@ def classes_of_the_provider() -> set[type]:
     }
 
 
-BASES = {"SamzaOperator", "PlanningOperator", "TableOperator", "RunTrigger", "RootHook", "SamzaLink"}
+BASES = {"SamzaOperator", "PlanningOperator", "TableOperator", "RunTrigger", "RootHook", "RuntimeHook", "SamzaLink"}
 """Classes that others extend and that no Dag file uses."""
 
 

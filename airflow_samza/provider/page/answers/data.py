@@ -179,6 +179,7 @@ class ClearedStage(Answer):
     """A stage in the preview of a clear."""
 
     stage_id: str
+    stage_name: str
     task_id: str
     effect: Literal["runs again", "stays", "must run again"]
     """``must run again``: it reads what a cleared stage writes, and has to be cleared, too."""

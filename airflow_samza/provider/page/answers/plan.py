@@ -86,6 +86,8 @@ class PlanStage(Answer):
     stage_id: str
     title: str
     """The title of the stage: what it does, in a word or two; its id where it has none."""
+    stage_name: str
+    """The stage as texts name it: its id with its title."""
     task_id: str
     task_count: int
     inputs: list[str]

@@ -92,7 +92,8 @@ class Stage(Answer):
     """A stage of a run at a moment."""
 
     stage_id: str
-    title: str
+    stage_name: str
+    """The stage as texts name it: its id with its title."""
     task_id: str
     generation: str
     state: str
@@ -144,7 +145,7 @@ class Progress(Answer):
     generation: int
     mode: str
     state: str
-    """``open``, ``succeeded`` or ``failed``."""
+    """``running``, ``succeeded`` or ``failed``."""
     stages: list[Stage]
     requests: list[Count]
     """Requests to a root that charges for them, by kind."""

@@ -9,6 +9,7 @@ class Output(Answer):
     """An output: what a stage has written to a stream."""
 
     stage_id: str
+    stage_name: str
     stream_id: str
     system: str
     place: str
@@ -67,6 +68,7 @@ class BadRecords(Answer):
     """The number of messages of an operator that got no further."""
 
     stage_id: str
+    stage_name: str
     operator: str
     """Empty where the count is that of the whole stage."""
     kind: str
@@ -86,6 +88,7 @@ class Sample(Answer):
     """A message that failed, as the task has noted it, with the error."""
 
     stage_id: str
+    stage_name: str
     operator: str
     text: str
 
@@ -101,6 +104,7 @@ class Failure(Answer):
     """The failure of an attempt at a stage."""
 
     stage_id: str
+    stage_name: str
     generation: str
     attempt: int
     state: str

@@ -33,7 +33,7 @@ class RunRow(Answer):
     plan_task: str
     map_index: int
     state: str
-    """``open``, ``succeeded``, ``failed``, ``gone`` (its records are deleted) or ``unknown`` (they cannot be read)."""
+    """``running``, ``succeeded``, ``failed``; ``gone``: its records are deleted; ``unknown``: they cannot be read."""
     mode: str
     interval: list[str] | None
     """Start and end of the data interval, ISO texts in UTC; None for a run without one."""

@@ -10,6 +10,8 @@ from fastapi import APIRouter, Query
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import UnknownName
+from airflow_samza.planner.titles import stage_names
+from airflow_samza.provider.disclosure import NOT_SHOWN, shows_samples
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Records
 from airflow_samza.provider.page.answers.backfill import Backfill
 from airflow_samza.provider.page.answers.data import (
@@ -31,7 +33,6 @@ from airflow_samza.provider.page.rights import OF_ROWS, OF_RUN, ReadableDags
 from airflow_samza.provider.page.routes.addresses import OF_PLAN, StreamId
 from airflow_samza.provider.page.tables import table_answer
 from airflow_samza.provider.page.topics import find_topic, run_topics, topic_answer, topic_detail
-from airflow_samza.provider.shown import NOT_SHOWN, shows_samples
 from airflow_samza.runs.progress.clear_preview import clear_preview
 from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.folders import RunFolder, read_told
@@ -66,7 +67,7 @@ def messages(
     control: Annotated[bool, Query(description="Control messages, too.")] = True,
 ) -> Messages:
     """Return messages of one partition; nothing is consumed or committed."""
-    found = find_topic(opened, stream_id)
+    topic = find_topic(opened, stream_id)
     if not shows_samples():
         return Messages(
             stream_id=stream_id,
@@ -78,7 +79,7 @@ def messages(
             masked=[],
             note=NOT_SHOWN,
         )
-    return read_messages(found, partition, from_offset, limit, control)
+    return read_messages(topic, partition, from_offset, limit, control)
 
 
 @router.get(f"{OF_PLAN}/tables", operation_id="tables")
@@ -125,40 +126,42 @@ def preview_of_clear(
     # A task that plans and runs all stages plans anew; one of several that share a plan adopts it again.
     is_plan = task_id == opened.planned.task_id and len(cleared) in (0, len(run.plan.stages))
     if not cleared and not is_plan:
-        known = ", ".join(dict.fromkeys([opened.planned.task_id, *tasks.values()]))
+        task_ids = ", ".join(dict.fromkeys([opened.planned.task_id, *tasks.values()]))
         raise UnknownName(
             f"The task {task_id!r} runs no stage of this plan.",
-            hint=f"{did_you_mean(task_id, [opened.planned.task_id, *tasks.values()])}Its tasks are {known}.",
+            hint=f"{did_you_mean(task_id, [opened.planned.task_id, *tasks.values()])}Its tasks are {task_ids}.",
             name=task_id,
         )
     systems, _ = opened.bound
-    found = clear_preview(opened.files, systems, run, cleared, plan=is_plan, downstream=downstream)
-    again = {stage.stage_id for stage in found.stages if stage.effect == "runs again"}
+    preview = clear_preview(opened.files, systems, run, cleared, plan=is_plan, downstream=downstream)
+    again = {stage.stage_id for stage in preview.stages if stage.effect == "runs again"}
     consumers = [
         Consumer(
             kind="application",
             name=reader.application if _may_read_run(opened, reader.application, reader.run_id, may_read) else "hidden",
             run=_shown_run(opened, reader.run_id, may_read, reader.application),
             stream_id=reader.stream_id,
-            why="Its state holds what was written before; its next plan is rejected until the run that read it is "
-            "cleared.",
+            why="Its state holds what was written before; its next plan is rejected "
+            "until the run that read it is cleared.",
         )
-        for reader in found.readers
+        for reader in preview.readers
     ]
+    names = stage_names(run.plan)
     stages = [
         ClearedStage(
             stage_id=stage.stage_id,
+            stage_name=names[stage.stage_id],
             task_id=tasks.get(stage.stage_id, ""),
             effect=stage.effect,
             why=stage.why,
             seconds=stage.seconds,
             messages=stage.messages,
         )
-        for stage in found.stages
+        for stage in preview.stages
     ]
     started = _started(opened, records, {tasks.get(stage_id, "") for stage_id in again}, may_read)
     return ClearPreview(
-        task_id=task_id, stages=stages, consumers=[*consumers, *started], sentences=list(found.sentences)
+        task_id=task_id, stages=stages, consumers=[*consumers, *started], sentences=list(preview.sentences)
     )
 
 
@@ -180,21 +183,21 @@ def _started(
 ) -> list[Consumer]:
     """Return the runs of Dags that assets of cleared tasks have started."""
     here = opened.planned
-    found = []
+    consumers = []
     for event in records.events(here.dag_id, here.run_id, sorted(task_ids)):
         for run in event.runs:
             shown = may_read(run.dag_id)
-            found.append(
+            consumers.append(
                 Consumer(
                     kind="dag",
                     name=run.dag_id if shown else "hidden",
                     run=run.run_id if shown else HIDDEN_RUN,
                     stream_id=event.name,
-                    why="An event of this asset has started it; the cleared task sends another event, and so starts it "
-                    "anew.",
+                    why="An event of this asset has started it; the cleared task sends "
+                    "another event, and so starts it anew.",
                 )
             )
-    return found
+    return consumers
 
 
 def _version(opened: OpenedRun, version: Version, may_read: Callable[[str], bool]) -> StateVersion:
@@ -206,7 +209,7 @@ def _version(opened: OpenedRun, version: Version, may_read: Callable[[str], bool
         at=version.at,
         interval=list(version.interval) if version.interval is not None else None,
         offsets=sum(sum(offsets) for offsets in version.offsets.values()),
-        files=sum(int(known["files"]) for known in version.arrived.values()),
+        files=sum(int(arrived["files"]) for arrived in version.arrived.values()),
         bytes=state_bytes(version.stages),
     )
 

@@ -53,13 +53,13 @@ def plan_difference(
                 sentences=list(difference(former.plan, opened.run.plan)),
                 changes=[
                     Change(
-                        kind=found.kind,
-                        id=found.item_id,
-                        node=f"{found.kind}:{found.item_id}",
-                        change=found.change,
-                        former=found.former,
+                        kind=changed.kind,
+                        id=changed.item_id,
+                        node=f"{changed.kind}:{changed.item_id}",
+                        change=changed.change,
+                        former=changed.former,
                     )
-                    for found in changes(former.plan, opened.run.plan)
+                    for changed in changes(former.plan, opened.run.plan)
                 ],
             )
     raise NotFound(f"There is no plan of this task in the Dag run {other_run_id!r} to compare with.")

@@ -66,9 +66,9 @@ def partitions(
         hint = f"{did_you_mean(stream_id, names)}It reads {', '.join(names)}."
         raise UnknownName(f"The stage {stage_id!r} does not read {stream_id!r}.", hint=hint, name=stream_id)
     report = LOOKS.report(opened, stage_id)
-    found: list[PartitionProgress] = list(report.of(stream_id))
-    found = found or [part for part in report.side_inputs if part.stream_id == stream_id]
-    shown = sorted(found, key=_ORDERS[order])[offset : offset + limit]
+    parts: list[PartitionProgress] = list(report.of(stream_id))
+    parts = parts or [part for part in report.side_inputs if part.stream_id == stream_id]
+    shown = sorted(parts, key=_ORDERS[order])[offset : offset + limit]
     return Partitions(
-        stage_id=stage_id, stream_id=stream_id, total=len(found), partitions=[partition_answer(part) for part in shown]
+        stage_id=stage_id, stream_id=stream_id, total=len(parts), partitions=[partition_answer(part) for part in shown]
     )

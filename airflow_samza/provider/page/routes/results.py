@@ -9,7 +9,15 @@ from fastapi import APIRouter, Query
 
 from airflow_samza.errors import MessageError, SamzaError
 from airflow_samza.planner.plan import Stage
-from airflow_samza.provider.failures import may_be_tried_again
+from airflow_samza.planner.titles import stage_names
+from airflow_samza.provider.disclosure import (
+    NOT_SHOWN,
+    TEXT_NOT_SHOWN,
+    hint_of,
+    masked_columns,
+    may_quote_rows,
+    shows_samples,
+)
 from airflow_samza.provider.page.airflow_records import Event, Records
 from airflow_samza.provider.page.answers.results import (
     AssetEvent,
@@ -33,14 +41,6 @@ from airflow_samza.provider.page.opened_run import Opened, OpenedRun
 from airflow_samza.provider.page.parallel import Result, of_each
 from airflow_samza.provider.page.rights import OF_LOGS, OF_ROWS, OF_RUN, ReadableDags
 from airflow_samza.provider.page.routes.addresses import OF_PLAN
-from airflow_samza.provider.shown import (
-    NOT_SHOWN,
-    TEXT_NOT_SHOWN,
-    hint_of,
-    masked_columns,
-    may_quote_rows,
-    shows_samples,
-)
 from airflow_samza.quoting import printable
 from airflow_samza.runs.progress.stage_progress import DEAD_LETTERS, DROPPED, LATE, newest_generation
 from airflow_samza.runs.records.epoch_records import newest_intent, read_commit
@@ -73,9 +73,15 @@ def outputs(opened: Opened, records: Records, may_read: ReadableDags) -> Outputs
     systems, _ = opened.bound
     waiting = [] if is_worked_on(files, run) else waiting_output(files, systems, run)
     tasks = {opened.task_of(stage.stage_id) for stage in run.plan.stages} - {""}
+    names = stage_names(run.plan)
     results = _of_stages(opened, lambda handle: read(files, handle.folder.result, StageResult))
     return Outputs(
-        outputs=[_output(result, found) for result in results if result is not None for found in result.outputs],
+        outputs=[
+            _output(result, found, names[result.stage_id])
+            for result in results
+            if result is not None
+            for found in result.outputs
+        ],
         waiting=[Waiting(stage_id=found.stage_id, text=str(found)) for found in waiting],
         events=[_event(event, may_read) for event in records.events(here.dag_id, here.run_id, sorted(tasks))],
     )
@@ -86,15 +92,22 @@ def bad_records(opened: Opened, records: Records) -> Bad:
     """Return how many messages got no further, by operator."""
     here = opened.planned
     marks = records.task_marks(here.dag_id, here.run_id, set(opened.note.tasks.values()), here.map_index)
-    found = []
+    rows = []
     for stage in LOOKS.progress(opened, marks).progress.stages:
         for metric in stage.metrics:
             kind, _, operator = metric.name.partition(".")
             if kind in (LATE, DROPPED, DEAD_LETTERS) and metric.value:
                 kind = kind.removesuffix("_messages")
-                row = BadRecords(stage_id=stage.stage_id, operator=operator, kind=kind, count=int(metric.value))
-                found.append(row)
-    return Bad(records=found, samples_note=None if shows_samples() else NOT_SHOWN)
+                rows.append(
+                    BadRecords(
+                        stage_id=stage.stage_id,
+                        stage_name=stage.stage_name,
+                        operator=operator,
+                        kind=kind,
+                        count=int(metric.value),
+                    )
+                )
+    return Bad(records=rows, samples_note=None if shows_samples() else NOT_SHOWN)
 
 
 @router.get(f"{OF_PLAN}/bad-records/samples", operation_id="samples", dependencies=OF_ROWS)
@@ -105,23 +118,24 @@ def samples(opened: Opened) -> Samples:
     """
     if not shows_samples():
         return Samples(samples=[], note=NOT_SHOWN)
-    masked = bool(masked_columns())
-    found = []
+    masked, names = bool(masked_columns()), stage_names(opened.run.plan)
+    samples_shown = []
     facts = _of_stages(opened, lambda handle: (handle.stage_id, _facts(opened, handle)))
     for stage_id, noted in facts:
         for text in noted.get(SAMPLES) or ():
             place = str(text).partition(": ")[0]
             shown = place if masked else without_passwords(str(text))
-            found.append(Sample(stage_id=stage_id, operator=place.partition(" (")[0], text=shown))
+            operator = place.partition(" (")[0]
+            samples_shown.append(Sample(stage_id=stage_id, stage_name=names[stage_id], operator=operator, text=shown))
     note = "Messages are left out of the samples: columns are masked ([samza] page_masked_columns)." if masked else None
-    return Samples(samples=found, note=note)
+    return Samples(samples=samples_shown, note=note)
 
 
 @router.get(f"{OF_PLAN}/failures", operation_id="failures", dependencies=OF_LOGS)
 def failures(opened: Opened) -> Failures:
     """Return the newest failure of each stage, with the callable that raised."""
-    found = _of_stages(opened, lambda handle: _failure(opened, handle))
-    return Failures(failures=[failure for failure in found if failure is not None])
+    failed = _of_stages(opened, lambda handle: _failure(opened, handle))
+    return Failures(failures=[failure for failure in failed if failure is not None])
 
 
 @router.get(f"{OF_PLAN}/logs", operation_id="logs", dependencies=OF_LOGS)
@@ -130,28 +144,28 @@ def logs(
     kilobytes: Annotated[int, Query(ge=1, le=1024, description="The end of each log, of this length.")] = 64,
 ) -> Logs:
     """Return the ends of the logs of the run's stage runners."""
-    found = all_runners(opened.files, opened.folder)
-    shown = sorted(found, key=lambda runner: runner.heard_at(opened.files), reverse=True)[:RUNNERS_SHOWN]
+    runners = all_runners(opened.files, opened.folder)
+    shown = sorted(runners, key=lambda runner: runner.heard_at(opened.files), reverse=True)[:RUNNERS_SHOWN]
     notes = []
-    if not found:
+    if not runners:
         notes.append("No stage runner has been started yet.")
-    if len(found) > len(shown):
-        notes.append(f"{len(found) - len(shown)} older runners are left out: airflow-samza logs shows all.")
+    if len(runners) > len(shown):
+        notes.append(f"{len(runners) - len(shown)} older runners are left out: airflow-samza logs shows all.")
     return Logs(logs=[_log(opened, runner, kilobytes * 1024) for runner in shown], note=" ".join(notes) or None)
 
 
 @router.get(f"{OF_PLAN}/links", operation_id="links")
 def links(opened: Opened) -> Links:
     """Return links to Spark's page and the like."""
-    found = []
+    spark_links = []
     for runner in all_runners(opened.files, opened.folder):
         page = read_spark_page(opened.files, runner)
         is_over = not runner.is_alive(opened.files)
         address = page.link(is_over=is_over) if page is not None else ""
         if address:
             gone = "The driver has ended, and its page with it." if is_over and page and not page.history else None
-            found.append(Link(name=f"Spark of runner {runner.number}", url=address, stage_id=None, note=gone))
-    return Links(links=found)
+            spark_links.append(Link(name=f"Spark of runner {runner.number}", url=address, stage_id=None, note=gone))
+    return Links(links=spark_links)
 
 
 def _of_stages(opened: OpenedRun, work: Callable[[StageHandle], Result]) -> list[Result]:
@@ -180,19 +194,20 @@ def _facts(opened: OpenedRun, handle: StageHandle) -> Mapping[str, Any]:
     return {}
 
 
-def _output(result: StageResult, found: OutputResult) -> Output:
-    names = found.facts.get("files")
+def _output(result: StageResult, output: OutputResult, name: str) -> Output:
+    names = output.facts.get("files")
     files = [str(name) for name in names] if isinstance(names, list | tuple) else None
     return Output(
         stage_id=result.stage_id,
-        stream_id=found.stream_id,
-        system=found.system,
-        place=without_passwords(str(found.facts.get("path") or found.stream)),
-        own=found.own,
-        messages=found.messages,
-        unit=found.unit,
-        bytes=found.bytes,
-        partitions=found.partitions,
+        stage_name=name,
+        stream_id=output.stream_id,
+        system=output.system,
+        place=without_passwords(str(output.facts.get("path") or output.stream)),
+        own=output.own,
+        messages=output.messages,
+        unit=output.unit,
+        bytes=output.bytes,
+        partitions=output.partitions,
         files=None if files is None else len(files),
         file_names=(files or [])[:FILES_SHOWN],
         seconds=result.seconds,
@@ -219,8 +234,8 @@ def _failure(opened: OpenedRun, handle: StageHandle) -> Failure | None:
     status = stage_status(opened.files, handle)
     if not status.attempt or status.state not in (FAILED, CANCELLED, LOST):
         return None
-    told: Mapping[str, Any] = status.error or {}
-    error = SamzaError.from_dict(dict(told)) if told else SamzaError(_without_error(status.state, handle.stage_id))
+    record: Mapping[str, Any] = status.error or {}
+    error = SamzaError.from_dict(dict(record)) if record else SamzaError(_without_error(status.state, handle.stage_id))
     facts = {str(name): str(value) for name, value in error.facts.items() if value is not None}
     file, line = facts.pop("file", None), facts.pop("line", None)
     sentence, hint = error.sentence, hint_of(error)
@@ -229,10 +244,11 @@ def _failure(opened: OpenedRun, handle: StageHandle) -> Failure | None:
         sentence = f"The stage {handle.stage_id!r} has failed. {TEXT_NOT_SHOWN}"
     return Failure(
         stage_id=handle.stage_id,
+        stage_name=stage_names(opened.run.plan)[handle.stage_id],
         generation=str(handle.generation),
         attempt=status.attempt,
         state=status.state,
-        kind=str(told.get("type") or status.state),
+        kind=str(record.get("type") or status.state),
         sentence=without_passwords(sentence),
         hint=without_passwords(hint) or None,
         callable=f"{file}:{line}" if file and line else file,
@@ -243,7 +259,7 @@ def _failure(opened: OpenedRun, handle: StageHandle) -> Failure | None:
 
 
 def _another_try(error: SamzaError) -> str:
-    if not may_be_tried_again(error) or error.facts.get("condition"):  # SQL has the same answer for the same row
+    if not error.retryable or error.facts.get("condition"):  # SQL has the same answer for the same row
         return "fails in the same way"
     if isinstance(error, MessageError):
         return "fails in the same way, unless the function asks something besides its message"

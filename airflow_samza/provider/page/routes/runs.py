@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from airflow_samza.errors import SamzaError
+from airflow_samza.provider.disclosure import shows_samples
 from airflow_samza.provider.page.airflow_records import NEWEST, Planned, Records
 from airflow_samza.provider.page.answers.runs import (
     Applications,
@@ -23,7 +24,6 @@ from airflow_samza.provider.page.opened_run import OpenedRun, not_planned, why_n
 from airflow_samza.provider.page.problems import NotFound, not_read, problem_of
 from airflow_samza.provider.page.rights import OF_RUN, ReadableDags
 from airflow_samza.provider.page.routes.addresses import OF_DAG_RUN, DagId, Limit, Offset, RunId
-from airflow_samza.provider.shown import shows_samples
 from airflow_samza.runs.progress.run_list import run_state
 from airflow_samza.secrecy import without_passwords
 
@@ -35,11 +35,11 @@ GONE, UNKNOWN = "gone", "unknown"
 @router.get("/api/roots", operation_id="roots")
 def roots(may_read: ReadableDags, records: Records) -> Roots:
     """Return the roots under which Dags that the user may read have runs."""
-    found: dict[str, list[Planned]] = {}
+    by_connection: dict[str, list[Planned]] = {}
     newest = records.newest()
     for planned in newest:
         if may_read(planned.dag_id):
-            found.setdefault(planned.note.conn_id, []).append(planned)
+            by_connection.setdefault(planned.note.conn_id, []).append(planned)
     rows = [
         Root(
             conn_id=conn_id,
@@ -47,7 +47,7 @@ def roots(may_read: ReadableDags, records: Records) -> Roots:
             runs=len(runs),
             newest=max(planned.note.planned_at for planned in runs),
         )
-        for conn_id, runs in found.items()
+        for conn_id, runs in by_connection.items()
     ]
     note = _older(len(newest)) if rows else "No run of a Dag that you may read has planned an application yet."
     return Roots(roots=rows, note=note)
@@ -64,16 +64,16 @@ def runs(
 ) -> Runs:
     """Return the runs under a root, newest first, of Dags that the user may read."""
     newest = records.newest()
-    known = [found for found in newest if found.note.conn_id == conn_id and may_read(found.dag_id)]
-    if not known:
+    readable = [planned for planned in newest if planned.note.conn_id == conn_id and may_read(planned.dag_id)]
+    if not readable:
         raise NotFound(f"No run of a Dag that you may read is under the root of {conn_id!r}.")
-    chosen = [found for found in known if application in (None, found.note.application)]
-    place, note = _place(known[0])
+    chosen = [planned for planned in readable if application in (None, planned.note.application)]
+    place, note = _place(readable[0])
     return Runs(
         conn_id=conn_id,
         place=place,
-        applications=sorted({found.note.application for found in known}),
-        runs=[_row(found) for found in chosen[offset : offset + limit]],
+        applications=sorted({planned.note.application for planned in readable}),
+        runs=[_row(planned) for planned in chosen[offset : offset + limit]],
         total=len(chosen),
         note=note or _older(len(newest)),
     )
@@ -162,9 +162,9 @@ def _place(planned: Planned) -> tuple[str | None, str | None]:
         return None, problem_of(error).sentence
 
 
-def _selected(found: Iterable[Planned], task_id: str, map_index: int) -> Selected | None:
+def _selected(applications: Iterable[Planned], task_id: str, map_index: int) -> Selected | None:
     """Return the plan, and the stage where it is one stage, that a task belongs to."""
-    for planned in found:
+    for planned in applications:
         if planned.map_index not in (-1, map_index):
             continue
         stages = [stage_id for stage_id, task in planned.note.tasks.items() if task == task_id]

@@ -169,7 +169,7 @@ def test_a_runner_that_ends_with_its_task_is_the_tasks_own(
     )
     owners = []
     for process in (101, 102):
-        monkeypatch.setattr("airflow_samza.provider.hooks.samza.os.getpid", lambda number=process: number)
+        monkeypatch.setattr("airflow_samza.provider.hooks.runtime.os.getpid", lambda number=process: number)
         given: dict[str, Any] = {}
         monkeypatch.setattr(
             "airflow_samza.launch.runtime.SparkRuntime", lambda *_, given=given, **options: given.update(options)

@@ -21,10 +21,10 @@ from airflow_samza.provider.airflow_versions import (
     TaskDeferred,
 )
 from airflow_samza.provider.assets import pushed_table
+from airflow_samza.provider.connections.spark import source_options
 from airflow_samza.provider.lineage.outlets import output_alias
 from airflow_samza.provider.operators import table_push
 from airflow_samza.provider.operators.table_push import SamzaTablePushOperator, SamzaTableRollbackOperator
-from airflow_samza.provider.push_source import source_options
 from airflow_samza.provider.triggers.tables import TablePushTrigger
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, StageStatus

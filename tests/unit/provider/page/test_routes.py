@@ -14,11 +14,11 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from airflow_samza.errors import MessageError, SamzaError, StorageUnavailable, UpstreamCleared
-from airflow_samza.provider.page import files
+from airflow_samza.provider.disclosure import shown_row
+from airflow_samza.provider.page import app as page_app
 from airflow_samza.provider.page.airflow_records import Event, StartedRun, TaskMark
 from airflow_samza.provider.page.routes import runs as routes_of_runs
 from airflow_samza.provider.page.stage_answers import stage_answer
-from airflow_samza.provider.shown import shown_row
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.data_interval import DataInterval
@@ -100,7 +100,7 @@ def test_a_stage_that_has_ended_has_the_figures_that_a_report_on_it_has(page: Pa
     run = page.run()
     for shown in page.get("progress")["stages"]:
         report = stage_progress(page.here.log.filesystem, {"log": page.here.log}, run, shown["stage_id"])
-        whole = stage_answer(run, report, shown["title"], shown["task_id"], {})
+        whole = stage_answer(run, report, shown["stage_name"], shown["task_id"], {})
         by_report = whole.model_dump(exclude={"inputs"})
         assert {name: shown[name] for name in by_report} == by_report
         assert [(part["stream_id"], part["read"], part["lag"], part["percent_read"]) for part in shown["inputs"]] == [
@@ -477,7 +477,7 @@ def test_the_page_finds_its_files_below_the_path_of_airflow(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "index.html").write_text('<head><base href="./" /></head>', encoding="utf-8")
-    monkeypatch.setattr(files, "STATIC", tmp_path)
+    monkeypatch.setattr(page_app, "STATIC", tmp_path)
     outer = FastAPI()
     outer.mount("/airflow/samza", page.app)
     for path in ("/airflow/samza/", "/airflow/samza/runs/a/b", "/airflow/samza/tasks/a/b/c/-1"):

@@ -38,9 +38,6 @@ class Asking(RunTrigger):
         self.looks: list[dict[str, str | None]] = []
         self.killed = False
 
-    def given(self) -> dict[str, Any]:
-        return {}
-
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         self.looks.append(ProducerTasks("views", "manual", {"stage": "page-views"}).states())
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import subprocess
 import sys
@@ -19,10 +20,10 @@ from asgiref.sync import async_to_sync
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.provider import airflow_versions
+from airflow_samza.provider import airflow_versions, producer_tasks
 from airflow_samza.provider.producer_tasks import ProducerTasks
 from airflow_samza.provider.triggers import runs as triggers
-from airflow_samza.provider.triggers import settling, user_kills
+from airflow_samza.provider.triggers import settling
 from airflow_samza.provider.triggers.runs import RunTrigger, SamzaProducersTrigger, SamzaStageTrigger, SamzaStateTrigger
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, replace, write_once
@@ -123,7 +124,7 @@ def stored(given: dict[str, Any]) -> dict[str, Any]:
 def test_a_trigger_made_anew_elsewhere_is_the_same(run: Run, kind: str) -> None:
     trigger: RunTrigger = run.watching("page-views", deadline=7.0) if kind == "stage" else run.waiting("page-views")
     path, given = trigger.serialize()
-    again = getattr(sys.modules[path.rpartition(".")[0]], path.rpartition(".")[2])(**stored(given))
+    again = getattr(importlib.import_module(path.rpartition(".")[0]), path.rpartition(".")[2])(**stored(given))
     assert again.serialize() == trigger.serialize()
 
 
@@ -197,7 +198,7 @@ class Task:
 def test_where_airflow_does_not_tell_triggers_of_users_the_state_of_the_task_does(
     run: Run, monkeypatch: pytest.MonkeyPatch, hears: bool, state: str | None, is_cancelled: bool
 ) -> None:
-    monkeypatch.setattr(user_kills, "triggers_hear_of_kills", lambda: hears)
+    monkeypatch.setattr(producer_tasks, "triggers_hear_of_kills", lambda: hears)
     monkeypatch.setattr(ProducerTasks, "states", lambda asked: dict.fromkeys(asked.tasks, state))
 
     async def cancel() -> None:
@@ -217,9 +218,9 @@ def test_a_triggerer_that_cannot_ask_airflow_cancels_nothing(run: Run, monkeypat
     def stopped(asked: ProducerTasks) -> dict[str, str | None]:
         raise RuntimeError("the supervisor is gone")
 
-    monkeypatch.setattr(user_kills, "triggers_hear_of_kills", lambda: False)
+    monkeypatch.setattr(producer_tasks, "triggers_hear_of_kills", lambda: False)
     monkeypatch.setattr(ProducerTasks, "states", stopped)
-    assert asyncio.run(user_kills.ended_by_a_user(Task("deferred"))) is False
+    assert asyncio.run(producer_tasks.ended_by_a_user(Task("deferred"))) is False
 
 
 def test_airflow_tells_triggers_of_users_since_3_3() -> None:
@@ -268,8 +269,8 @@ def test_progress_goes_to_the_tasks_log_and_the_worker_need_not_tell_it_again(
     trigger = run.watching("page-views", progress_interval=0.02)
     event = event_of(trigger, lambda: threading.Timer(0.2, run.tell, ["page-views", CANCELLED]).start())
     text = capsys.readouterr().out
-    assert "Stage page-views: running (attempt 1) on" in text
-    assert "Stage page-views: running, 0 of 2 tasks done" in text
+    assert "Stage page-views (partition-by-member): running (attempt 1) on" in text
+    assert "Stage page-views (partition-by-member): running, 0 of 2 tasks done" in text
     assert event["said"] == {"page-views": "cancelled (attempt 1)"}
 
 
@@ -335,9 +336,6 @@ class Opening(RunTrigger):
     """A trigger that ends at its first look, and notes how the root was opened."""
 
     seen: dict[str, Any]
-
-    def given(self) -> dict[str, Any]:
-        return {}
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         self.seen = dict(access_of(self.root).options)

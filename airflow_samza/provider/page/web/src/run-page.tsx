@@ -41,7 +41,7 @@ export function RunPage({ subject }: { subject: Exclude<Subject, { kind: "all" }
     {
       refetchInterval: (query) => {
         const found = query.state.data?.applications;
-        const goesOn = found === undefined || found.length === 0 || found.some((one) => one.state === "open");
+        const goesOn = found === undefined || found.length === 0 || found.some((one) => one.state === "running");
         return nextLook(goesOn ? SECONDS : 0, failingFor(query));
       },
     },
@@ -76,7 +76,7 @@ function Shown({ answer, isTask }: { answer: Schemas["Applications"]; isTask: bo
       path: { dag_id, run_id, plan_task, map_index },
       application,
       samples: answer.samples,
-      open: state === "open",
+      open: state === "running",
     }),
     [dag_id, run_id, plan_task, map_index, state, application, answer.samples],
   );

@@ -570,6 +570,8 @@ export interface components {
             operator: string;
             /** Stage Id */
             stage_id: string;
+            /** Stage Name */
+            stage_name: string;
         };
         /**
          * Change
@@ -627,6 +629,8 @@ export interface components {
             seconds: number | null;
             /** Stage Id */
             stage_id: string;
+            /** Stage Name */
+            stage_name: string;
             /** Task Id */
             task_id: string;
             /** Why */
@@ -752,6 +756,8 @@ export interface components {
             sentence: string;
             /** Stage Id */
             stage_id: string;
+            /** Stage Name */
+            stage_name: string;
             /** State */
             state: string;
         };
@@ -1000,6 +1006,8 @@ export interface components {
             seconds: number;
             /** Stage Id */
             stage_id: string;
+            /** Stage Name */
+            stage_name: string;
             /** Stream Id */
             stream_id: string;
             /** System */
@@ -1182,6 +1190,11 @@ export interface components {
             side_inputs: string[];
             /** Stage Id */
             stage_id: string;
+            /**
+             * Stage Name
+             * @description The stage as texts name it: its id with its title.
+             */
+            stage_name: string;
             /** Tables */
             tables: string[];
             /** Task Count */
@@ -1354,7 +1367,7 @@ export interface components {
             stages: components["schemas"]["Stage"][];
             /**
              * State
-             * @description ``open``, ``succeeded`` or ``failed``.
+             * @description ``running``, ``succeeded`` or ``failed``.
              */
             state: string;
             /**
@@ -1451,7 +1464,7 @@ export interface components {
             run: string;
             /**
              * State
-             * @description ``open``, ``succeeded``, ``failed``, ``gone`` (its records are deleted) or ``unknown`` (they cannot be read).
+             * @description ``running``, ``succeeded``, ``failed``; ``gone``: its records are deleted; ``unknown``: they cannot be read.
              */
             state: string;
         };
@@ -1530,6 +1543,8 @@ export interface components {
             operator: string;
             /** Stage Id */
             stage_id: string;
+            /** Stage Name */
+            stage_name: string;
             /** Text */
             text: string;
         };
@@ -1648,6 +1663,11 @@ export interface components {
             /** Stage Id */
             stage_id: string;
             /**
+             * Stage Name
+             * @description The stage as texts name it: its id with its title.
+             */
+            stage_name: string;
+            /**
              * State
              * @description One of *not started*, *queued*, *running*, *unfinished*, *succeeded*, *failed*, *cancelled*, *lost*.
              */
@@ -1668,8 +1688,6 @@ export interface components {
              * @description Tasks that have nothing left to do in the whole stage.
              */
             tasks_ended: number;
-            /** Title */
-            title: string;
             /** Waiting For */
             waiting_for: string | null;
             /** Watermark */

@@ -105,7 +105,7 @@ const Stages = ({ stages }: { stages: readonly Schemas["ClearedStage"][] }): Rea
     rowKey={(stage) => stage.stage_id}
     empty="No stage is affected."
     columns={[
-      { id: "stage", name: "Stage", width: 190, sort: (s) => s.stage_id, show: (s) => s.stage_id },
+      { id: "stage", name: "Stage", width: 260, sort: (s) => s.stage_id, show: (s) => s.stage_name },
       { id: "effect", name: "Effect", width: 160, sort: (s) => s.effect, show: (s) => <Effect effect={s.effect} /> },
       { id: "why", name: "Why", width: 340, show: (stage) => stage.why },
       { id: "took", name: "Took last time", width: 120, number: true, sort: (s) => s.seconds, show: (s) => duration(s.seconds) },

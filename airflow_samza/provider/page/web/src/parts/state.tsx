@@ -9,7 +9,6 @@ const STATES: Readonly<Record<string, { tone: Tone; icon: IconName }>> = {
   failed: { tone: "bad", icon: "failed" },
   lost: { tone: "bad", icon: "unknown" },
   running: { tone: "busy", icon: "running" },
-  open: { tone: "busy", icon: "running" },
   queued: { tone: "warn", icon: "waiting" },
   unfinished: { tone: "warn", icon: "half" },
   cancelled: { tone: "warn", icon: "stopped" },

@@ -44,7 +44,7 @@ interface Described {
 
 function describe(plan: Plan, node: string, choose: (node: string) => void): Described | null {
   const stage = plan.stages.find((item) => item.node === node);
-  if (stage) return { kind: "Stage", title: stage.title || stage.stage_id, body: <StageBody plan={plan} stage={stage} choose={choose} /> };
+  if (stage) return { kind: "Stage", title: stage.stage_name, body: <StageBody plan={plan} stage={stage} choose={choose} /> };
   const stream = plan.streams.find((item) => item.node === node);
   if (stream) return { kind: `${role(stream)} stream`, title: stream.stream_id, body: <StreamBody stream={stream} /> };
   const operator = plan.operators.find((item) => item.node === node);
@@ -74,7 +74,6 @@ function StageBody({
     <>
       <Facts
         of={[
-          ["Id", stage.title && stage.title !== stage.stage_id ? stage.stage_id : null],
           ["Airflow task", <code key="task">{stage.task_id}</code>],
           ["Tasks", count(stage.task_count)],
           ["After", stage.upstream.join(", ")],

@@ -88,13 +88,13 @@ export function elkGraph(
   const edges = plan.edges.filter((edge) => edge.level === level);
   const used = new Set(edges.flatMap((edge) => [edge.source, edge.target]));
   const stages = plan.stages.map((stage): ElkNode => {
-    if (level === "stage") return leaf(stage.node, "stage", stage.title || stage.stage_id);
-    kinds.set(stage.node, { kind: "frame", label: stage.title || stage.stage_id });
+    if (level === "stage") return leaf(stage.node, "stage", stage.stage_name);
+    kinds.set(stage.node, { kind: "frame", label: stage.stage_name });
     const inside = stage.operators
       .map((id) => operators.get(id))
       .filter((operator) => operator !== undefined && used.has(operator.node))
       .map((operator) => leaf(operator?.node ?? "", "operator", operator?.title ?? ""));
-    const room = sizeOf("stage", stage.title || stage.stage_id);
+    const room = sizeOf("stage", stage.stage_name);
     return {
       id: stage.node,
       children: inside,

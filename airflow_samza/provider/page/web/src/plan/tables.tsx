@@ -36,11 +36,10 @@ export function PlanTables({
             {
               id: "stage",
               name: "Stage",
-              width: 190,
+              width: 360,
               sort: (stage) => stage.stage_id,
-              show: (stage) => <Name text={stage.stage_id} node={stage.node} choose={choose} />,
+              show: (stage) => <Name text={stage.stage_name} node={stage.node} choose={choose} />,
             },
-            { id: "title", name: "Does", width: 170, show: (stage) => stage.title ?? "" },
             { id: "tasks", name: "Tasks", width: 80, number: true, sort: (s) => s.task_count, show: (s) => count(s.task_count) },
             { id: "after", name: "After", width: 170, show: (stage) => stage.upstream.join(", ") },
             { id: "reads", name: "Reads", width: 200, show: (s) => [...s.inputs, ...s.side_inputs].join(", ") },

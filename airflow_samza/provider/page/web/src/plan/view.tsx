@@ -139,7 +139,7 @@ function Find({ plan, choose }: { plan: Schemas["Plan"]; choose: (node: string) 
         ...plan.operators.map((o) => [o.title, o.node] as const),
         ...plan.tables.map((t) => [t.table_id, t.node] as const),
         ...plan.streams.map((s) => [s.stream_id, s.node] as const),
-        ...plan.stages.flatMap((s) => [[s.title || s.stage_id, s.node] as const, [s.stage_id, s.node] as const]),
+        ...plan.stages.flatMap((s) => [s.title, s.stage_id, s.stage_name].map((name) => [name, s.node] as const)),
       ]),
     [plan],
   );

@@ -21,7 +21,7 @@ export function StageDetails({ stage }: { stage: Stage }): ReactElement {
   const open = inputs.find((input) => input.stream_id === picked) ?? inputs[0];
   return (
     <Section
-      title={`Stage ${stage.stage_id}`}
+      title={`Stage ${stage.stage_name}`}
       more={
         <span className="actions">
           <Outside href={airflowTask(run.path.dag_id, run.path.run_id, stage.task_id)}>Task in Airflow</Outside>
@@ -38,7 +38,7 @@ export function StageDetails({ stage }: { stage: Stage }): ReactElement {
       <Facts of={facts(stage)} />
       <h3>Inputs</h3>
       <Table
-        label={`Inputs of ${stage.stage_id}`}
+        label={`Inputs of ${stage.stage_name}`}
         rows={inputs}
         rowKey={(input) => input.stream_id}
         chosen={open?.stream_id ?? null}
@@ -131,7 +131,7 @@ function Tables({ stage }: { stage: Stage }): ReactElement {
     <>
       <h3>Tables that it reads</h3>
       <Table
-        label={`Tables of ${stage.stage_id}`}
+        label={`Tables of ${stage.stage_name}`}
         rows={stage.tables}
         rowKey={(table) => table.table_id}
         empty=""

@@ -117,15 +117,14 @@ const COLUMNS: readonly Column<Stage>[] = [
   {
     id: "stage",
     name: "Stage",
-    width: 186,
+    width: 320,
     sort: (stage) => stage.stage_id,
     show: (stage) => (
       <Inside tab="progress" choices={{ stage: stage.stage_id }}>
-        {stage.stage_id}
+        {stage.stage_name}
       </Inside>
     ),
   },
-  { id: "title", name: "Does", width: 134, show: (stage) => (stage.title === stage.stage_id ? "" : stage.title) },
   {
     id: "state",
     name: "State",
@@ -143,7 +142,7 @@ const COLUMNS: readonly Column<Stage>[] = [
     title: "Of the inputs, how much has been read",
     width: 130,
     sort: (stage) => share(stage),
-    show: (stage) => <Bar value={share(stage)} label={`Read by ${stage.stage_id}`} text={percent(share(stage))} />,
+    show: (stage) => <Bar value={share(stage)} label={`Read by ${stage.stage_name}`} text={percent(share(stage))} />,
   },
   { id: "read", name: "Messages", width: 118, number: true, sort: (s) => s.read, show: (s) => ofUnit(s.read, s.read_unit) },
   {

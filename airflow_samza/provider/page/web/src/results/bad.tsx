@@ -31,7 +31,7 @@ export function BadRecords({ stage }: { stage: string | null }): ReactElement {
                 rowKey={(found) => `${found.stage_id} ${found.operator} ${found.kind}`}
                 empty="No message was late, dropped or sent to dead letters."
                 columns={[
-                  { id: "stage", name: "Stage", width: 200, sort: (f) => f.stage_id, show: (f) => f.stage_id },
+                  { id: "stage", name: "Stage", width: 200, sort: (f) => f.stage_id, show: (f) => f.stage_name },
                   {
                     id: "operator",
                     name: "Operator",
@@ -90,10 +90,10 @@ function Samples({ stage }: { stage: string | null }): ReactElement {
 const One = ({ sample }: { sample: Schemas["Sample"] }): ReactElement => (
   <li>
     <span className="quiet">
-      {sample.stage_id}
+      {sample.stage_name}
       {sample.operator ? ` · ${sample.operator}` : ""}
     </span>
-    <pre tabIndex={0} aria-label={`Sample of ${sample.operator || sample.stage_id}`}>
+    <pre tabIndex={0} aria-label={`Sample of ${sample.operator || sample.stage_name}`}>
       {sample.text}
     </pre>
   </li>

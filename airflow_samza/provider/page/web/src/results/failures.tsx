@@ -36,9 +36,9 @@ export function Failures({ stage }: { stage: string | null }): ReactElement {
 
 function One({ failure }: { failure: Schemas["Failure"] }): ReactElement {
   return (
-    <article className={`failure ${failure.state}`} aria-label={`Failure of stage ${failure.stage_id}`}>
+    <article className={`failure ${failure.state}`} aria-label={`Failure of stage ${failure.stage_name}`}>
       <p className="who">
-        <State state={failure.state} /> <strong>{failure.stage_id}</strong>
+        <State state={failure.state} /> <strong>{failure.stage_name}</strong>
         <span className="quiet">
           attempt {count(failure.attempt)}, <Moment at={failure.at} ago />
         </span>

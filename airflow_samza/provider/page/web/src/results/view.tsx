@@ -101,7 +101,7 @@ function Written({ outputs }: { outputs: readonly Schemas["Output"][] }): ReactE
             </>
           ),
         },
-        { id: "stage", name: "Stage", width: 140, sort: (o) => o.stage_id, show: (output) => output.stage_id },
+        { id: "stage", name: "Stage", width: 140, sort: (o) => o.stage_id, show: (output) => output.stage_name },
         {
           id: "messages",
           name: "Rows",

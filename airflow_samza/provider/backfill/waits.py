@@ -46,19 +46,19 @@ def awaited(task: PlanningOperator, slice_: Slice, hook: SamzaHook, request: Run
     if not read:
         return {}
     written = [entry for writer in tasks_before(task) for entry in _written(writer, slice_)]
-    found = {}
+    waits = {}
     for names, place in read:
         for task_id, at in written:
             if _meet(place, at):
-                found.update(dict.fromkeys(names, Awaited(names[0], task_id)))
-    return found
+                waits.update(dict.fromkeys(names, Awaited(names[0], task_id)))
+    return waits
 
 
-def awaited_by(error: Exception, known: Mapping[str, Awaited]) -> Awaited | None:
+def awaited_by(error: Exception, waits: Mapping[str, Awaited]) -> Awaited | None:
     """Return what a plan lacks by its error, where a task before it writes that."""
     if not isinstance(error, TopicError | NoSuchVersion):
         return None
-    return next((known[name] for fact in ("stream", "table") if (name := str(error.facts.get(fact))) in known), None)
+    return next((waits[name] for fact in ("stream", "table") if (name := str(error.facts.get(fact))) in waits), None)
 
 
 def others_before(task: PlanningOperator) -> list[str]:
@@ -70,18 +70,18 @@ def others_before(task: PlanningOperator) -> list[str]:
 
 def _read(spec: ApplicationSpec, hook: SamzaHook, request: RunRequest) -> list[tuple[tuple[str, ...], DatasetName]]:
     """Return what a run reads: the names of each input and table, and the place."""
-    found: list[tuple[tuple[str, ...], DatasetName]] = []
+    places: list[tuple[tuple[str, ...], DatasetName]] = []
     for stream_id in spec.inputs:
         with suppress(SamzaError):
             place, name = _place(spec, stream_id, hook, request)
-            found.append(((stream_id, name), place))
+            places.append(((stream_id, name), place))
     for table in spec.tables.values():
         pushed = push_stream(table)
         if pushed is not None:
             with suppress(SamzaError):
                 place = table_dataset(hook, request.application, table.table_id, request.config)
-                found.append(((table.table_id, pushed), place))
-    return found
+                places.append(((table.table_id, pushed), place))
+    return places
 
 
 def _written(writer: Any, slice_: Slice) -> Iterator[tuple[str, DatasetName]]:
@@ -118,8 +118,8 @@ def _place(spec: ApplicationSpec, stream_id: str, hook: SamzaHook, request: RunR
     stream, bindings = spec.stream(stream_id), hook.bindings()
     system = system_name(spec, stream, bindings, hook.default_system)
     binding = run_bindings(declared_systems(spec, [system], bindings), bindings)[system]
-    seen = described(stream, spec, request)
-    return dataset_at(seen, system, binding, hook.root), seen.name
+    described_stream = described(stream, spec, request)
+    return dataset_at(described_stream, system, binding, hook.root), described_stream.name
 
 
 def _meet(read: DatasetName, written: DatasetName) -> bool:

@@ -1,4 +1,4 @@
-"""The note that a ``plan`` task leaves for the page in Airflow: an XCom that says where a run's records are.
+"""XComs of a ``plan`` task: the ticket from which tasks of stages find the plan, and a note for the page in Airflow.
 
 The API server reads no Dag files, so the note names what it needs to open the root and the systems: connections, by id.
 See decision 98.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.errors import RecordUnreadable
+from airflow_samza.errors import PlanError, RecordUnreadable
 from airflow_samza.records import made, plain
 
 PLAN_NOTE = "samza_run"
@@ -49,3 +49,31 @@ class PlanNote:
             return made(cls, data)
         except RecordUnreadable:
             return None
+
+
+@dataclass(frozen=True)
+class PlanTicket:
+    """A generation of a run's plan, by name."""
+
+    application: str
+    run_id: str
+    generation: int
+    fingerprint: str
+    stages: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return plain(self)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> PlanTicket:
+        """Return the ticket that :meth:`to_dict` described."""
+        try:
+            return made(cls, data)
+        except RecordUnreadable:
+            shown = sorted(data) if isinstance(data, Mapping) else data
+            raise PlanError(
+                f"The task got no plan to work from, but {shown!r}.",
+                hint="Pass plan=<the SamzaPlanOperator>.output, and clear the plan task with its downstream if its "
+                "XCom is gone.",
+            ) from None
