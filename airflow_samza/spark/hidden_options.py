@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import gives_away, secret_names, without
-from airflow_samza.systems.spark.tables import option_text
+from airflow_samza.systems.system import option_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

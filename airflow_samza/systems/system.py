@@ -352,3 +352,8 @@ class System(Protocol):
         Returns facts for the stage result (rows, bytes, offsets, paths).
         """
         ...
+
+
+def option_text(value: Any) -> str:
+    """Return the value of an option as Spark reads it: ``true`` and ``false``, not Python's words."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

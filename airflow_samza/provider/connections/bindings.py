@@ -16,8 +16,7 @@ from airflow_samza.provider.connections.kafka import kafka_binding
 from airflow_samza.provider.connections.missing_connections import adding
 from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.system_kinds import find_kind
-from airflow_samza.systems.spark.tables import option_text
-from airflow_samza.systems.system import SystemBinding
+from airflow_samza.systems.system import SystemBinding, option_text
 
 GetConnection = Callable[[str], Any]
 

@@ -9,7 +9,6 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pyarrow import ArrowException
 
@@ -19,7 +18,7 @@ from airflow_samza.secrecy import secret_names, without
 from airflow_samza.systems.delivery import Delivery
 from airflow_samza.systems.files.listing import find_files
 from airflow_samza.systems.files.location import has_glob, open_location
-from airflow_samza.systems.system import StreamSpec, SystemBinding
+from airflow_samza.systems.system import StreamSpec, SystemBinding, option_text
 
 APPEND, OVERWRITE, OVERWRITE_PARTITIONS = MODES = ("append", "overwrite", "overwrite_partitions")
 
@@ -184,11 +183,6 @@ def _named(table: SparkTable, binding: SystemBinding) -> SparkTable:
 def is_delta(format: str | None) -> bool:
     """Return whether a format, or the provider of a table, is Delta, which knows the transactions of writers."""
     return format is not None and format.lower() == "delta"
-
-
-def option_text(value: Any) -> str:
-    """Return the value of an option as Spark reads it: ``true`` and ``false``, not Python's words."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _OF_FILES = frozenset({None, "parquet", "orc", "csv", "json", "text", "xml", "avro", "binaryfile"})
