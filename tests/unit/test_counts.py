@@ -17,12 +17,12 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 60_000,
-    "files": 820,
-    "files in one folder": 54,
-    "kinds of records": 50,
-    "error classes": 42,
-    "configuration keys": 92,
+    "statements": 58_700,
+    "files": 731,
+    "files in one folder": 29,
+    "kinds of records": 47,
+    "error classes": 40,
+    "configuration keys": 37,
 }
 """Lower a number when the package has become smaller."""
 
