@@ -33,7 +33,7 @@ from tests.support.spark_sources import end_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(900)]
 
 COLUMNS = "n bigint, day string"
 DAYS = ("mon", "tue", "wed")
