@@ -14,14 +14,18 @@ import argparse
 import os
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as xml
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 REPORTS = Path("build") / "tests"
 SERVERS = "spark or airflow or browser or hdfs or kafka"
+INTERRUPTED = 2
 NO_TESTS = 5
 """Exit code of pytest where no test is selected, as ``-k`` may leave none of one part."""
 
@@ -61,6 +65,8 @@ def main(arguments: Sequence[str]) -> int:
         command = ["-m", marks, "-n", workers, "--no-loadscope-reorder", f"--junitxml={report}", *where, *more]
         codes.append(_pytest(command, log, {"EXTENDED": "1"} if options.rest else {}))
         counts += _outcomes(report)
+        if codes[-1] == INTERRUPTED:
+            break
     failed = [code for code in codes if code not in (0, NO_TESTS)]
     figures = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in ("passed", "failed", "skipped"))
     minutes, seconds = divmod(round(time.monotonic() - started), 60)
@@ -71,22 +77,27 @@ def main(arguments: Sequence[str]) -> int:
 def _pytest(arguments: Sequence[str], log: Path, environment: dict[str, str]) -> int:
     """Run pytest with further variables; what it prints goes to the terminal and to the log."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.progress", *arguments]
-    with (
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **environment}
-        ) as process,
-        log.open("ab") as copy,
-    ):
-        assert process.stdout is not None
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **environment}
+    )
+    with log.open("ab") as copy:
+        # A thread: a server that a test has left behind may hold the pipe open when pytest has ended.
+        reader = threading.Thread(target=_copy, args=[process.stdout, copy], daemon=True)
+        reader.start()
         try:
-            for line in process.stdout:
-                sys.stdout.buffer.write(line)
-                sys.stdout.flush()
-                copy.write(line)
+            process.wait()
         except KeyboardInterrupt:  # pytest has it, too, and prints its summary
-            copy.write(rest := process.stdout.read())
-            sys.stdout.buffer.write(rest)
+            process.wait()
+        reader.join(10)
     return process.returncode
+
+
+def _copy(lines: IO[bytes], log: IO[bytes]) -> None:
+    for line in lines:
+        sys.stdout.buffer.write(line)
+        sys.stdout.flush()
+        with suppress(ValueError):  # closed: pytest has ended
+            log.write(line)
 
 
 def _archive_classes() -> None:
