@@ -153,7 +153,7 @@ def test_the_page_of_all_runs_leads_to_a_run(viewed: Viewed, watch: Watch) -> No
     with watch() as at:
         at.page.goto(f"{viewed.airflow.url}/samza/")
         rows = {row[0]: row[1] for row in shown(at.page, "Runs")}
-        expected = {"page-views": "Succeeded", "broken-views": "Failed", "wide-views": "Open"}
+        expected = {"page-views": "Succeeded", "broken-views": "Failed", "wide-views": "Running"}
         assert rows.items() >= expected.items()
         at.page.get_by_role("link", name="page-views", exact=True).click()
         at.page.get_by_role("tab", name="Progress").wait_for()
