@@ -51,7 +51,7 @@ class TaskPosition:
         return self.offset(*place, first) < int(bound)
 
     def has_work(self, inputs: Mapping[str, InputIntent]) -> bool:
-        """Return whether something is at hand for the next epoch that the last one did not leave."""
+        """Return True if the next epoch can read something that the last one could not."""
         return not self.ended and bool(self.left(inputs)) and self._now(inputs) != self._tried
 
     def tries(self, inputs: Mapping[str, InputIntent]) -> None:

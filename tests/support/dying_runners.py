@@ -32,7 +32,7 @@ class Runners:
         self.start_stages(arguments, place.folder, die_at)
 
     def start_stages(self, arguments: list[str], folder: Path, die_at: str = "") -> None:
-        """Starts stages as :mod:`tests.support.without_spark` is told to."""
+        """Starts stages with the arguments of :mod:`tests.support.without_spark`."""
         assert self._process.stdin is not None
         marker = folder / f"died-{time.monotonic_ns()}"
         dying = {VARIABLE: f"{die_at}@{marker}"} if die_at else {}

@@ -44,7 +44,7 @@ class Failures:
 
 
 def chunks_of(batch: pa.RecordBatch, bad: BadRecords | None) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the chunks of a batch with their places in it; ``bad`` is told that the batch begins."""
+    """Yield (place in the batch, chunk) of each chunk of a batch, which begins for ``bad``, too."""
     if bad is not None:
         bad.begin(batch)
     first = 0
