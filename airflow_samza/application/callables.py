@@ -69,8 +69,8 @@ def reject_async(function: object, where: str) -> None:
     if is_async(function):
         reject(
             f"{where} got {name_of(function)}, which is async",
-            hint="Give a plain function; map_async takes a coroutine function, and a low-level task may be an "
-            "AsyncStreamTask.",
+            hint="Give a plain function; map_async takes a coroutine function, "
+            "and a low-level task may be an AsyncStreamTask.",
         )
 
 
@@ -102,8 +102,8 @@ def takes_values(function: Any, where: str, takes: int) -> None:
     """Reject a callable that cannot be called with ``takes`` values."""
     if not _accepts(function, takes):
         reject(
-            f"{where} calls {name_of(function)} with {takes} value{'s' if takes != 1 else ''}, which it does not "
-            "accept",
+            f"{where} calls {name_of(function)} with {takes} value{'s' if takes != 1 else ''}, "
+            "which it does not accept",
             hint=f"Define it with {takes} parameter{'s' if takes != 1 else ''}{_defined_at(function)}.",
             operator=where,
         )

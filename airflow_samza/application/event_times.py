@@ -67,8 +67,8 @@ def stamped_schema(schema: Schema | None, column: str, where: str) -> Schema | N
     if column in schema:
         if schema[column].type != READ_TIME:
             reject(
-                f"Column {column!r} of {where} is of type {schema[column].type.ddl()}, and is to hold the time of "
-                "reading",
+                f"Column {column!r} of {where} is of type {schema[column].type.ddl()}, "
+                "and is to hold the time of reading",
                 hint="Declare it as a timestamp (a datetime), or name another column.",
                 column=column,
             )

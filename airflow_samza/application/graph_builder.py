@@ -110,8 +110,8 @@ class GraphBuilder:
         self.check_open()
         if self.low_level and not issubclass(kind, TaskSpec):
             reject(
-                f"{kind.op} was called in the low-level application {self.application!r}, whose only operator is its "
-                "task",
+                f"{kind.op} was called in the low-level application {self.application!r}, "
+                "whose only operator is its task",
                 hint="Do it in the StreamTask, or write a StreamApplication.",
                 operator=kind.op,
             )

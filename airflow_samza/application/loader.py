@@ -50,9 +50,9 @@ def load_application(name: str | StreamApplication | type[StreamApplication]) ->
         return target
     if isinstance(target, type) and issubclass(target, StreamApplication):
         return _made(target, name)
+    kind = "a function" if callable(target) and not isinstance(target, type) else repr(target)
     raise InvalidApplication(
-        f"{name!r} is {'a function' if callable(target) and not isinstance(target, type) else repr(target)}, not an "
-        "application.",
+        f"{name!r} is {kind}, not an application.",
         hint='Decorate the function with @stream_application("name"), or subclass StreamApplication.',
         name=name,
     )

@@ -108,9 +108,8 @@ def listed(names: Iterable[object]) -> str:
 USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 """The exceptions to catch around a call of the user's code.
 
-The last three would else end the process, or an iteration, without a word.
-
-Pass a caught one through :func:`let_interrupts_through` before it is reported.
+The last three would else end the process, or an iteration, without a word. Pass a caught one through
+:func:`let_interrupts_through` before it is reported.
 """
 
 

@@ -117,10 +117,9 @@ class OrderedChooser(MessageChooser[E], Protocol[E]):
 class StatefulChooser(Protocol):
     """A chooser whose state goes on from epoch to epoch.
 
-    Each epoch makes a new chooser, and hands it what the one before left.
-
-    The order in which envelopes wait needs no state: those that waited at the end of an epoch are given first in the
-    next one, in the order in which they had come.
+    Each epoch makes a new chooser, and hands it what the one before left. The order in which envelopes wait needs no
+    state: those that waited at the end of an epoch are given first in the next one, in the order in which they had
+    come.
     """
 
     def snapshot(self) -> Any:

@@ -1,4 +1,6 @@
-"""Environments of the command line: bindings of systems and settings, from ``samza.toml``.
+"""Environments of the command line: bindings of systems and settings.
+
+They come from ``samza.toml``::
 
     [env.dev]
     root = "/data/samza"                  # topics and run records; a relative path starts at this file's folder

@@ -240,9 +240,8 @@ def compact(place: Place, table: Table, log_system: Named = EMBEDDED) -> None:
     new_version, is_new = compact_here(files, environment.systems.get(log_system, UNDER_ROOT), folder, version)
     done = "is" if is_new else "was already"
     typer.echo(
-        f"Table {table}: version {version.number} {done} compacted: {len(new_version.chain)} sections to one of "
-        f"{new_version.rows:,} rows, "
-        f"{new_version.bytes:,} bytes."
+        f"Table {table}: version {version.number} {done} compacted: {len(new_version.chain)} sections "
+        f"to one of {new_version.rows:,} rows, {new_version.bytes:,} bytes."
     )
 
 

@@ -118,9 +118,7 @@ class EndOfStreamBookkeeping:
         ]
 
     def restore(self, checkpoint: Iterable[Mapping[str, Any]]) -> list[PartitionEnded]:
-        """Restore what :meth:`checkpoint` wrote.
-
-        Returns the ends that were reached before it and were not emitted yet.
+        """Restore what :meth:`checkpoint` wrote; return the ends that were reached before it and not emitted yet.
 
         A checkpoint without ``emitted`` was taken with the offsets behind the messages that it names: its ends were
         emitted.

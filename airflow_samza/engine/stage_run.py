@@ -96,11 +96,10 @@ def _run_epoch(engine: StageEngine, context: StageContext) -> Intent:
 def bind_inputs(
     files: Filesystem, systems: Mapping[str, System], run: RunPlan, handle: StageHandle
 ) -> dict[str, BoundStream]:
-    """Return the inputs that the epoch reads, as an intent that stands already has them.
+    """Return the inputs that the epoch reads.
 
-    They have the input ranges that the plan fixed, and for the run's own topics the newest committed generation.
-
-    An intent that stands already is followed to the letter.
+    They have the input ranges that the plan fixed, and for the run's own topics the newest committed generation. An
+    intent that an earlier attempt wrote has fixed both, and is followed to the letter.
     """
     intent = newest_intent(files, handle.folder)
     producers = Producers(files, systems, run, handle, intent)

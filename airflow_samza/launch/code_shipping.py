@@ -181,8 +181,8 @@ def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
     if module.__name__ == "__main__" or file is None:
         raise ConfigError(
             f"The application is in {module.__name__!r}, which no other process can import.",
-            hint="Move it into a module of its own, such as pipelines/page_views.py, and name it "
-            "pipelines.page_views:page_views.",
+            hint="Move it into a module of its own, such as pipelines/page_views.py, "
+            "and name it pipelines.page_views:page_views.",
             key="application",
             value=module.__name__,
         )

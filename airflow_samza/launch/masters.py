@@ -97,8 +97,7 @@ class SubmitOptions:
             raise ConfigError(
                 f"{self.deploy_mode!r} is not a deploy mode of Spark.",
                 hint=f"{did_you_mean(self.deploy_mode, DEPLOY_MODES)}The driver runs on the submitting machine "
-                "(client) or in the "
-                "cluster (cluster).",
+                "(client) or in the cluster (cluster).",
                 key="deploy-mode",
                 value=self.deploy_mode,
             )
@@ -137,9 +136,7 @@ ENCRYPT = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled", "spark.authe
 
 
 def open_doors(master: Master, conf: Mapping[str, str]) -> str | None:
-    """Return a warning, in one line, where a cluster's driver and executors talk without a secret or in clear.
-
-    None when they do not.
+    """Return a line of warning where a cluster's driver and executors talk without a secret or in clear; else None.
 
     A local Spark listens on loopback only, and what a Spark Connect server does is its own.
     """
@@ -155,6 +152,6 @@ def open_doors(master: Master, conf: Mapping[str, str]) -> str | None:
     else:
         return None
     return (
-        f"{what}. Set it in the cluster's spark-defaults.conf, or among the settings of the Spark connection "
-        "(docs/operate/spark.md)."
+        f"{what}. Set it in the cluster's spark-defaults.conf, "
+        "or among the settings of the Spark connection (docs/operate/spark.md)."
     )

@@ -77,9 +77,8 @@ def static_setting(key: str, value: str, place: str) -> ConfigError:
     """Return the error for a setting that is made when something starts, and cannot be changed by a session of it."""
     return ConfigError(
         f"The Spark setting {key} is fixed when {place} starts, and a session of it cannot set it to {value!r}.",
-        hint="Set it there (spark-defaults.conf, or --conf of the server), or leave it out; settings that begin with "
-        "spark.sql. "
-        "are mostly a session's own.",
+        hint="Set it there (spark-defaults.conf, or --conf of the server), "
+        "or leave it out; settings that begin with spark.sql. are mostly a session's own.",
         key=key,
         value=value,
     )

@@ -53,8 +53,8 @@ def find_spark_submit(binary: str, pyspark: str = "") -> str:
         found = shutil.which(str(Path(places[0]) / "bin" / "spark-submit")) if places else None
         where = "in the installed pyspark"
         hint = (
-            "Install pyspark 4.2 (not pyspark-client alone), or name a spark-submit in the Spark connection "
-            "(spark-binary)."
+            "Install pyspark 4.2 (not pyspark-client alone), "
+            "or name a spark-submit in the Spark connection (spark-binary)."
         )
     else:
         found = shutil.which(binary)
@@ -92,8 +92,8 @@ def check_hadoop_conf(environment: Mapping[str, str] | None = None) -> None:
     names = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
     named = {name: environment[name] for name in names if environment.get(name)}
     hint = (
-        "Set HADOOP_CONF_DIR, where Airflow's workers run, to the folder with the cluster's yarn-site.xml and "
-        "core-site.xml."
+        "Set HADOOP_CONF_DIR, where Airflow's workers run, "
+        "to the folder with the cluster's yarn-site.xml and core-site.xml."
     )
     if not named:
         raise ConfigError(

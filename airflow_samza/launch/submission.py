@@ -146,8 +146,7 @@ def stage_error(
         since = datetime.fromtimestamp(status.silent_since, timezone.utc)
         return StageLost(
             f"The runner of the stage {handle.stage_id} ({status.runner}) has given no sign of life since "
-            f"{since:%H:%M:%S} UTC: it is "
-            f"frozen, or its storage is; {staged}.",
+            f"{since:%H:%M:%S} UTC: it is frozen, or its storage is; {staged}.",
             hint=f"Try again: another runner takes its place, and if the frozen one wakes up, it ends; "
             f"{after_a_retry(deliveries())}.",
             **about,

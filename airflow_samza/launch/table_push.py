@@ -98,8 +98,7 @@ def prepare_push(
     if before is not None and before.key != place.stream.key:
         raise PushError(
             f"The table {table!r} was pushed by the key {', '.join(before.key)} (version {before.number}), and "
-            f"{spec.name!r} declares it "
-            f"with {', '.join(place.stream.key)}.",
+            f"{spec.name!r} declares it with {', '.join(place.stream.key)}.",
             hint=KEY_STAYS,
             table=table,
         )

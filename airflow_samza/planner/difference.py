@@ -20,9 +20,8 @@ Kind = Literal["stage", "stream", "operator", "table"]
 def difference(old: ExecutionPlan, new: ExecutionPlan) -> tuple[str, ...]:
     """Return what differs in ``new``, one sentence each: stages, streams, operators, tables, warnings.
 
-    Empty when nothing differs.
-
-    An operator or stream with ``renamed_from=`` is compared with the one of its former id.
+    The result is empty when nothing differs. An operator or stream with ``renamed_from=`` is compared with the one of
+    its former id.
     """
     if (old.application, old.app_id) != (new.application, new.app_id):
         first = [f"The application was {old.application}-{old.app_id} and is {new.application}-{new.app_id}."]

@@ -49,9 +49,8 @@ def _mismatch(
     path, other_path = (path_to_join(graph, edges, stream_id, join) for stream_id in (reference, other))
     return PartitionMismatch(
         f"{operator_label(join)} joins {reference!r} ({_parts(here.count)}, {here.reason}) with {other!r} "
-        f"({_parts(there.count)}, "
-        f"{there.reason}), and both need the same partition count; the paths to the join are {' → '.join(path)} and "
-        f"{' → '.join(other_path)}.",
+        f"({_parts(there.count)}, {there.reason}), and both need the same partition count; "
+        f"the paths to the join are {' → '.join(path)} and {' → '.join(other_path)}.",
         hint=_way_out(group, reference, other, counts, edges),
         join=join.name,
         operator=join.op_id,
@@ -105,8 +104,8 @@ def _unresolved(group: JoinedStreams, edge: StreamEdge) -> UnresolvedPartitions:
     table = f" of the table {edge.side_input_of[0]!r}" if edge.side_input_of else ""
     return UnresolvedPartitions(
         f"{operator_label(group.join)} needs the partition count of {edge.stream_id!r}{table}, which is not known.",
-        hint=f"Declare it: partitions= {'on the table' if table else 'on the stream'}; a push then writes that many "
-        "partitions.",
+        hint=f"Declare it: partitions= {'on the table' if table else 'on the stream'}; "
+        "a push then writes that many partitions.",
         join=group.join.name,
         operator=group.join.op_id,
         stream=edge.stream_id,

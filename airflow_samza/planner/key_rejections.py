@@ -191,8 +191,8 @@ class _Check:
         count = "several" if state.partitions == DIFFERENT else state.partitions
         self.findings.warnings.append(
             f"{operator_label(op)} has no key, so each task makes its own result of what it reads: "
-            f"{_listed(streams_arriving(op))} has "
-            f"{count} partitions. Give it a key; or put .broadcast(id=…) before it, for one result of all messages."
+            f"{_listed(streams_arriving(op))} has {count} partitions. "
+            "Give it a key; or put .broadcast(id=…) before it, for one result of all messages."
         )
 
     def _side(self, op: OperatorSpec, key: tuple[str, ...], assumed: tuple[str, ...]) -> _Side:
@@ -300,8 +300,7 @@ class _Check:
         self.findings.errors.append(
             PartitioningMismatch(
                 f"{operator_label(join)} joins {left.name}, partitioned by {_described(one)}, with {right.name}, "
-                "partitioned by "
-                f"{_described(other)}: rows of one key lie in partitions of different numbers.",
+                f"partitioned by {_described(other)}: rows of one key lie in partitions of different numbers.",
                 hint=_together(join, left, right),
                 join=join.name,
                 operator=join.op_id,

@@ -104,12 +104,10 @@ def stream_partitionings(
 def track_partitionings(
     spec: ApplicationSpec, graph: JobGraph, edges: Mapping[str, StreamEdge], counts: Counts, replication: Replication
 ) -> dict[str, EdgeState]:
-    """The state of what every operator emits, by operator id.
+    """Return the state of what every operator emits, by operator id.
 
-    What every task holds alike is broadcast, whatever made it.
-
-    An intermediate stream may be read before its writer comes in the order of the graph, so writers are visited on
-    demand.
+    What every task holds alike is broadcast, whatever made it. An intermediate stream may be read before its writer
+    comes in the order of the graph, so writers are visited first.
     """
     states: dict[str, EdgeState] = {}
     for op in _writers_first(graph, edges):

@@ -1,17 +1,17 @@
 """The planner: from an application to an ExecutionPlan, as an ordered list of passes. Pure: no I/O, no SQL parsing.
 
-collect_operator_graph   the operators, walked from the inputs                         job_graph
-build_stream_edges       streams: writers, readers, boundedness                        stream_edges
-known_counts             counts that systems report and the application declares         partition_counts
-pin_counts               counts that an earlier plan of a stateful application chose   pinning
-group_joined_streams     which streams meet in which join                              join_groups
-spread_over_joins        counts spread through the groups                              partition_counts
-fill_the_rest            configuration, else the maximum, capped                       partition_counts
-reject_mismatches        joins of streams with different counts                        join_rejections
-find_replication         what every task holds alike, and which tasks handle it               replication
-track_partitionings      by which columns every edge is partitioned                    partitioning
-check_keys               joins and keyed operators whose rows do not lie as needed     key_rejections
-cut_stages               the parts between intermediate streams                        stages
+1. ``collect_operator_graph`` walks the operators from the inputs.
+2. ``build_stream_edges`` finds the writers, the readers and the boundedness of the streams.
+3. ``initial_counts`` takes the counts that systems report and the application declares.
+4. ``pin_counts`` keeps the counts that an earlier plan of a stateful application chose.
+5. ``group_joined_streams`` finds which streams meet in which join.
+6. ``spread_over_joins`` spreads counts through these groups.
+7. ``fill_the_rest`` takes the configured count, else the maximum, capped.
+8. ``reject_mismatches`` rejects joins of streams with different counts.
+9. ``find_replication`` finds what every task holds alike, and which tasks handle it.
+10. ``track_partitionings`` finds by which columns every edge is partitioned.
+11. ``check_keys`` rejects joins and keyed operators whose rows do not lie as needed.
+12. ``cut_stages`` cuts the graph at intermediate streams.
 """
 
 from __future__ import annotations

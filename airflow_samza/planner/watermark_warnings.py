@@ -35,9 +35,8 @@ def silent_inputs(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[
         if isinstance(op, WindowOperatorSpec) and op.time_column is not None and op.op_id in behind:
             yield (
                 f"{operator_label(op)} goes by event time, and the input {behind[op.op_id]!r}, which has no end, "
-                "makes no watermarks: its "
-                "windows close only when the application is drained. Declare how late messages may come (max_delay= or "
-                "watermarks=)."
+                "makes no watermarks: its windows close only when the application is drained. "
+                "Declare how late messages may come (max_delay= or watermarks=)."
             )
 
 
@@ -55,8 +54,8 @@ def unchecked_times(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterato
             if timed & reached.keys():
                 yield (
                     f"{operator_label(op)} may give the event time other values, which nothing checks: messages before "
-                    "the watermarks would be late. Declare how far they may lie before the former ones (timestamp=, "
-                    "max_delay=)."
+                    "the watermarks would be late. Declare how far they may lie before the former ones "
+                    "(timestamp=, max_delay=)."
                 )
 
 

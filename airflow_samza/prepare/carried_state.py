@@ -115,8 +115,8 @@ def carried_slice(
             raise ConfigError(
                 f'The input {stream.stream_id!r} has slice="checkpoint", and its system counts no offsets, so nobody '
                 "knows what is new.",
-                hint='Take the data interval: a path= over it, or slice="timestamp"; or write it to a log, and read '
-                "that.",
+                hint='Take the data interval: a path= over it, or slice="timestamp"; '
+                "or write it to a log, and read that.",
                 key="slice",
                 value="checkpoint",
                 stream=stream.stream_id,

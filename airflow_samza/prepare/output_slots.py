@@ -90,8 +90,8 @@ def _texts(run: RunPlan, stream_id: str, systems: Mapping[str, System], files: F
     left = _outside(run, stream_id, system, files)
     if left:
         yield (
-            f'what {_runs(left)} wrote for it stays beside it: with mode="append", or by a version that replaced '
-            "nothing"
+            f'what {_runs(left)} wrote for it stays beside it: with mode="append", '
+            "or by a version that replaced nothing"
         )
 
 

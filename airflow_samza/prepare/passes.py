@@ -1,14 +1,14 @@
 """The passes that make a run's plan, in order, over one frozen draft of it; nothing is stored or created.
 
-bind_streams       the systems of all streams; every stream as its system sees it: paths rendered, bounds of time
-reject_misplaced   streams that their systems cannot serve
-ask_systems        partition counts and columns, one call per system
-plan_with_counts   the ExecutionPlan, with the counts that the state depends on
-compare_inputs     that inputs are those of which the state says how far they were read
-fix_ranges         the input range of each input, the version of each pushed table
-compile_stages     columns and expressions of every stage; what need not go through the run's own topics
-compare_state      that the state was made by the same operators, tables and stores
-add_notes          what people should know of what stages read and write
+1. ``bind_streams`` opens the systems, and binds every stream to its own: paths rendered, bounds of time.
+2. ``reject_misplaced`` rejects streams that their systems cannot serve.
+3. ``ask_systems`` asks for partition counts and columns, in one call per system.
+4. ``plan_with_counts`` makes the ExecutionPlan, with the counts that the state depends on.
+5. ``compare_inputs`` compares the inputs with those of which the state says how far they were read.
+6. ``fix_ranges`` fixes the input range of each input and the version of each pushed table.
+7. ``compile_stages`` compiles every stage, and finds what need not go through the run's own topics.
+8. ``compare_state`` rejects state of other operators, tables or stores.
+9. ``add_notes`` adds notes on what stages read and write.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The ``plan`` step of a run: everything that is known, decided or rejected before a stage runs.
 
-root           what its storage permits, where that has to be asked
-load           the application; where the run is planned already, that it is the one that was planned
-reject         what this version does not run
-lease          the state that the run continues from
-plan           streams, counts, ranges and columns: the passes of airflow_samza.prepare.passes
-keep           the stages that have a result of a former plan, of which nothing has changed
-create         the topics that are written, the run's own and outputs; check that outputs can be written
-store          the RunPlan
+1. Check what the storage of the root permits, where that has to be asked.
+2. Load the application. Where the run has been planned, check that the plan is of this application.
+3. Reject what this version does not run.
+4. Lease the state from which the run continues.
+5. Plan streams, counts, ranges and columns (:mod:`airflow_samza.prepare.passes`).
+6. Keep the stages with a result of an earlier plan of which nothing has changed.
+7. Create the topics that are written, the run's own and outputs, and check that outputs can be written.
+8. Store the RunPlan.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def prepare_run(
         raise ConfigError(
             f"The application {spec.name!r} carries no state from run to run, so this run cannot continue from that of "
             f"{request.state_from!r}.",
-            hint="Leave state_from out; an application carries state when an input of it is unbounded "
-            '(slice="checkpoint").',
+            hint="Leave state_from out; an application carries state when an input of it "
+            'is unbounded (slice="checkpoint").',
             key="state_from",
             value=request.state_from,
         )
@@ -134,8 +134,8 @@ def _check_mode(spec: ApplicationSpec, mode: str) -> None:
         )
     if mode == CONTINUOUS and all(stream.bounded for stream in spec.inputs.values()):
         raise ConfigError(
-            f"The application {spec.name!r} has no unbounded input, so a continuous run of it would be a pipelined "
-            "one.",
+            f"The application {spec.name!r} has no unbounded input, "
+            "so a continuous run of it would be a pipelined one.",
             hint="Declare an input unbounded (bounded=False), or choose pipelined.",
             key="mode",
             value=mode,

@@ -36,8 +36,8 @@ def check_names(spec: ApplicationSpec, sections: Mapping[str, str]) -> None:
         if stream_id not in shared:
             raise UnknownName(
                 f"A section is named for {stream_id!r}, which is no shared stream that {spec.name!r} reads.",
-                hint=f"{did_you_mean(stream_id, shared)}Its shared streams are: {', '.join(shared) or 'none'} "
-                "(app.shared_stream).",
+                hint=f"{did_you_mean(stream_id, shared)}Its shared streams are: "
+                f"{', '.join(shared) or 'none'} (app.shared_stream).",
                 name=stream_id,
             )
 
@@ -85,8 +85,8 @@ def section_slice(
     """
     if not isinstance(system, HasSections):
         raise ConfigError(
-            f"The shared stream {stream.stream_id!r} is in the system {stream.system!r}, whose streams cannot be "
-            "shared.",
+            f"The shared stream {stream.stream_id!r} is in the system {stream.system!r}, "
+            "whose streams cannot be shared.",
             hint="Bind the system to the log in which the other application writes.",
             key=f"systems.{stream.system}.kind",
             stream=stream.stream_id,

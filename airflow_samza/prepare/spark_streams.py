@@ -39,8 +39,8 @@ def reject_unreadable(
         if declared.shared or not declared.bounded:
             raise UnsupportedShape(
                 f"The input {where}, which is read once and whole, and is declared unbounded.",
-                hint='Leave bounded= and slice="checkpoint" out; slice="timestamp" reads the rows of the data '
-                "interval.",
+                hint='Leave bounded= and slice="checkpoint" out; slice="timestamp" reads '
+                "the rows of the data interval.",
                 stream=stream.stream_id,
             )
         if declared.on_error is not None:

@@ -132,12 +132,10 @@ def replaced_while_running(run: RunPlan, stream_id: str, what: Superseded) -> St
     writer = Section(what.by, what.newer)
     return StateError(
         f"{_written_anew(_whose(f'part of the input {stream_id!r}', run_of(what.producer), what.by), writer)}, and the "
-        f"run {run.run_id!r} of "
-        f"{run.application!r} continues from what it had "
+        f"run {run.run_id!r} of {run.application!r} continues from what it had "
         "written before.",
         hint=f"Clear {run.run_id!r} from its plan on (on the command line: --again): it goes back to the state with "
-        "which it began; if "
-        "that holds it, too, the plan names the run to clear.",
+        "which it began; if that holds it, too, the plan names the run to clear.",
         application=run.application,
         stream=stream_id,
         run=writer.run_id or what.by,

@@ -75,8 +75,8 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "30",
                     },
                     "fuse_below": {
-                        "description": 'Bytes of all inputs together up to which mode="auto" runs all stages in one '
-                        "task.",
+                        "description": 'Bytes of all inputs together up to which mode="auto" '
+                        "runs all stages in one task.",
                         "version_added": "0.1.0",
                         "type": "integer",
                         "example": "1073741824",

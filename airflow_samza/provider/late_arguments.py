@@ -44,8 +44,8 @@ def reject_mapping(group: str) -> ConfigError:
     """Return the error for a group that is mapped as an operator is."""
     return ConfigError(
         f"{group} cannot be mapped itself: Airflow maps only the groups of @task_group functions.",
-        hint=f"Write @task_group def each(region): {group}(…, config={{'region': region}}), and "
-        "each.expand(region=[…]).",
+        hint=f"Write @task_group def each(region): {group}(…, config={{'region': region}}), "
+        "and each.expand(region=[…]).",
         key="expand",
         value=group,
     )

@@ -75,8 +75,7 @@ def finish_stage(
     if not committed.is_last:
         raise StageLost(
             f"The stage {stage_id} (generation {generation}) is not over: {committed.totals.epochs} epochs are "
-            "committed, and "
-            f"{intent.tasks - len(committed.ended)} of its {intent.tasks} tasks go on.",
+            f"committed, and {intent.tasks - len(committed.ended)} of its {intent.tasks} tasks go on.",
             hint="Submit it again: it goes on with the next epoch; "
             f"{after_a_retry(stage_deliveries(run_plan, systems, stage_id))}.",
             stage=stage_id,

@@ -94,7 +94,7 @@ def _from_annotation(annotation: Any, where: str, inside: tuple[type, ...] = ())
         return DataType("struct", children=tuple(f.type for f in inner), names=tuple(f.name for f in inner)), False
     raise SchemaError(
         f"The type {annotation!r} of {where} has no column type.",
-        hint="Use bool, int, float, str, bytes, date, datetime, Decimal, list, dict, a dataclass, or Annotated[int, "
-        '"smallint"].',
+        hint="Use bool, int, float, str, bytes, date, datetime, Decimal, list, dict, a dataclass, "
+        'or Annotated[int, "smallint"].',
         column=where,
     )

@@ -276,8 +276,8 @@ class _Reading:
         return StageFailed(
             f"Spark cannot read the input {stream_id!r} from {self._table.place} (system {self._bound.system!r}): "
             f"{said}.",
-            hint="Does it exist, may this Spark read it, and has it the reader (a JDBC driver, a catalog) that it "
-            "takes?",
+            hint="Does it exist, may this Spark read it, and has it the reader (a JDBC driver, "
+            "a catalog) that it takes?",
             stream=stream_id,
             stage=self._context.handle.stage_id,
         )

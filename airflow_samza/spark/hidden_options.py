@@ -87,8 +87,7 @@ def reject_secrets(spark: SparkSession, frame: DataFrame, what: str) -> None:
             f"{what} reads with the option {name!r}, which a Spark Connect server would write into its log with the "
             "whole plan.",
             hint="Read with airflow_samza.spark.hidden_options.read_hidden(spark, format, options), which keeps it "
-            "out of plans, "
-            "or from a catalog of the server that knows the password.",
+            "out of plans, or from a catalog of the server that knows the password.",
             key=name,
         )
 

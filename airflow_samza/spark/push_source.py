@@ -61,8 +61,7 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
             kind = "a streaming DataFrame" if hasattr(made, "mapInArrow") else type(made).__name__
             raise PushError(
                 f"The function {source['callable']!r} that makes the rows of table {request.table!r} returned {kind}, "
-                "and must return "
-                "a DataFrame of Spark that is read once.",
+                "and must return a DataFrame of Spark that is read once.",
                 hint="Return spark.table(…), spark.read… or spark.createDataFrame(…).",
                 table=request.table,
             )

@@ -152,8 +152,7 @@ def _to_hidden_table(frame: DataFrame, table: SparkTable, mode: str) -> None:
     if differing:
         raise SchemaError(
             f"The output {table.stream!r} has the columns {', '.join(frame.columns)}, and {table.place} has "
-            f"{', '.join(theirs)}: over "
-            "Spark Connect they have to be the same.",
+            f"{', '.join(theirs)}: over Spark Connect they have to be the same.",
             hint="Make the table with these columns, or use a master of another kind, which fills in defaults and "
             "makes missing tables.",
             stream=table.stream,
@@ -199,8 +198,8 @@ def _provider(spark: SparkSession, table: SparkTable) -> str:
         raise TopicError(
             f"The output {table.stream!r} has format={table.format!r}, and the table {name} of the system "
             f"{table.system!r} is in the format {provider or 'of its catalog'}.",
-            hint="Leave format= out: rows are then appended in the table's own format, at least once. Or name another "
-            "table.",
+            hint="Leave format= out: rows are then appended in the table's own format, "
+            "at least once. Or name another table.",
             stream=table.stream,
         )
     return provider

@@ -1,8 +1,7 @@
 """Keys of any simple type as 64-bit numbers, a column at a time.
 
-The same for equal keys, on every machine and in every process.
-
-Not the hash of the partitioner: within one partition those of a table agree in some of their bits.
+Equal keys have the same number on every machine and in every process. It is not the hash of the partitioner: within one
+partition those of a table agree in some of their bits.
 """
 
 from __future__ import annotations

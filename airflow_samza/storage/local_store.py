@@ -57,10 +57,8 @@ _checked: set[tuple[str, int]] = set()
 def host_folder(configured: str | None = None) -> str:
     """Return the folder of this host for all that is kept on it.
 
-    The configured one (``$NAME``: of its environment), else a temporary one.
-
-    A folder into which others could write is a :class:`~airflow_samza.errors.ConfigError`: what they put there would be
-    believed.
+    The configured one (``$NAME``: of its environment), else a temporary one. A folder into which others could write is
+    a :class:`~airflow_samza.errors.ConfigError`: what they put there would be believed.
     """
     if configured:
         folder = os.path.expandvars(configured)

@@ -173,8 +173,8 @@ class SideInputsProcessing:
                 raise ProcessorMissing(
                     f"The store {store!r} has side inputs ({', '.join(self.feeds[store])}), and no processor for "
                     "their messages.",
-                    hint=f"Set processor= of the table, or stores.{store}.side.inputs.processor.factory in the "
-                    "configuration.",
+                    hint=f"Set processor= of the table, or stores.{store}.side.inputs.processor.factory "
+                    "in the configuration.",
                     store=store,
                 )
         self._fed: dict[str, list[str]] = {}
@@ -199,8 +199,8 @@ def _required(place: Place, offset: int | None, what: str) -> int:
     if offset is None:
         raise TopicError(
             f"The side input {_place(place)} has {what}, so it is unknown what a store of it must hold.",
-            hint="Check that the topic exists and its system answers; declare a stream that counts no offsets as "
-            "bounded.",
+            hint="Check that the topic exists and its system answers; "
+            "declare a stream that counts no offsets as bounded.",
             stream=place[0],
             partition=place[1],
         )

@@ -1,9 +1,7 @@
 """Sections of a shared stream: what single runs wrote of it.
 
-The writer of each, which are complete, and a filter for readers.
-
-User messages carry no run on the wire; the commits that they came by name their producer,
-``<application>/<run>/<stage>``.
+The writer of each, which are complete, and a filter for readers. User messages carry no run on the wire; the commits
+that they came by name their producer, ``<application>/<run>/<stage>``.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ def to_schema(batch: pa.RecordBatch, schema: pa.Schema, stream: str) -> pa.Recor
         )
         raise SchemaError(
             f"Rows written to {stream!r} {said}.",
-            hint=f"The columns of the stream are {', '.join(schema.names)}; select them before, or declare another "
-            "schema.",
+            hint=f"The columns of the stream are {', '.join(schema.names)}; "
+            "select them before, or declare another schema.",
             stream=stream,
             missing=", ".join(missing),
             extra=", ".join(extra),

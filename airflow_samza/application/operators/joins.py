@@ -227,8 +227,8 @@ def _declared_result(stream: Stream[Any], options: JoinOptions, where: str) -> S
     if options.schema is not None:
         reject(
             f"{where} has schema= and no function",
-            hint="Without a function the columns of both sides are put together; leave schema= out, or give the "
-            "function.",
+            hint="Without a function the columns of both sides are put together; "
+            "leave schema= out, or give the function.",
             operator=where,
         )
     return None

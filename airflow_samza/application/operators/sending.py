@@ -31,8 +31,8 @@ def send(stream: Stream[Any], target: object, id: str | None, on_error: object) 
     elif isinstance(target, Stream):
         reject(
             f"send_to got {target!r}, a stream that is read",
-            hint="Send to app.output_stream(…); to read what another part of the application made, use its stream "
-            "directly.",
+            hint="Send to app.output_stream(…); to read what another part of the application made, "
+            "use its stream directly.",
             operator="send_to",
         )
     elif isinstance(target, SideInput):

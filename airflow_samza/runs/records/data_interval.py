@@ -22,8 +22,8 @@ from airflow_samza.application.declarations.path_templates import (
 from airflow_samza.errors import ConfigError
 
 EMPTY_INTERVAL_HINT = (
-    'Schedule the Dag with CronDataIntervalTimetable("@hourly", timezone="UTC"): a plain cron string gives an '
-    "interval of no length. "
+    'Schedule the Dag with CronDataIntervalTimetable("@hourly", timezone="UTC"): '
+    "a plain cron string gives an interval of no length. "
     'Or read what is new since the last run with slice="checkpoint".'
 )
 

@@ -34,8 +34,7 @@ def reject_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, Syst
             if standing is not None and Generation.parse(standing).plan >= run.generation:
                 raise TopicError(
                     f"The run {run.run_id!r} of {run.application!r} has written to the output {stream_id!r} before "
-                    f"(generation {standing}), "
-                    "and its records are not kept any more.",
+                    f"(generation {standing}), and its records are not kept any more.",
                     hint=f"Give the run another id (--run-id; a new Dag run){OR_CLEAR_IN_AIRFLOW}.",
                     stream=stream_id,
                     run=run.run_id,

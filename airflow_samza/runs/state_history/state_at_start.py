@@ -193,8 +193,8 @@ def _busy(history: StateHistory, lease: Lease, standing: Standing) -> StateBusy:
     if standing.silent_since is not None:
         hint = (
             "Try again when it is over. If it was killed, run it again under the same name, or clear it in Airflow: "
-            "it continues where it "
-            f"stopped; to give it up now: airflow-samza state abandon {history.application} {lease.run} --force"
+            "it continues where it stopped; "
+            f"to give it up now: airflow-samza state abandon {history.application} {lease.run} --force"
         )
     elif standing.state == AT_WORK:
         hint = (

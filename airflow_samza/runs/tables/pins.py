@@ -117,8 +117,7 @@ def check_columns(table: TableDescriptor, version: TableVersion) -> None:
     if missing:
         raise SchemaError(
             f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) has no column "
-            f"{missing[0]!r}, which the "
-            "table declares.",
+            f"{missing[0]!r}, which the table declares.",
             hint=f"It was pushed with {', '.join(pushed.names)}: push the table again, or read "
             "a version that has the column.",
             table=table.table_id,
@@ -128,8 +127,7 @@ def check_columns(table: TableDescriptor, version: TableVersion) -> None:
     if odd:
         raise SchemaError(
             f"Version {version.number} of table {table.table_id!r} (push {version.push_id!r}) has the column "
-            f"{odd[0].name!r} as "
-            f"{pushed[odd[0].name].type.ddl()}, and the table declares it as {odd[0].type.ddl()}.",
+            f"{odd[0].name!r} as {pushed[odd[0].name].type.ddl()}, and the table declares it as {odd[0].type.ddl()}.",
             hint="Declare it as it was pushed, or push the table again.",
             table=table.table_id,
             column=odd[0].name,

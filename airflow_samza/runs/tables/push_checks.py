@@ -64,8 +64,7 @@ def check_columns(request: PushRequest, source: Schema, table: Schema, *, loose:
             f"The push of table {request.table!r} from {request.source_text} has other columns than the table: "
             f"{'; '.join(said)}.",
             hint=f"Name the columns to take (columns=[…]), or how to make them (columns={{'{table.names[0]}': "
-            "'SQL'}), "
-            "or declare the table as its source is.",
+            "'SQL'}), or declare the table as its source is.",
             table=request.table,
             differences="; ".join(said),
         )

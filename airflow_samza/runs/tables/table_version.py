@@ -157,8 +157,7 @@ def describe_version(version: TableVersion) -> str:
     late = "; a newer one stays current" if version.is_late else ""
     said = (
         f"Table {version.table}: version {version.number} ({version.kind}, push {version.push_id}), {version.rows:,} "
-        f"rows{deleted}, "
-        f"{version.bytes:,} bytes, current from {version.current_from}{late}."
+        f"rows{deleted}, {version.bytes:,} bytes, current from {version.current_from}{late}."
     )
     spans = [
         f"  partition {number}: offsets [{first:,}, {end:,})"

@@ -10,8 +10,7 @@ def lost(table: str, push_id: str, winner: TableVersion) -> ConcurrentPush:
     """Return the error for a push whose number another has taken."""
     return ConcurrentPush(
         f"The push {push_id!r} of table {table!r} lost version {winner.number} to the push {winner.push_id!r}, which "
-        "was faster; "
-        "nothing of it is visible.",
+        "was faster; nothing of it is visible.",
         hint="Try again: what it has written is kept, and becomes the version after that one if the checks still hold.",
         table=table,
         number=winner.number,

@@ -119,8 +119,7 @@ def being_removed(application: str, run_id: str) -> UnknownName:
     return UnknownName(
         f"The run {run_id!r} of {application!r} is not kept any more: its records are being deleted.",
         hint="Plan it anew (clear its plan task with its downstream; on the command line: another --run-id). "
-        "keep_runs and keep_runs_days "
-        "say how many runs are kept.",
+        "keep_runs and keep_runs_days say how many runs are kept.",
         name=run_id,
     )
 

@@ -266,8 +266,8 @@ def detect_format(files: Sequence[FoundFile], stream: str) -> str:
     if len(names) > 1:
         raise TopicError(
             f"The files of stream {stream!r} have several formats: {', '.join(sorted(names))}.",
-            hint="Declare the stream's format=, and a path that matches only its files, for example "
-            '"views/*.parquet".',
+            hint="Declare the stream's format=, and a path that matches only its files, "
+            'for example "views/*.parquet".',
             stream=stream,
         )
     return names.pop() if names else "parquet"

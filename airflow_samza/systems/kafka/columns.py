@@ -112,8 +112,8 @@ class MessageColumns:
         raise ConfigError(
             f"The stream {self.stream!r} is sliced by {inside}, and the brokers of the system {system!r} find messages "
             "by Kafka's timestamps alone.",
-            hint='Declare a column for these and slice by it: options={"timestamp_column": "sent_at"}, '
-            'timestamp="sent_at".',
+            hint="Declare a column for these and slice by it: "
+            'options={"timestamp_column": "sent_at"}, timestamp="sent_at".',
             key="timestamp",
             value=str(timestamp),
             stream=self.stream,

@@ -55,8 +55,8 @@ def unknown_option(what: str, stream: str, option: str, value: str, known: Seque
     """Return the error for an option that no stream of Kafka, or no output there, has."""
     return ConfigError(
         f"The {what} {stream!r} has the option {option!r}, which its system of kind kafka does not know.",
-        hint=f"{did_you_mean(option, known)}Its options are {', '.join(known)}; settings of the client belong to the "
-        "system.",
+        hint=f"{did_you_mean(option, known)}Its options are {', '.join(known)}; "
+        "settings of the client belong to the system.",
         key=option,
         value=value,
     )

@@ -95,8 +95,8 @@ def superseded(topic: str, generation: str, newest: str) -> TopicError:
 def contended(topic: str, generation: str, delivery: Delivery) -> StorageUnavailable:
     """Return the error of two publishers of one generation that fence each other again and again."""
     return StorageUnavailable(
-        f"Another process publishes generation {generation} to {topic!r} at the same time, and the two fence each "
-        "other.",
+        f"Another process publishes generation {generation} to {topic!r} at the same time, "
+        "and the two fence each other.",
         hint=f"One of them will be ended as the stage's lost runner. The next try continues: {_kept(topic, delivery)}.",
         stream=topic,
         generation=generation,

@@ -199,8 +199,8 @@ class LogConsumer:
     def _beyond(self, place: str, there: str) -> TopicError:
         return TopicError(
             f"The topic {self.topic.name!r} does not reach to {place}: it has {there}.",
-            hint="The topic was made anew since this input range was fixed: clear the stage together with its "
-            "upstream.",
+            hint="The topic was made anew since this input range was fixed: "
+            "clear the stage together with its upstream.",
             stream=self.topic.name,
         )
 

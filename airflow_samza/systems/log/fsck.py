@@ -173,8 +173,8 @@ def _segments(topic: Topic, index: LogIndex) -> Iterator[Finding]:
         if file.removesuffix(".arrow") not in needed:
             yield Finding(
                 topic.filesystem.location(f"{topic.directory}/segments/{file}"),
-                "belongs to no commit that readers see (a dead or replaced attempt, or one that is still being "
-                "written)",
+                "belongs to no commit that readers see (a dead or replaced attempt, "
+                "or one that is still being written)",
                 "Nothing to do: the sweep deletes it when it is old enough.",
                 serious=False,
             )

@@ -137,8 +137,7 @@ class SparkSystem:
         if self.writer is None:
             raise StageLost(
                 f"The output {stream.name!r} is committed, and not yet written to {table.place} (system "
-                f"{self.name!r}, spark), "
-                "which only a stage runner can do.",
+                f"{self.name!r}, spark), which only a stage runner can do.",
                 hint="Submit the stage again: it goes on from the commit, and runs no task again.",
                 stream=stream.name,
             )

@@ -106,8 +106,8 @@ class SparkTable:
             columns = ", ".join(self.partition_by)
             return Delivery(
                 True,
-                f"the stage's end replaces the partitions by {columns} that it has rows for; a repeat does the same "
-                "again",
+                f"the stage's end replaces the partitions by {columns} that it has rows for; "
+                "a repeat does the same again",
             )
         if self.skips_repeats:
             return Delivery(True, "Delta skips a transaction that it has")

@@ -99,8 +99,8 @@ class SourceWatermark:
         if time is None or time > LATEST_MS:
             raise MessageError(
                 f"{self._named} returned {quoted(result)} for {quoted(shown)}.",
-                hint="Return a datetime, a whole number of ms since 1970 (up to the year 9999), or None for no "
-                "watermark.",
+                hint="Return a datetime, a whole number of ms since 1970 (up to the year 9999), "
+                "or None for no watermark.",
                 stream=self._stream.stream_id,
             )
         yield time

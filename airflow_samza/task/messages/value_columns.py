@@ -144,8 +144,8 @@ def _is_kind(kind: type, name: str) -> bool:
 def _why_no(strange: type, kind: DataType) -> str:
     if kind.name in ("timestamp", "timestamp_ntz") and issubclass(strange, int | float | np.number | decimal.Decimal):
         return (
-            f"a number, and no {kind.ddl()}: ms since 1970 become one by datetime.fromtimestamp(ms / 1000, "
-            "timezone.utc)"
+            f"a number, and no {kind.ddl()}: ms since 1970 become one by "
+            "datetime.fromtimestamp(ms / 1000, timezone.utc)"
         )
     return ""
 

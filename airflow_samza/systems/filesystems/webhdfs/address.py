@@ -60,8 +60,8 @@ def parse_address(
     scheme, authority = parts.scheme.lower(), parts.netloc
     if "@" in authority:
         raise ConfigError(
-            f"The URL {scheme}://{authority.rpartition('@')[2]}{parts.path} names a user, and plans and logs show "
-            "URLs.",
+            f"The URL {scheme}://{authority.rpartition('@')[2]}{parts.path} names a user, "
+            "and plans and logs show URLs.",
             hint="Leave the user out; set HADOOP_USER_NAME, or the login of the system's connection.",
             key="root",
         )
