@@ -34,6 +34,8 @@ pytestmark = [
 DAYS = (29, 30, 31)
 """The local days whose flights the topic has, of December."""
 HOURS = [f"2013-12-30T{hour}" for hour in (12, 13, 14)]
+LAG = r"flights +3 partitions, (at the head|[\d,]+ offsets? behind)"
+"""The line of a deferred stage's log on its input."""
 
 Row = tuple[Any, ...]
 
@@ -60,6 +62,9 @@ def ran(flights: Any, kafka: Kafka) -> Iterator[OverTheTopic]:
     airflow.wait_for_dag("kafka_hourly")
     airflow.backfill("kafka_hourly", HOURS[0], HOURS[-1], "--run-backwards", "--max-active-runs", "2")
     airflow.wait_for_task("kafka_live", live, "hours.by-carrier", ("deferred",), timeout=900)
+    airflow.wait_until(
+        lambda: re.search(LAG, airflow.log("kafka_live", live, "hours.flights")), 900, "the lag of the deferred stage"
+    )
     drained = airflow.trigger("kafka_drain")
     hours = [run["dag_run_id"] for run in airflow.runs("kafka_hourly")]
     ended = [airflow.wait_for_run("kafka_hourly", run_id, timeout=1200) for run_id in hours]
@@ -138,7 +143,7 @@ def test_a_continuous_run_that_is_drained_has_published_every_window_once(
 
 def test_a_deferred_stage_shows_its_lag_by_the_connection(flights: Any, ran: OverTheTopic) -> None:
     log = flights.airflow.log("kafka_live", ran.live, "hours.flights")
-    assert re.search(r"flights +3 partitions, (at the head|[\d,]+ offsets? behind)", log), log
+    assert re.search(LAG, log), log
 
 
 class Between(NamedTuple):
