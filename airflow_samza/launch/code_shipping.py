@@ -12,13 +12,17 @@ import io
 import os
 import re
 import shutil
+import stat
 import sys
+import time
 import uuid
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
+from typing import TypeVar
 
 from airflow_samza.application.code_digest import user_sources
 from airflow_samza.errors import ConfigError
@@ -32,12 +36,53 @@ LARGEST_DATA_FILE = 10 * 1024 * 1024
 
 _BLOCK = 1024 * 1024
 
+Entries = Sequence[tuple[str, Path]]
+"""Files that travel: the name in the zip, "" for the content of a zip or wheel, and the file."""
+
 _IN_A_FUNCTION = re.compile(rb"^[ \t]+(?:from[ \t]+(\w[\w.]*)[ \t]+import\b|import[ \t]+(\w[\w., \t]*))", re.MULTILINE)
 """An import statement that is not the first thing on its line: most often one in a function."""
 
 _LEFT_OUT = frozenset(
     {"__pycache__", ".git", ".venv", "venv", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 )
+
+_RACY = 2_000_000_000
+"""Nanoseconds after a change in which a file may change again and keep its times."""
+
+_T = TypeVar("_T")
+
+
+def _once_for(results: int) -> Callable[[Callable[[Entries], _T]], Callable[[Entries], _T]]:
+    """Have a function of files keep its last results, each for as long as its files stay as they are.
+
+    A file is compared by inode, size and times, as ``git status`` does it; one that has just changed is read anew.
+    """
+
+    def keeping(function: Callable[[Entries], _T]) -> Callable[[Entries], _T]:
+        kept: OrderedDict[tuple[object, ...], _T] = OrderedDict()
+
+        @functools.wraps(function)
+        def kept_or_new(entries: Entries) -> _T:
+            now = time.time_ns()
+            found = [(name, str(path), os.stat(path)) for name, path in entries]
+            key = tuple(
+                (name, path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+                for name, path, status in found
+            )
+            if key in kept:
+                kept.move_to_end(key)
+                return kept[key]
+            result = function(entries)
+            if all(status.st_ctime_ns < now - _RACY for _, _, status in found):
+                kept[key] = result
+                while len(kept) > results:
+                    kept.popitem(last=False)
+            return result
+
+        return kept_or_new
+
+    return keeping
+
 
 # The zip's bytes must depend on the content alone, so every entry carries the oldest date that a zip can hold.
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -71,7 +116,7 @@ def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules:
     return ShippedCode(path, digest, str(origin), data_digest(entries))
 
 
-def data_digest(entries: Iterable[tuple[str, Path]]) -> str:
+def data_digest(entries: Entries) -> str:
     """Return the digest of the files that travel with code and are none; "" where there are none."""
     beside = [entry for entry in entries if not entry[0].endswith(".py")]
     return _digest_of(beside) if beside else ""
@@ -90,12 +135,13 @@ def _needed(module: ModuleType, origin: Path, entries: Sequence[tuple[str, Path]
     return [entry for entry in entries if entry[0] not in own or not entry[0].endswith(".py") or entry[0] in names]
 
 
-def _digest_of(entries: Iterable[tuple[str, Path]]) -> str:
-    found = hashlib.sha256()
+@_once_for(results=4)
+def _digest_of(entries: Entries) -> str:
+    digest = hashlib.sha256()
     for name, path in sorted(entries):
         content = path.read_bytes()
-        found.update(f"{name}\0{len(content)}\0".encode() + content)
-    return found.hexdigest()[:16]
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:16]
 
 
 def ship_package(files: Filesystem, run: RunFolder) -> str:
@@ -223,7 +269,8 @@ def more_code(paths: Iterable[str]) -> list[tuple[str, Path]]:
     return entries
 
 
-def pack(entries: Iterable[tuple[str, Path]]) -> bytes:
+@_once_for(results=1)
+def pack(entries: Entries) -> bytes:
     """Return a zip whose bytes depend on names and content alone; of an entry without a name its content."""
     contents: dict[str, bytes] = {}
     for name, path in entries:
@@ -251,18 +298,25 @@ def as_written(text: str, zip_path: str, origin: str) -> str:
 
 def _files_of(origin: Path, top: str) -> list[tuple[str, Path]]:
     single = origin / f"{top}.py"
-    folder = origin / top
-    found: list[tuple[str, Path]] = [(single.name, single)] if single.is_file() else []
-    if folder.is_dir():
-        for path in sorted(folder.rglob("*")):
-            relative = path.relative_to(origin)
-            if path.is_file() and not _LEFT_OUT.intersection(relative.parts) and _travels(path):
-                found.append((str(PurePosixPath(*relative.parts)), path))
-    return found
+    entries = [(single.name, single)] if single.is_file() else []
+    if top in _LEFT_OUT:
+        return entries
+    inside = len(str(origin).rstrip(os.sep)) + 1
+    for folder, folders, names in os.walk(origin / top):
+        folders[:] = [name for name in folders if name not in _LEFT_OUT]
+        paths = (os.path.join(folder, name) for name in names if name not in _LEFT_OUT)
+        entries += [(path[inside:].replace(os.sep, "/"), Path(path)) for path in paths if _travels(path)]
+    return sorted(entries)
 
 
-def _travels(path: Path) -> bool:
-    return path.suffix not in (".pyc", ".pyo", ".so") and path.stat().st_size <= LARGEST_DATA_FILE
+def _travels(path: str) -> bool:
+    if path.endswith((".pyc", ".pyo", ".so")):
+        return False
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:  # a link to nothing
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_DATA_FILE
 
 
 def _imported_from(origin: Path) -> set[str]:
@@ -280,15 +334,16 @@ def _imported_from(origin: Path) -> set[str]:
     return found
 
 
-def _imported_later(entries: Iterable[tuple[str, Path]]) -> set[str]:
+@_once_for(results=32)
+def _imported_later(entries: Entries) -> frozenset[str]:
     """Return the top-level names that functions in files of Python import, whatever these are."""
-    found: set[str] = set()
+    tops: set[str] = set()
     for name, path in entries:
         if name.endswith(".py"):
             for match in _IN_A_FUNCTION.finditer(path.read_bytes()):
                 names = [match[1]] if match[1] else match[2].split(b",")
-                found |= {part.split(b".")[0].split()[0].decode() for part in names if part.strip(b" \t.")}
-    return found - {"airflow_samza"}
+                tops |= {part.split(b".")[0].split()[0].decode() for part in names if part.strip(b" \t.")}
+    return frozenset(tops - {"airflow_samza"})
 
 
 def _real_path(file: str) -> str:

@@ -29,9 +29,14 @@ def data_beside(reference: str, py_modules: Sequence[str] = ()) -> str:
 
 def ship(files: Filesystem, folder: RunFolder, reference: str, py_modules: Sequence[str] = ()) -> RunCode:
     """Pack the code of an application into a run's folder; ``digests`` and ``plan`` are left out."""
+    return _ship(files, folder, reference, py_modules)[0]
+
+
+def _ship(files: Filesystem, folder: RunFolder, reference: str, py_modules: Sequence[str]) -> tuple[RunCode, str]:
+    """Return the packed code, and the digest of the files in it that are no code."""
     load_application(reference)
     shipped = ship_code(files, folder, sys.modules[reference.partition(":")[0]], py_modules)
-    return RunCode(0, shipped.path, shipped.origin, reference)
+    return RunCode(0, shipped.path, shipped.origin, reference), shipped.data
 
 
 def bring_code(files: Filesystem, run: RunPlan, py_modules: Sequence[str] = ()) -> RunCode:
@@ -40,9 +45,9 @@ def bring_code(files: Filesystem, run: RunPlan, py_modules: Sequence[str] = ()) 
     A warning names stages that have run other bodies of their callables.
     """
     folder = RunFolder(run.application, run.run_id)
-    code = ship(files, folder, run.reference, py_modules)
+    code, data = _ship(files, folder, run.reference, py_modules)
     spec = load_application(run.reference).spec(run.config)
-    digests = stage_digests(spec, run.plan, data_beside(run.reference, py_modules))
+    digests = stage_digests(spec, run.plan, data)
     code = replace(code, plan=run.generation, digests=digests)
     for stage_id, digest in digests.items():
         if code_run(files, folder, stage_id, run.generation) not in ("", digest):

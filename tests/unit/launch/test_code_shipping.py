@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import functools
 import importlib
 import io
+import os
 import subprocess
 import sys
 import zipfile
@@ -12,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.launch import code_shipping
 from airflow_samza.launch.code_shipping import (
     archive_here,
     as_written,
@@ -99,6 +102,45 @@ def test_the_same_code_is_shipped_once_and_changed_code_under_another_name(bundl
     (bundle / "shipped_beside.py").write_text("LIMIT = 2\n")
     assert ship_code(files, RUN, views()).digest != first.digest
     assert len(files.list(RUN.code)) == 2
+
+
+def test_files_that_stay_as_they_are_are_read_once(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_shipping, "_RACY", -(10**12))  # nothing has just changed
+    files = LocalFilesystem(tmp_path / "root")
+    first = ship_code(files, RUN, views())
+    with monkeypatch.context() as patch:
+        patch.delattr(Path, "read_bytes")
+        other = ship_code(files, RunFolder("views", "run-2"), views())
+    assert (other.digest, other.data) == (first.digest, first.data)
+    assert files.read(other.path) == files.read(first.path)
+
+
+@pytest.mark.parametrize("racy", [-(10**12), 10**12], ids=["long-ago", "just-now"])
+def test_an_edit_that_keeps_size_and_time_of_a_file_is_seen(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, racy: int
+) -> None:
+    monkeypatch.setattr(code_shipping, "_RACY", racy)
+    files = LocalFilesystem(tmp_path / "root")
+    file = bundle / "shipped_pipelines" / "sql" / "a.sql"
+    before, times = ship_code(files, RUN, views()), file.stat()
+    file.write_text("select 2")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    after = ship_code(files, RUN, views())
+    assert after.data != before.data
+    assert b"select 2" in zipfile.ZipFile(io.BytesIO(files.read(after.path))).read("shipped_pipelines/sql/a.sql")
+
+
+def test_a_file_that_has_just_changed_is_read_anew(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LocalFilesystem(tmp_path / "root")
+    before = ship_code(files, RUN, views())
+    monkeypatch.setattr("os.stat", functools.lru_cache(os.stat))  # a clock too coarse to show the next edit
+    ship_code(files, RUN, views())
+    (bundle / "shipped_beside.py").write_text("LIMIT = 2\n")
+    assert ship_code(files, RUN, views()).digest != before.digest
 
 
 def test_py_modules_bring_files_packages_and_wheels(bundle: Path, tmp_path: Path) -> None:
