@@ -1,7 +1,9 @@
 """Roll a stage forward: commit its open epoch, publish it to every output, and write the result after the last one.
 
-Each step is decided or idempotent by itself, so a process may die between any two of them and another goes on: whoever
-calls it, and however often, the outcome is one.
+A process may die between any two steps, and another goes on. The race is between attempt A, which wakes up again, and
+attempt B, which has taken its place: both finish the same epoch. The commit and the result are written by
+``put_if_absent``, so the attempt that comes second adopts the record of the first. Both then publish the same commit,
+and an output drops the second publication of an epoch that it has.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Stage runners on record: who drives a run's Spark work, since when, whether alive, and what it was asked to do.
 
-Runners of one run with the same code and static settings share a *key*; instance n of a key is claimed by
-``put_if_absent``, so of two that start at once one gives way, and a successor is claimed only when its predecessor is
-closed or dead.
+Runners of one run with the same code and static settings share a *key*. Instance n of a key is claimed by
+``put_if_absent``, and n + 1 only when n is closed or dead. The race is between runners A and B that find n dead at the
+same moment: both claim n + 1, one of them gets it, and the other ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Compacting a version of a pushed table: when it is due, and how staged rows become its one section (decision 49).
 
-Like a push it may die anywhere, and whoever comes next goes on from the records. Two at once come to the same. These
-are the steps, each with the record that says that it is done:
+Like a push it may die anywhere, and whoever comes next goes on from the records. The race is between processes A and B
+that compact one version at once: of each task the rows count whose record was written first, so both publish the same
+rows, and the topic keeps one commit of them. These are the steps, each with the record that says that it is done:
 
 - *staged*: ``compacting/<number>/<task>.json`` of each task, of which the first one written counts,
 - *published*: the topic's commit, which no version names,

@@ -1,6 +1,12 @@
 """End of a push: the rows that its tasks have staged are checked, committed as one section, and become a version.
 
 Any process may do it, and any may die in between: whoever comes next goes on from the records. No Spark is needed.
+There are two races:
+
+- Attempts A and B finish one push. The publication's record that is written first decides, and both follow it.
+- Pushes A and B both follow version n. The record of version n + 1 that is written first, say that of A, stands. B is
+  rejected, and its rows are in no version, so readers never see them.
+
 These are the steps, each with the record that says that it is done:
 
 - *staged*: a manifest of each task, as of any stage; ``can_finish`` says that all are there,

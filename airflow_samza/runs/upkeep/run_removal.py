@@ -1,8 +1,11 @@
 """Deleting what a run that is over has left: first what nobody needs any more, at last the run itself.
 
-A run is deleted in an order that a reader never sees half of. A note says that it goes; then whether it is over is
-asked once more, since who opens a run again looks for that note. Its topics go, each out of sight at once, and then its
-folder, likewise. Whoever dies in between leaves the note, and the next sweep goes on.
+A run is deleted in an order that a reader never sees half of: its topics go, each out of sight at once, and then its
+folder, likewise. A sweeper that dies in between leaves a note, and the next sweep goes on.
+
+The race is between the *sweeper* and a *planner*, which opens the run again. The sweeper writes the note and then looks
+whether the run is still over. The planner opens the run and then looks for the note. So at least one of them sees the
+other and gives way.
 """
 
 from __future__ import annotations

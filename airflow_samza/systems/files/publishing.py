@@ -3,6 +3,10 @@
 Take a turn at the slot, move the staged files, write the manifest, remove the files of lower generations and of runs
 whose slot it is now, clear the staging. The manifest decides: before it, our readers see the former generation or run;
 after it, the new one.
+
+The race is between attempt A and attempt B, which has a higher generation or is of another run of the slot. Each writes
+its own record (turn, manifest) first and then looks at those of others, so at least one of them sees the other. If A
+sees B, it takes back what it has moved and gives up. If A looked before B had written, B sees A and removes its files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
 """The commit records of a topic: one file each, numbered without gaps, written by *put if absent*.
 
 A commit is visible as a whole or not at all, because it is one file. Its base offsets are computed against all commits
-before it: a writer that loses the race for a number reads the winner's record and tries the next number.
+before it.
+
+The race is between attempts A and B that publish at once. Both have read the commits up to n, and both write n + 1. The
+record of one is put, say that of A. B then reads it: if it is the publication that B was to make, B is done; if it is
+of a higher generation of B's producer, B is rejected; otherwise B computes its base offsets again, and writes n + 2.
 """
 
 from __future__ import annotations
