@@ -120,7 +120,7 @@ def decode(kind: type[T], data: bytes, location: str) -> T:
             found.pop(key.name, None)
         elif key.name not in found and not form.reports:
             raise unreadable(location, f"it has no {key.name!r}", form.hint)
-    return made(kind, found, location)
+    return from_plain(kind, found, location)
 
 
 def parse_object(data: bytes, location: str, hint: str = HINT) -> Json:
@@ -164,7 +164,7 @@ def plain(value: object) -> Json:
     return found
 
 
-def made(kind: type[T], data: Any, location: str | None = None) -> T:
+def from_plain(kind: type[T], data: Any, location: str | None = None) -> T:
     """Return the value that :func:`plain` described; of a ``kind`` that need not be durable.
 
     Raises:

@@ -78,10 +78,10 @@ class ApplicationSpec:
         for streams in (self.inputs, self.outputs, self.intermediates, self.side_inputs):
             if stream_id in streams:
                 return streams[stream_id]
-        known = sorted({*self.inputs, *self.outputs, *self.intermediates, *self.side_inputs})
+        stream_ids = sorted({*self.inputs, *self.outputs, *self.intermediates, *self.side_inputs})
         raise UnknownName(
             f"Application {self.name!r} has no stream {stream_id!r}.",
-            hint=f"{did_you_mean(stream_id, known)}Its streams are {listed(known)}.",
+            hint=f"{did_you_mean(stream_id, stream_ids)}Its streams are {listed(stream_ids)}.",
             name=stream_id,
         )
 

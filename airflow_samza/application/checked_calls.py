@@ -40,9 +40,9 @@ def checked_call(function: Function) -> Function:
     return call  # type: ignore[return-value]  # it takes and returns what the function does
 
 
-def reject_unknown(word: str, known: Iterable[str], where: str) -> None:
+def reject_unknown(word: str, parameters: Iterable[str], where: str) -> None:
     """Reject a parameter that does not exist, with the one that was meant."""
-    misfit = _unknown(word, list(known), where)
+    misfit = _unknown(word, list(parameters), where)
     reject(misfit.sentence, hint=misfit.hint, value=word)
 
 
@@ -52,8 +52,8 @@ class _Misfit(NamedTuple):
     hint: str
 
 
-def _unknown(word: str, known: Sequence[str], where: str) -> _Misfit:
-    hint = did_you_mean(word, known).rstrip() or f"Its parameters are {listed(sorted(known))}."
+def _unknown(word: str, parameters: Sequence[str], where: str) -> _Misfit:
+    hint = did_you_mean(word, parameters).rstrip() or f"Its parameters are {listed(sorted(parameters))}."
     return _Misfit(word, f"{where} has no parameter {word!r}", hint)
 
 
@@ -63,17 +63,17 @@ def _misfit(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
     places = [name for name, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     bound = dict(zip(places, args, strict=False))
     various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    known = [name for name, parameter in parameters.items() if parameter.kind not in various and name != "self"]
+    names = [name for name, parameter in parameters.items() if parameter.kind not in various and name != "self"]
     called = {**bound, **named}.get("id")
     where = f"{function.__name__} {called!r}" if isinstance(called, str) and called else function.__name__
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         for word in named:
-            if word not in known:
-                return _unknown(word, known, where)
+            if word not in names:
+                return _unknown(word, names, where)
     if len(args) > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
         least = len([name for name in places if name != "self"])
         more = len(args) - len(places)
-        others = [name for name in known if name not in places]
+        others = [name for name in names if name not in places]
         return _Misfit(
             "",
             f"{where} takes {least or 'no'} {'argument' if least == 1 else 'arguments'} without a name, and got "
@@ -83,7 +83,7 @@ def _misfit(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
     for word in named:
         if word in bound:
             return _Misfit(word, f"{where} got {word} twice", f"Write it once: {word}=….")
-    for name in known:
+    for name in names:
         if name not in bound and name not in named and parameters[name].default is inspect.Parameter.empty:
             return _Misfit(name, f"{where} needs {name}", f"Write {function.__name__}(…, {name}=…).")
     return None

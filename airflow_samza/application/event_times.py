@@ -105,7 +105,7 @@ def declared_time(
             reject(f"{where} has max_delay and no timestamp", hint='Name the event-time column: timestamp="at".')
         return None
     column = time_column(timestamp, shape, where)
-    if stream._event_time is None and not stream._made_anew:
+    if stream._event_time is None and not stream._time_change:
         reject(
             f"{where} has timestamp={timestamp!r}, and its messages had no event time so far",
             hint='Declare one on the input, timestamp="at", from which watermarks are made.',
@@ -128,7 +128,7 @@ def kept_time(stream: Stream[Any], shape: Schema | None, function: object = None
     A callable that makes watermarks of its own answers for its times.
     """
     column = stream._event_time
-    if column is None or stream._made_anew or (shape is not None and column not in shape):
+    if column is None or stream._time_change or (shape is not None and column not in shape):
         return None
     return None if is_watermark_function(function) else EventTime(column)
 
@@ -142,8 +142,8 @@ def time_behind(stream: Stream[Any], spec: OperatorSpec, names: PassedOn) -> tup
         return None, ""
     name = names.name(column)
     if name is not None:
-        return name, stream._made_anew
-    if column.lower() not in names.made:
+        return name, stream._time_change
+    if column.lower() not in names.new_names:
         return None, ""
     return column, f"{_placed(spec)} makes its column {column!r} by an expression, and watermarks follow the former one"
 

@@ -116,7 +116,7 @@ class GraphBuilder:
                 operator=kind.op,
             )
         name = str(self._count) if is_blank(user_id) else checked_id(user_id, kind.op)
-        spec = self._made(kind, name, inputs, location or SourceLocation.of_caller(), fields)
+        spec = self._operator(kind, name, inputs, location or SourceLocation.of_caller(), fields)
         self._count += 1
         return spec
 
@@ -131,9 +131,9 @@ class GraphBuilder:
             "side_outputs": beside,
             "renamed_from": stream.renamed_from,
         }
-        return self._made(kind, stream.stream_id, (), stream.location, fields)
+        return self._operator(kind, stream.stream_id, (), stream.location, fields)
 
-    def _made(
+    def _operator(
         self,
         kind: type[Spec],
         name: str,

@@ -28,7 +28,7 @@ def load_application(name: str | StreamApplication | type[StreamApplication]) ->
     if isinstance(name, StreamApplication):
         return name
     if isinstance(name, type) and issubclass(name, StreamApplication):
-        return _made(name, name.__qualname__)
+        return _instance(name, name.__qualname__)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidApplication(
             f"{name!r} does not name an application.",
@@ -49,7 +49,7 @@ def load_application(name: str | StreamApplication | type[StreamApplication]) ->
     if isinstance(target, StreamApplication):
         return target
     if isinstance(target, type) and issubclass(target, StreamApplication):
-        return _made(target, name)
+        return _instance(target, name)
     kind = "a function" if callable(target) and not isinstance(target, type) else repr(target)
     raise InvalidApplication(
         f"{name!r} is {kind}, not an application.",
@@ -85,7 +85,7 @@ def _imported(module_name: str, name: str) -> object:
         ) from error
 
 
-def _made(kind: type[StreamApplication], name: str) -> StreamApplication:
+def _instance(kind: type[StreamApplication], name: str) -> StreamApplication:
     try:
         return kind()
     except TypeError as error:

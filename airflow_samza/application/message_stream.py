@@ -274,9 +274,9 @@ class MessageStream(Stream[T]):
         )
         names = passed_on(expressions)
         key = tuple(name for name in map(names.name, self._key) if name is not None)
-        column, made_anew = time_behind(self, spec, names)
+        column, time_change = time_behind(self, spec, names)
         kept = key if len(key) == len(self._key) else ()
-        return MessageStream(self._graph, spec, key=kept, event_time=column, made_anew=made_anew)
+        return MessageStream(self._graph, spec, key=kept, event_time=column, time_change=time_change)
 
     def transform(
         self,
@@ -330,7 +330,7 @@ class MessageStream(Stream[T]):
             spec,
             key=self._key if same_key else (),
             event_time=self._event_time if same_time else None,
-            made_anew=next((stream._made_anew for stream in streams if stream._made_anew), ""),
+            time_change=next((stream._time_change for stream in streams if stream._time_change), ""),
         )
 
     @overload
@@ -461,7 +461,7 @@ class MessageStream(Stream[T]):
         """
         entry = repartitions.partition_by(self, key, id, system, renamed_from)
         return MessageStream(
-            self._graph, entry, key=entry.stream.key, event_time=self._event_time, made_anew=self._made_anew
+            self._graph, entry, key=entry.stream.key, event_time=self._event_time, time_change=self._time_change
         )
 
     def broadcast(
@@ -479,7 +479,7 @@ class MessageStream(Stream[T]):
         :param id: The id of the operator and of its intermediate stream.
         """
         entry = repartitions.broadcast(self, id, system, renamed_from)
-        return MessageStream(self._graph, entry, event_time=self._event_time, made_anew=self._made_anew)
+        return MessageStream(self._graph, entry, event_time=self._event_time, time_change=self._time_change)
 
     # -- keyed results -----------------------------------------------------------------------------------------------
 
@@ -635,5 +635,5 @@ class MessageStream(Stream[T]):
 
     def _then(self, operator: OperatorSpec) -> MessageStream[Any]:
         return MessageStream(
-            self._graph, operator, key=self._key, event_time=self._event_time, made_anew=self._made_anew
+            self._graph, operator, key=self._key, event_time=self._event_time, time_change=self._time_change
         )

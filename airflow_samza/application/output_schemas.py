@@ -200,7 +200,7 @@ class PassedOn:
 
     names: Mapping[str, tuple[str, ...]]
     everything: bool
-    made: frozenset[str]
+    new_names: frozenset[str]
 
     def name(self, column: str) -> str | None:
         """Return the name of a column behind the selection: its own, else the first that it gets; None: it is lost."""
@@ -211,7 +211,7 @@ class PassedOn:
                 return name
         if aliases:
             return aliases[0]
-        return column if self.everything and lower not in self.made else None
+        return column if self.everything and lower not in self.new_names else None
 
 
 def passed_on(expressions: Sequence[str]) -> PassedOn:
@@ -222,7 +222,7 @@ def passed_on(expressions: Sequence[str]) -> PassedOn:
     ['seen_at', 'k', None, None, 'a']
     """
     names: dict[str, tuple[str, ...]] = {}
-    made: set[str] = set()
+    new_names: set[str] = set()
     everything = False
     for expression in expressions:
         plain = _PASSED.fullmatch(expression)
@@ -231,10 +231,10 @@ def passed_on(expressions: Sequence[str]) -> PassedOn:
         elif plain is not None:
             column, name = unquoted(plain[1]), unquoted(plain[2] or plain[1])
             names[column.lower()] = (*names.get(column.lower(), ()), name)
-            made.add(name.lower())
+            new_names.add(name.lower())
         elif last := _LAST_NAME.search(expression):  # "expr AS name" or "expr name": the column is a new one
-            made.add(unquoted(last[1]).lower())
-    return PassedOn(names, everything, frozenset(made))
+            new_names.add(unquoted(last[1]).lower())
+    return PassedOn(names, everything, frozenset(new_names))
 
 
 def joined_schema(
@@ -289,22 +289,22 @@ def _width(kind: DataType) -> int:
 
 def merged_schema(schemas: Sequence[Schema | None], where: str) -> Schema | None:
     """Return the one schema of the merged streams: nullable where any is; None when one is unknown."""
-    known = [schema for schema in schemas if schema is not None]
-    for schema in known[1:]:
-        problem = difference(known[0], schema)
+    declared = [schema for schema in schemas if schema is not None]
+    for schema in declared[1:]:
+        problem = difference(declared[0], schema)
         if problem:
             reject(
                 f"{where} needs streams of one schema, and they differ: {problem}",
                 hint="Bring them to the same columns and types first, with select or map.",
                 operator=where,
             )
-    if len(known) < len(schemas):
+    if len(declared) < len(schemas):
         return None
-    first = known[0]
+    first = declared[0]
     fields = tuple(
-        Field(f.name, f.type, any(s.fields[place].nullable for s in known)) for place, f in enumerate(first.fields)
+        Field(f.name, f.type, any(s.fields[place].nullable for s in declared)) for place, f in enumerate(first.fields)
     )
-    same_class = all(schema.python_class is first.python_class for schema in known)
+    same_class = all(schema.python_class is first.python_class for schema in declared)
     return Schema(fields, first.python_class if same_class else None)
 
 

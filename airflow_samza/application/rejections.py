@@ -64,7 +64,7 @@ def raised_in_user_code(error: BaseException) -> str:
     return type(error).__name__ + (f": {text}" if text else "") + (f" ({place})" if place is not None else "")
 
 
-def did_you_mean(name: str, known: Iterable[str], what: str = "") -> str:
+def did_you_mean(name: str, names: Iterable[str], what: str = "") -> str:
     """Return a question that names what was meant, with a space behind it; nothing when nothing is alike.
 
     >>> did_you_mean("Country", ["country", "at"])
@@ -72,24 +72,24 @@ def did_you_mean(name: str, known: Iterable[str], what: str = "") -> str:
     >>> did_you_mean("log", ["logs"], "the system ")
     "Did you mean the system 'logs'? "
     """
-    near = nearest(name, known)
+    near = nearest(name, names)
     return "" if near is None else f"Did you mean {what}{near!r}? "
 
 
-def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+def nearest(name: str, names: Iterable[str], likeness: float = 0.6) -> str | None:
     """Return the name that is most like another, in any letter case; None where none is so much alike (0 to 1)."""
     import difflib
 
-    by_lower = {other.lower(): other for other in known}
+    by_lower = {other.lower(): other for other in names}
     near = difflib.get_close_matches(name.lower(), by_lower, 1, likeness)
     return by_lower[near[0]] if near else None
 
 
-def unknown_mode(what: str, mode: str, known: Sequence[str], **facts: object) -> ConfigError:
+def unknown_mode(what: str, mode: str, modes: Sequence[str], **facts: object) -> ConfigError:
     """Return the error for a mode that ``what`` does not have."""
     return ConfigError(
         f"{what} has mode={mode!r}, which is not known.",
-        hint=f"{did_you_mean(str(mode), known)}The modes are {', '.join(known)}.",
+        hint=f"{did_you_mean(str(mode), modes)}The modes are {', '.join(modes)}.",
         key="mode",
         value=mode,
         **facts,
@@ -118,11 +118,11 @@ def let_interrupts_through(error: BaseException) -> None:
 
     One that a ``raise`` made is a failure as any other.
     """
-    if type(error) is KeyboardInterrupt and not _made_by_raise(error):
+    if type(error) is KeyboardInterrupt and not _comes_from_raise(error):
         raise error
 
 
-def _made_by_raise(error: BaseException) -> bool:
+def _comes_from_raise(error: BaseException) -> bool:
     import dis
 
     trace = error.__traceback__

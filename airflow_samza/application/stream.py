@@ -36,22 +36,22 @@ class Stream(Generic[T]):
         *,
         key: tuple[str, ...] = (),
         event_time: str | None = None,
-        made_anew: str = "",
+        time_change: str = "",
     ) -> None:
         self._graph = graph
         self._operator = operator
         # What joins take as key and windows as time when the user names none: columns that came through unchanged.
-        # ``made_anew`` is a half sentence about the operator that gave the event time's column other values.
+        # ``time_change`` is a half sentence about the operator that gave the event time's column other values.
         schema = operator.schema
         self._key = key if schema is None or all(column in schema for column in key) else ()
         self._event_time = event_time if event_time is None or schema is None or event_time in schema else None
-        self._made_anew = made_anew
+        self._time_change = time_change
 
     def _time(self, where: str) -> str | None:
         """Return the column of the event time by which an operator goes; reject one that an expression has made."""
-        if self._made_anew:
+        if self._time_change:
             reject(
-                f"{where} goes by event time, and {self._made_anew}",
+                f"{where} goes by event time, and {self._time_change}",
                 hint=declare_anew("at"),
                 operator=where,
             )

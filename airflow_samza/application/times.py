@@ -28,10 +28,10 @@ def time_zone_hint(name: object) -> str:
     >>> time_zone_hint("Europe/Asterdam").partition("? ")[0]
     "Did you mean 'Europe/Amsterdam'"
     """
-    known = zoneinfo.available_timezones()
-    by_place = {zone.rpartition("/")[2]: zone for zone in sorted(known) if "/" in zone}
+    zones = zoneinfo.available_timezones()
+    by_place = {zone.rpartition("/")[2]: zone for zone in sorted(zones) if "/" in zone}
     place = by_place.get(str(name).strip().replace(" ", "_").title())
-    near = did_you_mean(str(name), known) if place is None else f"Did you mean {place!r}? "
+    near = did_you_mean(str(name), zones) if place is None else f"Did you mean {place!r}? "
     return f'{near}Write a name of the IANA database, such as "Europe/Amsterdam".'
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_engine import RunningStage
 from airflow_samza.prepare.side_inputs import planned_side_inputs
-from airflow_samza.prepare.task_side_inputs import MADE, made
+from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, topic_identity
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest
 from airflow_samza.runs.records.run_plan import CONTINUOUS
 from airflow_samza.runs.tables import versions as table_versions
@@ -157,7 +157,7 @@ class FollowedTables:
             version = table_versions.newest(self._context.files, bound.system, bound.spec.name)
             if version is None or holds_all(held.slice, version.slice):
                 return None
-            slice_ = {**version.slice, "schema": version.schema, MADE: made(system, bound)}
+            slice_ = {**version.slice, "schema": version.schema, TOPIC_IDENTITY: topic_identity(system, bound)}
             return InputIntent(bound.spec.name, slice_)
         head = self._head(stream_id)
         if head is None or not _is_same_topic(held.slice, head.slice):
@@ -173,13 +173,13 @@ class FollowedTables:
         """Return all that a side input has, asked again only when there is news; None: its topic is deleted."""
         bound, head = self._bound[stream_id], self._heads.get(stream_id)
         system = self._context.systems[bound.system]
-        since = made(system, bound)
+        since = topic_identity(system, bound)
         if isinstance(system, ReportsNews):
-            if head is not None and since == head.slice[MADE] and not system.has_news(bound.spec, head.slice):
+            if head is not None and since == head.slice[TOPIC_IDENTITY] and not system.has_news(bound.spec, head.slice):
                 return head
             if since is None:
                 return None  # its reader reports that
-        self._heads[stream_id] = InputIntent(bound.spec.name, {**system.slice(bound.spec), MADE: since})
+        self._heads[stream_id] = InputIntent(bound.spec.name, {**system.slice(bound.spec), TOPIC_IDENTITY: since})
         return self._heads[stream_id]
 
     def _are_few(self, stream_id: str, held: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
@@ -218,7 +218,7 @@ def _versions(side_inputs: Mapping[str, InputIntent]) -> dict[str, object]:
 
 
 def _is_same_topic(held: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
-    return bool(held.get(MADE) == newer.get(MADE))
+    return bool(held.get(TOPIC_IDENTITY) == newer.get(TOPIC_IDENTITY))
 
 
 def _covers(held: Mapping[str, Any], read: Mapping[str, Any]) -> bool:

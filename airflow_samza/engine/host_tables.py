@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from airflow_samza.config import Config
-from airflow_samza.prepare.task_side_inputs import MADE, tombstone_seconds
+from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, tombstone_seconds
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.local_store import LocalStores, default_folder
@@ -119,7 +119,9 @@ class HostTables:
             slices[s].get("offsets") is None or "sections" in slices[s] for s in streams
         ):
             return False
-        if any(sources[s].get(MADE) != slices[s].get(MADE) or "sections" in sources[s] for s in streams):
+        if any(
+            sources[s].get(TOPIC_IDENTITY) != slices[s].get(TOPIC_IDENTITY) or "sections" in sources[s] for s in streams
+        ):
             return False
         target = self._target(table, slices)
         return all(
@@ -251,7 +253,7 @@ def _hash(parts: Any) -> str:
 def _identity_of(slice_: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a slice that decides whether it may be read on: not the number of commits."""
     return (
-        {name: slice_[name] for name in ("offsets", "sections", MADE) if name in slice_}
+        {name: slice_[name] for name in ("offsets", "sections", TOPIC_IDENTITY) if name in slice_}
         if slice_.get("offsets") is not None
         else dict(slice_)
     )

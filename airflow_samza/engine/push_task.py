@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.launch.bindings import bindings_from_json
 from airflow_samza.quoting import plainly, show_messages
-from airflow_samza.records import made
+from airflow_samza.records import from_plain
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import StageFolder, write_once
 from airflow_samza.runs.tables.push_records import PushManifest
@@ -47,7 +47,7 @@ class PushTask:
         show_messages(self.messages_shown)
         files = open_filesystem(self.root)
         system = bind_system(self.system, bindings_from_json(self.bindings)[self.system], self.root)
-        producer = system.producer(made(StreamSpec, self.stream), f"push-{self.epoch}-{task}-{uuid.uuid4().hex}")
+        producer = system.producer(from_plain(StreamSpec, self.stream), f"push-{self.epoch}-{task}-{uuid.uuid4().hex}")
         rows = _Found(self.key, self.required)
         try:
             for batch in rows.kept(batches):

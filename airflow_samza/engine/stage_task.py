@@ -14,7 +14,7 @@ from airflow_samza.engine.warm_tables import EpochTables
 from airflow_samza.errors import TopicError
 from airflow_samza.launch.bindings import bindings_from_json
 from airflow_samza.prepare.bound_systems import bind_systems
-from airflow_samza.records import made
+from airflow_samza.records import from_plain
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.folders import StageFolder, must_read, read
 from airflow_samza.runs.records.run_plan import BoundStream
@@ -88,7 +88,7 @@ class StageTask:
 
 def bound_streams(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, BoundStream]:
     """Return streams by their ids, from the form in which they travel."""
-    return {stream_id: made(BoundStream, data) for stream_id, data in streams.items()}
+    return {stream_id: from_plain(BoundStream, data) for stream_id, data in streams.items()}
 
 
 def task_host_files(host_dir: str, root: str, stage_folder: str, task: int) -> HostFiles:

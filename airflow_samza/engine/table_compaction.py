@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.engine.stage_context import PushContext
 from airflow_samza.errors import TopicError
 from airflow_samza.launch.bindings import bindings_from_json, bindings_to_json, with_root_access
-from airflow_samza.records import made
+from airflow_samza.records import from_plain
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.tables import versions
@@ -60,7 +60,7 @@ class CompactionTask:
         """Stage the rows of one partition, and leave the record of them."""
         files = open_filesystem(self.root)
         system = bind_system(self.system, bindings_from_json(self.bindings)[self.system], self.root)
-        stream = made(StreamSpec, self.stream)
+        stream = from_plain(StreamSpec, self.stream)
         rows = self._rows(system, stream, task)
         producer = system.producer(stream, f"compaction-{self.number}-{task}-{uuid.uuid4().hex}")
         try:

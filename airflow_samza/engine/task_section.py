@@ -18,7 +18,7 @@ from airflow_samza.engine.stage_task import StageTask, bound_streams
 from airflow_samza.engine.task_inputs import TaskInputs
 from airflow_samza.engine.warm_tables import FilledTables
 from airflow_samza.errors import StageError
-from airflow_samza.records import durable, made, plain
+from airflow_samza.records import durable, from_plain, plain
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.epoch_records import Manifest, Staged, control_entries, read_manifest
 from airflow_samza.runs.records.folders import StageFolder, must_read, read, replace, write_once
@@ -324,7 +324,7 @@ class _Before:
         """The checkpoint from which the task begins."""
         if self.checkpoint is None:
             return TaskCheckpoint()
-        return made(TaskCheckpoint, self.checkpoint, "of a task's checkpoint")
+        return from_plain(TaskCheckpoint, self.checkpoint, "of a task's checkpoint")
 
 
 def _abort(producers: Mapping[str, SystemProducer]) -> None:

@@ -32,7 +32,7 @@ class _Read:
 
     def names(self, system: str) -> Iterator[str]:
         """Yield its names ``system.stream``; ``system`` is what somebody has written."""
-        return (f"{known}.{self.name}" for known in self.systems or (system,))
+        return (f"{each}.{self.name}" for each in self.systems or (system,))
 
 
 def check_chooser_keys(spec: ApplicationSpec, config: Config, systems: Mapping[str, str]) -> None:
@@ -49,10 +49,8 @@ def check_chooser_keys(spec: ApplicationSpec, config: Config, systems: Mapping[s
             system, _, stream = key.removeprefix(_PRIORITIES).partition(".")
             if not any(each.is_named(system, stream) for each in read):
                 meant = [each for each in read if each.name == (stream or system)] or read
-                known = [
-                    f"{_PRIORITIES}{name}" for each in meant for name in each.names(system if stream else EMBEDDED)
-                ]
-                raise _names_no_stream(key, known, read, config)
+                keys = [f"{_PRIORITIES}{name}" for each in meant for name in each.names(system if stream else EMBEDDED)]
+                raise _names_no_stream(key, keys, read, config)
         elif key.startswith(("task.chooser.", "task.consumer.")) and key not in _KEYS:
             raise _no_key(key, _KEYS, config)
         elif (match := _STREAM_KEY.fullmatch(key)) is not None:
@@ -70,8 +68,8 @@ def _check_stream_key(key: str, match: re.Match[str], read: list[_Read], config:
             raise _names_no_stream(key, [f"streams.{each.stream_id}.samza.{setting}" for each in read], read, config)
     elif not any(each.is_named(system, stream) for each in read):
         names = chain.from_iterable(each.names(system) for each in read)
-        known = [f"systems.{name.replace('.', '.streams.', 1)}.samza.{setting}" for name in names]
-        raise _names_no_stream(key, known, read, config)
+        keys = [f"systems.{name.replace('.', '.streams.', 1)}.samza.{setting}" for name in names]
+        raise _names_no_stream(key, keys, read, config)
 
 
 def _read_ids(spec: ApplicationSpec) -> list[str]:
@@ -86,21 +84,21 @@ def _read(spec: ApplicationSpec, config: Config, stream_id: str, bound: str | No
     return _Read(stream_id, physical, tuple(dict.fromkeys(names)))
 
 
-def _no_key(key: str, known: list[str] | tuple[str, ...], config: Config) -> ConfigError:
+def _no_key(key: str, keys: list[str] | tuple[str, ...], config: Config) -> ConfigError:
     return ConfigError(
         f"{key} in {config.source} is no key of choosers.",
-        hint=f"{did_you_mean(key, known)}The keys are {listed(_KEYS)}, {_PRIORITIES}<system>.<stream>, "
+        hint=f"{did_you_mean(key, keys)}The keys are {listed(_KEYS)}, {_PRIORITIES}<system>.<stream>, "
         "streams.<id>.samza.priority and streams.<id>.samza.bootstrap.",
         key=key,
         source=config.source,
     )
 
 
-def _names_no_stream(key: str, known: list[str], read: list[_Read], config: Config) -> ConfigError:
+def _names_no_stream(key: str, keys: list[str], read: list[_Read], config: Config) -> ConfigError:
     streams = [each.name if not each.systems else f"{each.systems[0]}.{each.name}" for each in read]
     return ConfigError(
         f"{key} in {config.source} names no stream that the application reads.",
-        hint=f"{did_you_mean(key, known)}It reads {listed(streams)}.",
+        hint=f"{did_you_mean(key, keys)}It reads {listed(streams)}.",
         key=key,
         source=config.source,
     )

@@ -57,7 +57,7 @@ def changes(old: ExecutionPlan, new: ExecutionPlan) -> tuple[Change, ...]:
     renamed = _renamed_operators(old, new)
     names = _renamed_streams(old, new, renamed)
     now_of = {was: now for now, was in renamed.items()}
-    found = [
+    changes = [
         _change("stage", stage.stage_id, was.stage_id if was else None, bool(was and _stage_changes(was, stage, names)))
         for was, stage in _matched_stages(old, new, renamed)
     ]
@@ -65,24 +65,24 @@ def changes(old: ExecutionPlan, new: ExecutionPlan) -> tuple[Change, ...]:
     for stream in new.streams:
         former = streams.get(names.get(stream.stream_id, stream.stream_id))
         differs = bool(former and _stream_changes(former, stream))
-        found.append(_change("stream", stream.stream_id, former.stream_id if former else None, differs))
+        changes.append(_change("stream", stream.stream_id, former.stream_id if former else None, differs))
     operators = {operator.op_id: operator for operator in old.operators}
     for operator in new.operators:
         was_op = operators.get(renamed.get(operator.op_id, operator.op_id))
         differs = bool(was_op and _operator_changes(was_op, operator, operator_title(operator), now_of))
-        found.append(_change("operator", operator.op_id, was_op.op_id if was_op else None, differs))
+        changes.append(_change("operator", operator.op_id, was_op.op_id if was_op else None, differs))
     tables = {table.table_id: table for table in old.tables}
     for table in new.tables:
         was_table = tables.get(table.table_id)
         differs = bool(was_table and _table_changes(was_table, table))
-        found.append(_change("table", table.table_id, was_table.table_id if was_table else None, differs))
-    kept = {(change.kind, change.former or change.item_id) for change, _ in found if change.change != "added"}
+        changes.append(_change("table", table.table_id, was_table.table_id if was_table else None, differs))
+    kept = {(change.kind, change.former or change.item_id) for change, _ in changes if change.change != "added"}
     ids: list[tuple[Kind, str]] = [("stage", stage.stage_id) for stage in old.stages] + [
         ("stream", name) for name in streams
     ]
     ids += [("operator", name) for name in operators] + [("table", name) for name in tables]
     gone = [Change(kind, item_id, "removed") for kind, item_id in ids if (kind, item_id) not in kept]
-    differing = (change for change, differs in found if differs)
+    differing = (change for change, differs in changes if differs)
     return (*differing, *gone)
 
 
@@ -98,20 +98,20 @@ def _renamed_operators(old: ExecutionPlan, new: ExecutionPlan) -> dict[str, str]
     """New operator id → former operator id."""
     former = {(operator.op, operator.name): operator.op_id for operator in old.operators}
     kept = {operator.op_id for operator in new.operators}
-    found = {}
+    former_ids = {}
     for operator in new.operators:
         name = dict(operator.details).get("renamed_from")
         op_id = former.get((operator.op, name)) if name else None
         if op_id is not None and op_id not in kept:
-            found[operator.op_id] = op_id
+            former_ids[operator.op_id] = op_id
     # The operator by which a renamed intermediate stream enters the graph goes with it.
-    streams = {new.operator(op).stream: old.operator(was).stream for op, was in found.items()}
+    streams = {new.operator(op).stream: old.operator(was).stream for op, was in former_ids.items()}
     for operator in new.operators:
         if operator.op == "input" and streams.get(operator.stream) is not None:
             op_id = former.get(("input", streams[operator.stream] or ""))
             if op_id is not None:
-                found[operator.op_id] = op_id
-    return found
+                former_ids[operator.op_id] = op_id
+    return former_ids
 
 
 def _renamed_streams(old: ExecutionPlan, new: ExecutionPlan, renamed: Mapping[str, str]) -> dict[str, str]:
@@ -165,9 +165,9 @@ def _stage_changes(was: Stage, stage: Stage, streams: Mapping[str, str]) -> list
         ("writes", was.outputs, stage.outputs),
         ("uses table", was.tables, stage.tables),
     ):
-        known = tuple(streams.get(item, item) for item in after)
-        added = [item for item, former in zip(after, known, strict=True) if former not in before]
-        removed = [item for item in before if item not in known]
+        former_items = tuple(streams.get(item, item) for item in after)
+        added = [item for item, former in zip(after, former_items, strict=True) if former not in before]
+        removed = [item for item in before if item not in former_items]
         if added:
             sentences.append(f"{name} also {word} {_listed(added)}.")
         if removed:

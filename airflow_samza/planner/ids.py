@@ -51,7 +51,7 @@ def _shared(names: Iterable[str]) -> dict[str, list[int]]:
     places: dict[str, list[int]] = defaultdict(list)
     for place, name in enumerate(names):
         places[name].append(place)
-    return {name: found for name, found in places.items() if len(found) > 1}
+    return {name: where for name, where in places.items() if len(where) > 1}
 
 
 def _after_inputs(inputs: Iterable[str], circular: bool) -> str:

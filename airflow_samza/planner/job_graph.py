@@ -70,7 +70,7 @@ def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
     for op in spec.operators:
         for source in op.inputs:
             forward[source.op_id][op.op_id] = op
-    outputs = {op_id: tuple(found[key] for key in sorted(found)) for op_id, found in forward.items()}
+    outputs = {op_id: tuple(following[key] for key in sorted(following)) for op_id, following in forward.items()}
     _reject_unreachable(spec, outputs)
     writers: dict[str, list[SendToTableSpec]] = defaultdict(list)
     readers: dict[str, list[TableJoinSpec]] = defaultdict(list)

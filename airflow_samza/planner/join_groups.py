@@ -63,7 +63,7 @@ def _starts(graph: JobGraph, edges: Mapping[str, StreamEdge], *, broadcast: bool
 
 def _union(sets: list[frozenset[str]]) -> frozenset[str]:
     # Long chains of operators share one set instead of copying it: the cost stays linear (rule P9).
-    different = list({id(found): found for found in sets if found}.values())
+    different = list({id(each): each for each in sets if each}.values())
     return different[0] if len(different) == 1 else _NONE.union(*different)
 
 
@@ -101,15 +101,15 @@ def _reach_over_all_edges(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> d
 
 def streams_arriving(op: OperatorSpec) -> tuple[str, ...]:
     """Return the ids of the streams whose messages arrive at an operator over real edges, sorted."""
-    found: set[str] = set()
+    stream_ids: set[str] = set()
     seen: set[str] = set()
     waiting = [op]
     while waiting:
         current = waiting.pop()
         if isinstance(current, InputOperatorSpec):
-            found.add(current.stream.stream_id)
+            stream_ids.add(current.stream.stream_id)
         for source in current.inputs:
             if source.op_id not in seen:
                 seen.add(source.op_id)
                 waiting.append(source)
-    return tuple(sorted(found))
+    return tuple(sorted(stream_ids))

@@ -75,9 +75,9 @@ class KeyFindings:
                 f"key is not known. {partition_before(partitioning.key)}."
             )
             return
-        found = KeyCheck(op.op_id, side, partitioning.key, partitions, partitioning.unchecked)
-        if found not in self.checks:
-            self.checks.append(found)
+        check = KeyCheck(op.op_id, side, partitioning.key, partitions, partitioning.unchecked)
+        if check not in self.checks:
+            self.checks.append(check)
 
 
 def check_keys(
@@ -204,23 +204,23 @@ class _Check:
 
     def _sources_of(self, join: TableJoinSpec) -> list[_Side]:
         table = join.table
-        found = []
+        sides = []
         for writer in self.graph.table_writers.get(table.table_id, ()):
             state = self.states[writer.op_id]
             schema = state.schema or table.schema
-            found.append(
+            sides.append(
                 _Side(state.partitioning, table.key, schema, state.lost, state.partitions, writer, table=table.table_id)
             )
         for stream_id in table.side_inputs:
             if stream_id in self.edges:
                 partitioning = self.streams[stream_id]
                 count = self.counts[stream_id].count if stream_id in self.counts else 0
-                found.append(
+                sides.append(
                     _Side(
                         partitioning, table.key, table.schema, stream_id, count, stream=stream_id, table=table.table_id
                     )
                 )
-        return found
+        return sides
 
     def _types_agree(self, join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -> bool:
         types = zip(

@@ -28,7 +28,7 @@ class PartitionCount:
 Counts = dict[str, PartitionCount]
 
 
-def known_counts(edges: Mapping[str, StreamEdge], metadata: Mapping[str, int]) -> tuple[Counts, list[PlanError]]:
+def initial_counts(edges: Mapping[str, StreamEdge], metadata: Mapping[str, int]) -> tuple[Counts, list[PlanError]]:
     """Return the counts known before any is inferred: those that systems report, declared ones, and broadcasts."""
     counts: Counts = {}
     errors: list[PlanError] = []
@@ -88,8 +88,8 @@ def reference_stream(streams: Iterable[str], counts: Counts, edges: Mapping[str,
 
     One with a count, inputs before intermediate streams, then by id.
     """
-    known = [stream_id for stream_id in streams if stream_id in counts]
-    return min(known, key=lambda stream_id: (edges[stream_id].is_intermediate, stream_id), default=None)
+    counted = [stream_id for stream_id in streams if stream_id in counts]
+    return min(counted, key=lambda stream_id: (edges[stream_id].is_intermediate, stream_id), default=None)
 
 
 def fill_the_rest(counts: Counts, edges: Mapping[str, StreamEdge], config: Mapping[str, str]) -> None:

@@ -285,8 +285,8 @@ def _lost(op: OperatorSpec, before: EdgeState) -> EdgeState:
 
 def _selected(op: SelectSpec, arriving: Sequence[EdgeState]) -> EdgeState:
     before = arriving[0]
-    found = passed_on(op.expressions)
-    names = {column: found.name(column) for column in before.partitioning.key}
+    passed = passed_on(op.expressions)
+    names = {column: passed.name(column) for column in before.partitioning.key}
     schema = op.schema if op.schema is not None else before.schema if op.expressions == ("*",) else None
     kept = {column: name for column, name in names.items() if name is not None}
     return _renamed(op, replace(before, schema=schema), kept)

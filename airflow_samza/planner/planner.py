@@ -32,7 +32,7 @@ from airflow_samza.planner.partition_counts import (
     Counts,
     PartitionCount,
     fill_the_rest,
-    known_counts,
+    initial_counts,
     spread_over_joins,
 )
 from airflow_samza.planner.partitioning import stream_partitionings, track_partitionings
@@ -99,7 +99,7 @@ class ExecutionPlanner:
         graph = collect_operator_graph(spec)
         edges = build_stream_edges(spec, graph, self._kinds)
         errors = [*check_graph(spec), *check_streams(spec)]
-        counts, unknown_counts = known_counts(edges, self._metadata)
+        counts, unknown_counts = initial_counts(edges, self._metadata)
         errors += unknown_counts
         if pinned is not None:
             errors += _check_same_application(spec, pinned) or pin_counts(pinned, graph.operators, edges, counts)

@@ -140,7 +140,7 @@ def _merge_equal_readers(parts: Sequence[_Part]) -> list[_Part]:
         else:
             fed = frozenset(s for s in part.side_inputs if s in writers)
             readers.setdefault(part.inputs | fed, []).append(part)
-    return [*alone, *(_union(found) for found in readers.values())]
+    return [*alone, *(_union(together) for together in readers.values())]
 
 
 def _condense_circles(parts: Sequence[_Part]) -> list[_Part]:
@@ -158,8 +158,10 @@ def _circles(parts: Sequence[_Part]) -> list[list[int]]:
     following = {
         str(place): [str(r) for s in part.outputs for r in readers.get(s, ())] for place, part in enumerate(parts)
     }
-    found = strong_components(list(following), following)
-    return [[int(vertex) for vertex in group] for group in found if len(group) > 1 or group[0] in following[group[0]]]
+    components = strong_components(list(following), following)
+    return [
+        [int(vertex) for vertex in group] for group in components if len(group) > 1 or group[0] in following[group[0]]
+    ]
 
 
 def _writers(parts: Sequence[_Part]) -> dict[str, list[int]]:

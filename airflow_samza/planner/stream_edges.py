@@ -79,18 +79,18 @@ def build_stream_edges(
     edges = {}
     for stream_id in sorted(descriptors):
         role, descriptor = descriptors[stream_id]
-        made_by = writers[stream_id]
+        operators = writers[stream_id]
         edges[stream_id] = StreamEdge(
             stream_id=stream_id,
             role=role,
             descriptor=descriptor,
-            writers=tuple(sorted(made_by, key=lambda op: op.op_id)),
+            writers=tuple(sorted(operators, key=lambda op: op.op_id)),
             readers=tuple(sorted(readers[stream_id], key=lambda op: op.op_id)),
             bounded=stream_id not in unbounded,
-            broadcast=descriptor.broadcast or any(isinstance(op, BroadcastSpec) for op in made_by),
+            broadcast=descriptor.broadcast or any(isinstance(op, BroadcastSpec) for op in operators),
             side_input_of=tuple(feeds[stream_id]),
             renamed_from=next(
-                (op.renamed_from for op in made_by if isinstance(op, RepartitioningSpec)), descriptor.renamed_from
+                (op.renamed_from for op in operators if isinstance(op, RepartitioningSpec)), descriptor.renamed_from
             ),
             kind=(kinds or {}).get(stream_id) or declared_kind(spec, descriptor),
         )
@@ -127,19 +127,19 @@ def _unbounded_streams(
 ) -> set[str]:
     """Return the declared unbounded streams, and all that operators write which read one (not tables: rule C7)."""
     declared = {**spec.outputs, **spec.side_inputs, **spec.inputs}
-    found = {
+    unbounded = {
         stream_id for stream_id, stream in declared.items() if not stream.bounded and stream_id not in spec.outputs
     }
-    waiting: list[OperatorSpec] = [op for stream_id in found for op in readers.get(stream_id, ())]
+    waiting: list[OperatorSpec] = [op for stream_id in unbounded for op in readers.get(stream_id, ())]
     seen = {op.op_id for op in waiting}
     while waiting:
         op = waiting.pop()
         following: list[OperatorSpec] = list(graph.outputs.get(op.op_id, ()))
         for stream_id in op.written_streams:
-            found.add(stream_id)
+            unbounded.add(stream_id)
             following.extend(readers.get(stream_id, ()))
         for next_op in following:
             if next_op.op_id not in seen:
                 seen.add(next_op.op_id)
                 waiting.append(next_op)
-    return found
+    return unbounded

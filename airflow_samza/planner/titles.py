@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import UnknownName
@@ -38,11 +38,11 @@ def stage_titles(plan: ExecutionPlan) -> dict[str, str]:
     or keep state, else other named ones with a callable, else where the messages go. A stage whose title another one
     has, too, or that is another one's id, goes by its id.
     """
-    found = {stage.stage_id: _shortened(_phrases(stage_operators(plan, stage))) for stage in plan.stages}
-    times = Counter(found.values())
+    titles = {stage.stage_id: _shortened(_phrases(stage_operators(plan, stage))) for stage in plan.stages}
+    times = Counter(titles.values())
     return {
-        stage_id: stage_id if not title or times[title] > 1 or title in found else title
-        for stage_id, title in found.items()
+        stage_id: stage_id if not title or times[title] > 1 or title in titles else title
+        for stage_id, title in titles.items()
     }
 
 
@@ -57,17 +57,12 @@ def stage_names(plan: ExecutionPlan) -> dict[str, str]:
 def stage_named(plan: ExecutionPlan, name: str) -> Stage:
     """Return the stage of an id or a title; an id counts before a title. Another name is an ``UnknownName``."""
     titles = stage_titles(plan)
-    wanted = next((stage_id for stage_id, title in titles.items() if title == name and name not in titles), name)
-    if wanted not in titles:
-        known = known_names(titles)
-        hint = f"{did_you_mean(name, known)}Its stages are: {', '.join(known)}."
+    stage_id = name if name in titles else next((one for one, title in titles.items() if title == name), None)
+    if stage_id is None:
+        names = [*titles, *(title for one, title in titles.items() if title != one)]
+        hint = f"{did_you_mean(name, names)}Its stages are: {', '.join(names)}."
         raise UnknownName(f"The plan has no stage {name!r}.", hint=hint, name=name)
-    return plan.stage(wanted)
-
-
-def known_names(titles: Mapping[str, str]) -> list[str]:
-    """Return the ids of stages, and the titles that are none."""
-    return [*titles, *(title for stage_id, title in titles.items() if title != stage_id)]
+    return plan.stage(stage_id)
 
 
 def _phrases(operators: Sequence[PlannedOperator]) -> list[str]:

@@ -69,10 +69,10 @@ def waits_for_silent_inputs(graph: JobGraph, edges: Mapping[str, StreamEdge]) ->
     for op in graph.operators:
         if not isinstance(op, MergeSpec | StreamJoinSpec) or op.op_id not in timed:
             continue
-        found = [sources.get(before.op_id, {}) for before in op.inputs]
-        together = list(dict.fromkeys(stream for streams in found for stream in streams))
-        if all(len(streams) < len(together) for streams in found):
-            first = dict.fromkeys(next(iter(streams)) for streams in found if streams)
+        sources_by_input = [sources.get(before.op_id, {}) for before in op.inputs]
+        together = list(dict.fromkeys(stream for streams in sources_by_input for stream in streams))
+        if all(len(streams) < len(together) for streams in sources_by_input):
+            first = dict.fromkeys(next(iter(streams)) for streams in sources_by_input if streams)
             named = " and ".join(repr(stream) for stream in list(first)[:_NAMED])
             yield (
                 f"{operator_label(op)} goes by the slowest of its inputs: while one of {named} is silent, windows and "
@@ -86,7 +86,7 @@ _NAMED = 2
 
 def _sources(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, dict[str, None]]:
     """Return the unbounded inputs behind which each operator is, in order, as many as a warning names."""
-    found: dict[str, dict[str, None]] = {}
+    sources: dict[str, dict[str, None]] = {}
     waiting: list[tuple[OperatorSpec, str]] = [
         (op, stream_id)
         for stream_id, edge in sorted(edges.items(), reverse=True)
@@ -95,12 +95,12 @@ def _sources(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, dict
     ]
     while waiting:
         op, stream_id = waiting.pop()
-        known = found.setdefault(op.op_id, {})
-        if stream_id in known or len(known) >= _NAMED or isinstance(op, ReadTimeSpec):  # whose clock makes watermarks
+        inputs = sources.setdefault(op.op_id, {})
+        if stream_id in inputs or len(inputs) >= _NAMED or isinstance(op, ReadTimeSpec):  # whose clock makes watermarks
             continue
-        known[stream_id] = None
+        inputs[stream_id] = None
         waiting += [(behind, stream_id) for behind in _behind(op, graph, edges)]
-    return found
+    return sources
 
 
 def _before_event_time(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> set[str]:
@@ -109,7 +109,7 @@ def _before_event_time(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> set[
     for op in graph.operators:
         for written in op.written_streams:
             writers.setdefault(written, []).append(op)
-    found: set[str] = set()
+    op_ids: set[str] = set()
     waiting: list[OperatorSpec] = [
         op
         for op in graph.operators
@@ -118,13 +118,13 @@ def _before_event_time(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> set[
     ]
     while waiting:
         op = waiting.pop()
-        if op.op_id in found:
+        if op.op_id in op_ids:
             continue
-        found.add(op.op_id)
+        op_ids.add(op.op_id)
         waiting += op.inputs
         if isinstance(op, InputOperatorSpec):
             waiting += writers.get(op.stream.stream_id, ())
-    return found
+    return op_ids
 
 
 def _behind(op: OperatorSpec, graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[OperatorSpec]:

@@ -45,15 +45,15 @@ def system_name(
 
 
 @contextmanager
-def asking_for_systems(known: Iterable[str], used: Iterable[str]) -> Iterator[None]:
+def asking_for_systems(bound: Iterable[str], used: Iterable[str]) -> Iterator[None]:
     """Have the error for a stream that its system does not have ask for a system of a near name.
 
-    ``known`` are the systems that are bound or declared, ``used`` those that the application names.
+    ``bound`` are the systems that are bound or declared, ``used`` those that the application names.
     """
     try:
         yield
     except TopicError as error:
-        others = sorted(set(known) - set(used))
+        others = sorted(set(bound) - set(used))
         if type(error) in (TopicError, SectionOpen) and isinstance(name := error.facts.get("system"), str):
             error.hint = f"{did_you_mean(name, others, 'the system ')}{error.hint}"
         raise
@@ -70,10 +70,10 @@ def declared_systems(
     for name in sorted(set(names)):
         kind = _kind(spec, name, bindings)
         if kind is None:
-            known = sorted({*bindings, *(n for n, s in spec.systems.items() if s.kind), EMBEDDED})
+            systems = sorted({*bindings, *(n for n, s in spec.systems.items() if s.kind), EMBEDDED})
             raise UnknownName(
                 f"{_whose(spec, name)} names the system {name!r}, which is not bound to anything.",
-                hint=f"{did_you_mean(name, known)}Bound or declared are {', '.join(known)}. Bind it: "
+                hint=f"{did_you_mean(name, systems)}Bound or declared are {', '.join(systems)}. Bind it: "
                 f'systems={{"{name}": "<connection id>"}} on the task group, or --system {name}=files:/path on the '
                 "command line.",
                 name=name,

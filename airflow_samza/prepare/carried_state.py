@@ -122,16 +122,16 @@ def carried_slice(
                 stream=stream.stream_id,
             )
         return {**whole, "final": False}
-    known = version.offsets.get(stream.stream_id) if version is not None else None
-    if version is None or known is None:
+    offsets_read = version.offsets.get(stream.stream_id) if version is not None else None
+    if version is None or offsets_read is None:
         newest = Config(config).first_offset(stream.stream_id) == "upcoming"
         offsets = [[end if newest else start, end] for start, end in ranges]
         return {**whole, "offsets": offsets, "first": [start for start, _ in offsets], "final": False}
-    if len(known) > len(ranges):
-        raise _recreated(stream, version, f"has {len(ranges)} partitions, and {len(known)} were read")
+    if len(offsets_read) > len(ranges):
+        raise _recreated(stream, version, f"has {len(ranges)} partitions, and {len(offsets_read)} were read")
     unread = []
     for partition, (oldest, head) in enumerate(ranges):
-        start = known[partition] if partition < len(known) else oldest
+        start = offsets_read[partition] if partition < len(offsets_read) else oldest
         if start > head:
             raise _recreated(
                 stream, version, f"ends at offset {head} of partition {partition}, and was read up to {start}"
@@ -140,7 +140,7 @@ def carried_slice(
     read = version.read.get(stream.stream_id, {})
     if read.get("topic") and whole.get("topic") and read["topic"] != whole["topic"]:
         raise _recreated(stream, version, "is another topic than the one that was read")
-    return {**whole, "offsets": unread, "first": list(read.get("first", known)), "final": False}
+    return {**whole, "offsets": unread, "first": list(read.get("first", offsets_read)), "final": False}
 
 
 def arrived_slice(

@@ -92,25 +92,25 @@ def with_present_inputs(spec: ApplicationSpec, version: Version) -> Version:
     if not present:
         return version
 
-    def of(found: Mapping[str, T]) -> dict[str, T]:
-        return {present.get(stream_id, stream_id): value for stream_id, value in found.items()}
+    def by_present_id(values: Mapping[str, T]) -> dict[str, T]:
+        return {present.get(stream_id, stream_id): value for stream_id, value in values.items()}
 
-    def told(left: Mapping[str, Any]) -> dict[str, Any]:
+    def renamed(left: Mapping[str, Any]) -> dict[str, Any]:
         checkpoint = left["checkpoint"]
         if checkpoint is None:
             return dict(left)
         marks = [{**entry, "stream": present.get(entry["stream"], entry["stream"])} for entry in _marks(checkpoint)]
         control = {**checkpoint.get("control", {}), "watermarks": marks}
-        offsets, sources = of(checkpoint.get("offsets", {})), of(checkpoint.get("sources", {}))
+        offsets, sources = by_present_id(checkpoint.get("offsets", {})), by_present_id(checkpoint.get("sources", {}))
         return {**left, "checkpoint": {**checkpoint, "control": control, "offsets": offsets, "sources": sources}}
 
     return dataclasses.replace(
         version,
-        offsets=of(version.offsets),
-        sections=of(version.sections),
-        read=of(version.read),
-        arrived=of(version.arrived),
-        stages={name: {task: told(left) for task, left in tasks.items()} for name, tasks in version.stages.items()},
+        offsets=by_present_id(version.offsets),
+        sections=by_present_id(version.sections),
+        read=by_present_id(version.read),
+        arrived=by_present_id(version.arrived),
+        stages={name: {task: renamed(left) for task, left in tasks.items()} for name, tasks in version.stages.items()},
     )
 
 

@@ -31,7 +31,7 @@ def fingerprints(run: RunPlan, digests: Mapping[str, str]) -> dict[str, dict[str
     return {stage.stage_id: _fingerprint(run, stage, digests.get(stage.stage_id, "")) for stage in run.plan.stages}
 
 
-def reuse(files: Filesystem, systems: Mapping[str, System], run: RunPlan, *, wanted: bool) -> dict[str, StageReuse]:
+def reuse(files: Filesystem, systems: Mapping[str, System], run: RunPlan, *, enabled: bool) -> dict[str, StageReuse]:
     """Return what becomes of each stage of a run that was planned before; empty for a first plan.
 
     A stage is kept if its fingerprint and those of all stages before it are the same, and what it wrote is there.
@@ -39,7 +39,7 @@ def reuse(files: Filesystem, systems: Mapping[str, System], run: RunPlan, *, wan
     folder = RunFolder(run.application, run.run_id)
     if not any(generation < run.generation for generation in folder.plan_generations(files)):
         return {}
-    if not wanted:
+    if not enabled:
         return {stage.stage_id: StageReuse("", "the run was asked to run all stages") for stage in run.plan.stages}
     decisions: dict[str, StageReuse] = {}
     standing: dict[str, StageResult] = {}
@@ -169,8 +169,8 @@ def keep_result(files: Filesystem, run: RunPlan, handle: StageHandle) -> bool:
     A generation of the same plan that comes later was cleared, and runs.
     """
     generation = run.kept_generation(handle.stage_id)
-    known = [g for g in handle.run.generations(files, handle.stage_id) if g.plan == run.generation]
-    if generation is None or (known and known[0] != handle.generation):
+    generations = [g for g in handle.run.generations(files, handle.stage_id) if g.plan == run.generation]
+    if generation is None or (generations and generations[0] != handle.generation):
         return False
     result = read_fixed(files, handle.run.stage(handle.stage_id, generation).result, StageResult)
     if result is None:

@@ -37,7 +37,7 @@ from airflow_samza.prepare.namesakes import with_writer_of_state
 from airflow_samza.prepare.notes import notes_of
 from airflow_samza.prepare.output_slots import run_slot
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.prepare.run_streams import described, input_schemas, known_metadata, with_plan, with_schemas
+from airflow_samza.prepare.run_streams import described, input_schemas, stream_metadata, with_plan, with_schemas
 from airflow_samza.prepare.serdes import check_serdes
 from airflow_samza.prepare.shared_sections import reject_shared_outputs, section_slice
 from airflow_samza.prepare.side_inputs import SideInputSlices, check_pushes, side_streams
@@ -147,7 +147,7 @@ def reject_misplaced(draft: Draft) -> Draft:
 def ask_systems(draft: Draft) -> Draft:
     """Ask the systems for what they know of the streams."""
     with _asking(draft):
-        return dataclasses.replace(draft, metadata=known_metadata(draft.systems, draft.run.streams, draft.spec))
+        return dataclasses.replace(draft, metadata=stream_metadata(draft.systems, draft.run.streams, draft.spec))
 
 
 def plan_with_counts(draft: Draft) -> Draft:

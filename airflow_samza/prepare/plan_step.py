@@ -201,7 +201,7 @@ def _with_reuse(
 ) -> RunPlan:
     """Return the plan with the fingerprints of its stages, and with the stages that keep a former result."""
     run = dataclasses.replace(run, fingerprints=fingerprints(run, stage_digests(spec, run.plan, data)))
-    return dataclasses.replace(run, reuse=reuse(files, systems, run, wanted=request.reuse))
+    return dataclasses.replace(run, reuse=reuse(files, systems, run, enabled=request.reuse))
 
 
 def _options_read(run: RunPlan, request: RunRequest) -> dict[str, Any]:

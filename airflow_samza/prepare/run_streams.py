@@ -63,7 +63,7 @@ def _table_key(stream: StreamDescriptor, spec: ApplicationSpec) -> tuple[str, ..
     return next(table.key for table in spec.tables.values() if stream.stream_id in table.side_inputs)
 
 
-def known_metadata(
+def stream_metadata(
     systems: Mapping[str, System], bound: Mapping[str, BoundStream], spec: ApplicationSpec
 ) -> dict[str, StreamMetadata]:
     """Return what the systems know of the streams, by stream id, with one call per system."""

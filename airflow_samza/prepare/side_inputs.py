@@ -15,7 +15,7 @@ from airflow_samza.application.times import duration_text
 from airflow_samza.errors import NoSuchVersion, PushError, SamzaError, TopicError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.wording import count_text
-from airflow_samza.prepare.task_side_inputs import COMPACTION, MADE, all_there_is, made
+from airflow_samza.prepare.task_side_inputs import COMPACTION, TOPIC_IDENTITY, all_there_is, topic_identity
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.epoch_records import InputIntent
 from airflow_samza.runs.records.run_plan import BoundStream, Note, RunPlan, side_input_key
@@ -94,14 +94,14 @@ class SideInputSlices:
         files: Filesystem,
         spec: ApplicationSpec,
         systems: Mapping[str, System],
-        asked: Mapping[str, str],
+        requests: Mapping[str, str],
         interval: DataInterval | None,
     ) -> None:
-        check_asked(spec, asked)
+        check_asked(spec, requests)
         self._files = files
         self._spec = spec
         self._systems = systems
-        self._asked = asked
+        self._requests = requests
         self._interval = interval
         self.tables: dict[str, PinnedTable] = {}
 
@@ -110,12 +110,12 @@ class SideInputSlices:
         system = self._systems[stream.system]
         table = next((table for table in self._spec.tables.values() if push_stream(table) == stream.stream_id), None)
         if table is not None:
-            asked = self._asked.get(table.table_id, CURRENT)
-            version = find_version(self._files, table, stream, asked, self._interval)
+            request = self._requests.get(table.table_id, CURRENT)
+            version = find_version(self._files, table, stream, request, self._interval)
             if version is not None:
                 check_columns(table, version)
-                self.tables[table.table_id] = PinnedTable(stream.stream_id, version.number, version.push_id, asked)
-                return {**version.slice, "schema": version.schema, MADE: made(system, stream)}
+                self.tables[table.table_id] = PinnedTable(stream.stream_id, version.number, version.push_id, request)
+                return {**version.slice, "schema": version.schema, TOPIC_IDENTITY: topic_identity(system, stream)}
             _reject_half_pushed(table, stream, system)
         return _all_there_is(self._spec, system, stream)
 

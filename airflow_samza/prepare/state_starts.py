@@ -13,7 +13,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import PlanChanged
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.prepare.input_positions import with_present_inputs
-from airflow_samza.records import made, plain
+from airflow_samza.records import from_plain, plain
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
@@ -100,7 +100,7 @@ def _starts(
     for task in range(stage.task_count):
         left = [tasks[task] for tasks in former if task in tasks]
         checkpoint = _checkpoint(left, stage, external, counted, names)
-        state = {key: found for key in keys if (found := _first(left, names.get(key, key))) is not None}
+        state = {key: value for key in keys if (value := _first(left, names.get(key, key))) is not None}
         if checkpoint is not None or state:
             yield task, TaskLeft(plain(checkpoint or TaskCheckpoint()), state or None)
 
@@ -112,12 +112,12 @@ def _checkpoint(
 
     The same stage's word comes first.
     """
-    known = [
-        made(TaskCheckpoint, found["checkpoint"], "of a task's checkpoint").for_next_run(external)
-        for found in left
-        if found["checkpoint"] is not None
+    checkpoints = [
+        from_plain(TaskCheckpoint, task["checkpoint"], "of a task's checkpoint").for_next_run(external)
+        for task in left
+        if task["checkpoint"] is not None
     ]
-    if not known:
+    if not checkpoints:
         return None
     present = {former: name for name, former in names.items()}
     operators: dict[str, Mapping[str, Any]] = {}
@@ -125,7 +125,7 @@ def _checkpoint(
     sources: dict[str, Mapping[int, Any]] = {}
     marks: dict[tuple[str, int], Mapping[str, Any]] = {}
     silences: dict[tuple[str, int], Mapping[str, Any]] = {}
-    for checkpoint in known:
+    for checkpoint in checkpoints:
         for op_id, progress in checkpoint.operators.items():
             operators.setdefault(present.get(op_id, op_id), _renamed(progress, present))
         for stream_id in checkpoint.offsets.keys() & counted:
@@ -152,7 +152,7 @@ def _renamed(progress: Mapping[str, Any], present: Mapping[str, str]) -> dict[st
 
 
 def _first(left: list[Mapping[str, Any]], key: str) -> Any:
-    return next((found["state"][key] for found in left if found["state"] is not None and key in found["state"]), None)
+    return next((task["state"][key] for task in left if task["state"] is not None and key in task["state"]), None)
 
 
 def _reject_fewer_tasks(

@@ -51,9 +51,9 @@ class InputHistory:
         positions = self.version.read.get(stream_id) if self.version is not None else None
         if self.version is None or positions is None or not isinstance(system, SupersedesOutput):
             return
-        found = system.superseded(stream.spec, positions, positions["first"], self.version.offsets[stream_id])
-        if found:
-            first = found[0]
+        superseded = system.superseded(stream.spec, positions, positions["first"], self.version.offsets[stream_id])
+        if superseded:
+            first = superseded[0]
             reader = self._reader(lambda version: _has_read(version, stream_id, first))
             raise self._replaced(
                 _whose(f"part of the input {stream_id!r}", run_of(first.producer), first.by),
@@ -63,12 +63,12 @@ class InputHistory:
                 reader,
             )
 
-    def reject_replaced_sections(self, stream: BoundStream, found: Sequence[Section]) -> None:
+    def reject_replaced_sections(self, stream: BoundStream, sections: Sequence[Section]) -> None:
         """Reject a shared stream of whose sections the state holds one that was written again since."""
         stream_id = stream.stream_id
         marks = self.version.sections.get(stream_id, ()) if self.version is not None else ()
         before = {mark.rpartition("@")[0]: mark for mark in marks}
-        for section in found:
+        for section in sections:
             of_others = (before[run] for run in sorted(section.replaced) if run in before)
             mark = next(of_others, before.get(section.run, section.mark))
             if mark != section.mark:
@@ -86,18 +86,18 @@ class InputHistory:
 
         None when it is not kept any more.
         """
-        found = self.version
-        while found is not None and found.parent:
-            before = read(self.files, self.history.version(found.parent), Version)
+        version = self.version
+        while version is not None and version.parent:
+            before = read(self.files, self.history.version(version.parent), Version)
             if before is None:
                 return None
             before = with_present_inputs(self.spec, before)
             if not has_read(before):
                 break
-            found = before
-        if found is not None and found.copy_of:
-            found = read(self.files, self.history.version(found.copy_of), Version)
-        return found
+            version = before
+        if version is not None and version.copy_of:
+            version = read(self.files, self.history.version(version.copy_of), Version)
+        return version
 
     def _replaced(self, what: str, stream_id: str, producer: str, newer: str, reader: Version | None) -> StateError:
         writer = Section(producer, newer)

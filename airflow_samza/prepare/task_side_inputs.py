@@ -53,17 +53,17 @@ class SideInputs:
 
     def of(self, tables: SideTables, task: int) -> list[TaskInput]:
         """Return what the tables of a section of the task have not read yet."""
-        wanted = {stream_id: self._intent.side_inputs[stream_id].slice for stream_id in tables.streams}
+        slices = {stream_id: self._intent.side_inputs[stream_id].slice for stream_id in tables.streams}
         age = time.monotonic() - tables.filled_at
-        for stream_id, slice_ in wanted.items():
+        for stream_id, slice_ in slices.items():
             former = tables.sources.get(stream_id)
             if former is not None and not self._goes_on(former, slice_, self._reached(tables, stream_id, task), age):
                 tables.forget(stream_id)
-        found: list[TaskInput] = []
-        for stream_id, slice_ in wanted.items():
-            found += self._inputs(tables, stream_id, slice_, task)
+        inputs: list[TaskInput] = []
+        for stream_id, slice_ in slices.items():
+            inputs += self._inputs(tables, stream_id, slice_, task)
             tables.sources[stream_id] = slice_
-        return found
+        return inputs
 
     def close(self) -> None:
         """Close what was opened."""
@@ -96,9 +96,9 @@ class SideInputs:
                     )
             return
         if former is not None and "sections" in slice_:
-            found = sections_since(former["sections"], slice_, self._is_there)
-            assert found is not None
-            added, ranges = found
+            newer = sections_since(former["sections"], slice_, self._is_there)
+            assert newer is not None
+            added, ranges = newer
             if not added:
                 self._pass_by(tables, stream_id, slice_, task)
                 return
@@ -114,7 +114,7 @@ class SideInputs:
 
     def _goes_on(self, former: Slice, slice_: Slice, reached: Mapping[Place, int], age: float) -> bool:
         """Return whether what a former slice gave, ``age`` seconds ago, is a beginning of what is read now."""
-        if former.get(MADE) != slice_.get(MADE):
+        if former.get(TOPIC_IDENTITY) != slice_.get(TOPIC_IDENTITY):
             return False
         ranges = slice_.get("offsets")
         if ranges is None or former.get("offsets") is None:
@@ -138,16 +138,16 @@ class SideInputs:
 
     def _reached(self, tables: SideTables, stream_id: str, task: int) -> dict[Place, int]:
         places = [(stream_id, partition) for partition in side_partitions(self._program, stream_id, task)]
-        found = {place: tables.start(*place, oldest=-1) for place in places}
-        return {place: offset for place, offset in found.items() if offset >= 0}
+        offsets = {place: tables.start(*place, oldest=-1) for place in places}
+        return {place: offset for place, offset in offsets.items() if offset >= 0}
 
     def _opened(self, stream_id: str, slice_: Slice) -> SystemConsumer:
         bound = self._streams[stream_id]
         system = self._systems[bound.system]
         try:
             reject_recreated(system, bound, slice_)
-            found = {name: value for name, value in slice_.items() if name not in (MADE, COMPACTION)}
-            return system.consumer(bound.spec, found)
+            range_ = {name: value for name, value in slice_.items() if name not in (TOPIC_IDENTITY, COMPACTION)}
+            return system.consumer(bound.spec, range_)
         except TopicError as error:
             raise TopicError(
                 f"The side input {stream_id!r} cannot be read as it was planned: {error.sentence}",
@@ -157,14 +157,14 @@ class SideInputs:
             ) from error
 
 
-MADE = "made"
-"""Beside the offsets of a side input's slice: what tells its topic from others of its name (:func:`made`)."""
+TOPIC_IDENTITY = "made"
+"""Beside the offsets of a side input's slice: what tells its topic from others of its name (:func:`topic_identity`)."""
 
 COMPACTION = "compaction"
 """Beside them, where the topic is compacted: since when it may have been (``planned``, ms), and how."""
 
 
-def made(system: System, bound: BoundStream) -> int | str | None:
+def topic_identity(system: System, bound: BoundStream) -> int | str | None:
     """Return when the topic of a stream was made, or its identity and how it is read; None where nobody knows."""
     if isinstance(system, DatesTopics):
         return system.made(bound.spec.name)
@@ -179,22 +179,22 @@ def made(system: System, bound: BoundStream) -> int | str | None:
 
 def all_there_is(system: System, bound: BoundStream) -> dict[str, Any]:
     """Return the slice of all that a side input holds now."""
-    since, planned = made(system, bound), int(time.time() * 1000)
-    slice_ = {**system.slice(bound.spec), MADE: since}
+    since, planned = topic_identity(system, bound), int(time.time() * 1000)
+    slice_ = {**system.slice(bound.spec), TOPIC_IDENTITY: since}
     compaction = system.compaction(bound.spec) if isinstance(system, CompactsTopics) else None
     return slice_ if compaction is None else {**slice_, COMPACTION: {"planned": planned, **asdict(compaction)}}
 
 
 def tombstone_seconds(slice_: Slice) -> float:
     """Return for how long the topic of a side input tells that a key was deleted; who reads later may miss it."""
-    found = slice_.get(COMPACTION)
-    return STALE_SECONDS if found is None else min(STALE_SECONDS, found["deletes_ms"] / 1000)
+    compaction = slice_.get(COMPACTION)
+    return STALE_SECONDS if compaction is None else min(STALE_SECONDS, compaction["deletes_ms"] / 1000)
 
 
 def reject_recreated(system: System, bound: BoundStream, slice_: Slice) -> None:
     """Reject a topic that is not the one in the range."""
-    known, found = slice_.get(MADE), made(system, bound)
-    if known is not None and found is not None and found != known:
+    planned, present = slice_.get(TOPIC_IDENTITY), topic_identity(system, bound)
+    if planned is not None and present is not None and present != planned:
         raise TopicError(
             f"The topic {bound.spec.name!r} was created again since the run was planned.",
             hint="Clear the plan task.",

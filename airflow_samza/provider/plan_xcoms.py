@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.errors import PlanError, RecordUnreadable
-from airflow_samza.records import made, plain
+from airflow_samza.records import from_plain, plain
 
 PLAN_NOTE = "samza_run"
 """The key of the XCom."""
@@ -46,7 +46,7 @@ class PlanNote:
     def from_dict(cls, data: Any) -> PlanNote | None:
         """Return the note that :meth:`to_dict` described; None of anything else."""
         try:
-            return made(cls, data)
+            return from_plain(cls, data)
         except RecordUnreadable:
             return None
 
@@ -69,7 +69,7 @@ class PlanTicket:
     def from_dict(cls, data: Any) -> PlanTicket:
         """Return the ticket that :meth:`to_dict` described."""
         try:
-            return made(cls, data)
+            return from_plain(cls, data)
         except RecordUnreadable:
             shown = sorted(data) if isinstance(data, Mapping) else data
             raise PlanError(

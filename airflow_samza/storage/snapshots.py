@@ -22,7 +22,7 @@ import pyarrow as pa
 from cachetools import LRUCache
 
 from airflow_samza.errors import StoreError
-from airflow_samza.records import made
+from airflow_samza.records import from_plain
 from airflow_samza.storage.host_files import HostFiles
 
 State = Mapping[str, Mapping[str, pa.Table]]
@@ -273,7 +273,7 @@ def _encode(table: pa.Table) -> pa.Buffer:
 def _described(described: Mapping[str, Any] | None) -> Iterator[tuple[str, str, StateFile]]:
     for op_id, tables in (described or {}).items():
         for name, file in tables.items():
-            yield op_id, name, made(StateFile, file, "of a state file")
+            yield op_id, name, from_plain(StateFile, file, "of a state file")
 
 
 def _safe(text: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.errors import TopicError
-from airflow_samza.records import made, plain
+from airflow_samza.records import from_plain, plain
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import (
     Order,
@@ -105,7 +105,7 @@ class ProducersSeen:
         }
         found: dict[OutputSlot, SlotTurns] = {}
         for told, (number, run), turns in slots:
-            slot = made(OutputSlot, told)
+            slot = from_plain(OutputSlot, told)
             slot.code  # noqa: B018 - its interval is two moments
             at = found[slot] = SlotTurns((int(number), str(run)))
             for producer, (turn, generation) in dict(turns).items():

@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage
 from airflow_samza.planner.plan import Stage
-from airflow_samza.records import made, plain
+from airflow_samza.records import from_plain, plain
 from airflow_samza.systems.memory.system import MemoryConsumer, MemorySystem
 from airflow_samza.systems.memory.wire import WireForm
 from airflow_samza.systems.system import (
@@ -223,4 +223,4 @@ def _has_moved(task: _Task, report: TaskReport) -> bool:
 
 
 def _through_json(checkpoint: TaskCheckpoint) -> TaskCheckpoint:
-    return made(TaskCheckpoint, json.loads(json.dumps(plain(checkpoint))))
+    return from_plain(TaskCheckpoint, json.loads(json.dumps(plain(checkpoint))))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import RecordUnreadable
-from airflow_samza.records import FORMS, decode, durable, encode, made, plain
+from airflow_samza.records import FORMS, decode, durable, encode, from_plain, plain
 
 
 @dataclass(frozen=True)
@@ -153,10 +153,10 @@ def test_rejects_a_damaged_record_with_its_place_and_what_was_expected(text: str
 
 
 def test_a_value_that_is_no_record_of_its_own_is_made_the_same_way() -> None:
-    assert made(Part, plain(Part(1))) == Part(1)
+    assert from_plain(Part, plain(Part(1))) == Part(1)
     assert plain(Small(1, ("a",), {0: 1.0}))["names"] == ["a"]
     assert Part not in FORMS
     with pytest.raises(RecordUnreadable, match="The record of Part is damaged: it has no 'count'"):
-        made(Part, {})
+        from_plain(Part, {})
     with pytest.raises(RecordUnreadable, match="The record of a note is damaged: it cannot be understood"):
-        made(Part, 7, "of a note")
+        from_plain(Part, 7, "of a note")

@@ -82,9 +82,9 @@ def wrong_in_path(template: str) -> tuple[str, str] | None:
     return next((wrong for field in fields if (wrong := _wrong_in(field)) is not None), None)
 
 
-def unset_key(key: str, known: Iterable[str]) -> tuple[str, str]:
+def unset_key(key: str, keys: Iterable[str]) -> tuple[str, str]:
     """Return what is wrong with a template that takes a configuration key which is not set, and a hint."""
-    return f"names the configuration key {key!r}, which is not set", f"{did_you_mean(key, known)}{_PLACEHOLDERS}"
+    return f"names the configuration key {key!r}, which is not set", f"{did_you_mean(key, keys)}{_PLACEHOLDERS}"
 
 
 def _wrong_in(field: PathField) -> tuple[str, str] | None:

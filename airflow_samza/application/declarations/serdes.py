@@ -57,7 +57,7 @@ def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: s
             hint='Name its file: serde="avro:views.avsc".',
             stream=stream_id,
         )
-    if not _is_known(name):
+    if not _is_serde(name):
         hint = f"{did_you_mean(name, [JSON, *OF_ONE_COLUMN, AVRO, *OF_REGISTRY])}Serdes are {_WORDS}."
         reject(f"{where} has serde={name!r}, which is not known", hint=hint, stream=stream_id, value=name)
     if schema is None:
@@ -78,7 +78,7 @@ def checked_serde(serde: object, schema: Schema | None, where: str, stream_id: s
     return name
 
 
-def _is_known(name: str) -> bool:
+def _is_serde(name: str) -> bool:
     if name.startswith(REGISTRY):
         file = f"{REGISTRY}{AVRO}"  # a schema file may follow
         return name in OF_REGISTRY or (name.startswith(file) and len(name) > len(file))

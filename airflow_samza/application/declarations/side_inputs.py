@@ -87,9 +87,9 @@ class ConfiguredSideInputs:
         left = [parts_of(name) for name in configured]
         for stream in streams:
             same = [
-                found
-                for found in left
-                if found[1] == stream.stream_id and (not found[0] or stream.system in (None, found[0]))
+                name
+                for name in left
+                if name[1] == stream.stream_id and (not name[0] or stream.system in (None, name[0]))
             ]
             if same:
                 left.remove(same[0])
@@ -126,10 +126,10 @@ class ConfiguredSideInputs:
 
         Its key and columns are not known.
         """
-        known = set(declared)
+        tables = set(declared)
         for store in self._config.store_names:
             for key, value in ((_inputs_key(store), self.of(store)), (_factory_key(store), self.factory(store))):
-                if store not in known and value:
+                if store not in tables and value:
                     text = self._config[key]
                     raise ConfigError(
                         f"{key} is {text!r}, and the application {application!r} declares no table {store!r}.",

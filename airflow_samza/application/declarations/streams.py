@@ -112,9 +112,9 @@ class PushedTableOptions(TypedDict, total=False):
     """The former id of the table, under which its rows are found."""
 
 
-def check_words(arguments: Mapping[str, object], where: str, known: type = StreamOptions) -> None:
+def check_words(arguments: Mapping[str, object], where: str, options: type = StreamOptions) -> None:
     """Reject a parameter that does not exist, with the one that was meant."""
-    words = [*known.__annotations__, "schema"]
+    words = [*options.__annotations__, "schema"]
     for word in arguments:
         if word not in words:
             reject_unknown(word, words, where)

@@ -142,8 +142,8 @@ class TableDeclarations:
         :param renamed_from: The former id of the table, under which its rows are found.
         """
         if isinstance(id, str) and self._configured.feeds(id):
-            stream_asked = None if isinstance(changelog, bool) else bool(changelog)  # side inputs make no use of it
-            return self.table(id, key=key, schema=schema, ttl=ttl, changelog=stream_asked, renamed_from=renamed_from)
+            has_changelog = None if isinstance(changelog, bool) else bool(changelog)  # side inputs make no use of it
+            return self.table(id, key=key, schema=schema, ttl=ttl, changelog=has_changelog, renamed_from=renamed_from)
         table = self._described(id, TableKind.LOCAL, key, schema, renamed_from)
         if changelog is True:
             changelog = self._settings.changelog(table.table_id) or True
@@ -347,13 +347,13 @@ class TableDeclarations:
                 value=repr(named),
             )
         system, stream_id, topic = parts_of(named)
-        known = self._graph.side_inputs.get(stream_id) or self._graph.streams.get(stream_id)
+        declared = self._graph.side_inputs.get(stream_id) or self._graph.streams.get(stream_id)
         if (
-            known is not None
-            and known.role in (StreamRole.INPUT, StreamRole.SIDE_INPUT)
-            and (not system or known.system in (None, system))
+            declared is not None
+            and declared.role in (StreamRole.INPUT, StreamRole.SIDE_INPUT)
+            and (not system or declared.system in (None, system))
         ):
-            return replace(known, role=StreamRole.SIDE_INPUT)
+            return replace(declared, role=StreamRole.SIDE_INPUT)
         stream = declared_stream(
             stream_id, StreamRole.SIDE_INPUT, system=system or None, key=table.key, schema=table.schema, topic=topic
         )

@@ -168,12 +168,12 @@ def event_time_of(join: StreamJoinSpec) -> str | None:
     return join.right_time and named.get(join.right_time, join.right_time)
 
 
-def _check_how(how: object, known: tuple[str, ...], where: str) -> None:
+def _check_how(how: object, kinds: tuple[str, ...], where: str) -> None:
     """Reject a kind of join that is not known here."""
-    if how not in known:
+    if how not in kinds:
         reject(
             f"{where} has how={how!r}",
-            hint=f"{did_you_mean(str(how), known)}It is one of {listed(known)}.",
+            hint=f"{did_you_mean(str(how), kinds)}It is one of {listed(kinds)}.",
             operator=where,
             value=repr(how),
         )

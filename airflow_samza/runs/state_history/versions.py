@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow_samza.errors import StateError
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.records import durable, made, plain
+from airflow_samza.records import durable, from_plain, plain
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import newest, numbers, read, write_once
 from airflow_samza.runs.records.state_meaning import StateMeaning
@@ -177,7 +177,7 @@ def finished_version(files: Filesystem, history: StateHistory, lease: Lease) -> 
 
 
 def _publish(files: Filesystem, history: StateHistory, ended: Ended) -> Version:
-    version = made(Version, ended.version, "of the end of a lease")
+    version = from_plain(Version, ended.version, "of the end of a lease")
     write_once(files, history.version(version.number), version)
     reach("state-after-version")
     return version

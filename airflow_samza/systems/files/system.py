@@ -9,7 +9,7 @@ import pyarrow.fs as pafs
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, TopicError
-from airflow_samza.records import made
+from airflow_samza.records import from_plain
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.following_options import FollowOptions, reject_options
 from airflow_samza.systems.files.formats.options import FileOptions, declared_partitions, format_name, storage_options
@@ -106,7 +106,7 @@ class FilesSystem:
         record that are complete, and reads none.
         """
         options = FollowOptions.of(stream)
-        read = made(FilesRead, known) if known is not None else None
+        read = from_plain(FilesRead, known) if known is not None else None
         look = find_new_files(self._listed(stream, options.marker), stream, options, read, all_of_it=all_of_it)
         root, _ = self._place(stream)
         files = () if unread else look.new.files
